@@ -1,6 +1,6 @@
 /* The part of the CUDA driver's binary interface that Troupe uses, declared here so that it builds
  * without a CUDA toolkit. Every line is compared with NVIDIA's header by
- * tests/unit/cuda_abi_test.c.
+ * tests/unit/fakes/cuda_abi_test.c.
  *
  * Source: CUDA Driver API Reference. */
 #ifndef TRP_DRIVER_CUDA_ABI_H

@@ -1,7 +1,7 @@
 /* The part of NVTX 3 that Troupe speaks, declared by the project itself: the interface between a
  * program that marks ranges and the tool that is injected to see them (Nsight Systems, Nsight
- * Compute, CUPTI). tests/unit/cuda_abi_test.c compares it with NVIDIA's headers where they are
- * found. Names are NVIDIA's with our prefix. */
+ * Compute, CUPTI). tests/unit/fakes/cuda_abi_test.c compares it with NVIDIA's headers where they
+ * are found. Names are NVIDIA's with our prefix. */
 #ifndef TRP_WORKER_NVTX_ABI_H
 #define TRP_WORKER_NVTX_ABI_H
 

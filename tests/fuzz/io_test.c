@@ -12,7 +12,7 @@
  */
 #include "io/file.h"
 #include "support/reference/random.h"
-#include "unit/io_deflated.h"
+#include "unit/io/deflated.h"
 #include "support/label.h"
 
 #include <errno.h>

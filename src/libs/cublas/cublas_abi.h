@@ -1,5 +1,5 @@
 /* The part of cuBLAS's binary interface that Troupe uses, of cuBLAS 12 and later. Every line is
- * compared with NVIDIA's header by tests/unit/cuda_abi_test.c.
+ * compared with NVIDIA's header by tests/unit/fakes/cuda_abi_test.c.
  *
  * Source: cuBLAS documentation. */
 #ifndef TRP_LIBS_CUBLAS_ABI_H

@@ -4,7 +4,8 @@
  *
  * A routine's parameters follow from its family. In them T is the element type and R the real type
  * that belongs to it; here both are void, so that one call serves all types of a family.
- * tests/unit/cuda_abi_test.c compares every routine with NVIDIA's header, with the types filled in.
+ * tests/unit/fakes/cuda_abi_test.c compares every routine with NVIDIA's header, with the types
+ * filled in.
  *
  * Source: cuBLAS documentation. */
 #ifndef TRP_LIBS_CUBLAS_LEVELS_H

@@ -1,5 +1,5 @@
 /* The part of cuBLASLt's binary interface that Troupe uses, of cuBLAS 12 and later.
- * tests/unit/cuda_abi_test.c compares every line with NVIDIA's header.
+ * tests/unit/fakes/cuda_abi_test.c compares every line with NVIDIA's header.
  *
  * A row of constants has the version of cuBLAS with whose header it is compared (those after 12.0
  * came later; a library before it refuses them), the name behind CUBLASLT_, and the value.

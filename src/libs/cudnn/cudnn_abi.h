@@ -1,5 +1,5 @@
 /* The part of cuDNN's binary interface that Troupe uses: the backend API of cuDNN 9.
- * tests/unit/cuda_abi_test.c compares every line with NVIDIA's header.
+ * tests/unit/fakes/cuda_abi_test.c compares every line with NVIDIA's header.
  *
  * A row of constants has the version of cuDNN with whose header it is compared (those after 9.0
  * came later; a library before it refuses them), the name behind CUDNN_ and the prefix that the

@@ -1,6 +1,6 @@
 /* The part of cuDNN's binary interface that recurrent networks use: functions, that work at once,
- * where all else is the backend API. tests/unit/cuda_abi_test.c compares every line with NVIDIA's
- * header.
+ * where all else is the backend API. tests/unit/fakes/cuda_abi_test.c compares every line with
+ * NVIDIA's header.
  *
  * Source: cuDNN documentation, "cudnn_adv library" and "cudnn_ops library". */
 #ifndef TRP_LIBS_CUDNN_RNN_ABI_H

@@ -1,5 +1,5 @@
 /* The part of NVRTC's binary interface that Troupe uses, declared here so that it builds without a
- * CUDA toolkit. Every line is compared with NVIDIA's header by tests/unit/cuda_abi_test.c.
+ * CUDA toolkit. Every line is compared with NVIDIA's header by tests/unit/fakes/cuda_abi_test.c.
  *
  * Source: NVRTC documentation. */
 #ifndef TRP_LIBS_NVRTC_ABI_H

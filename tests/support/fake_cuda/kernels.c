@@ -1,5 +1,5 @@
 /* Kernels of the fake driver: what those do that the tests launch. */
-#include "support/fake_cuda/cutlass.h"
+#include "support/fake_cuda/cutlass/cutlass.h"
 #include "support/fake_cuda/device_kernels.h"
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"

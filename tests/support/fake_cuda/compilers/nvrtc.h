@@ -1,0 +1,23 @@
+/* What the files of the fake NVRTC share. */
+#ifndef TESTS_SUPPORT_FAKE_CUDA_COMPILERS_NVRTC_H
+#define TESTS_SUPPORT_FAKE_CUDA_COMPILERS_NVRTC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The program that holds the kernels of the dnn actor. */
+#define FAKE_DNN_PROGRAM "trp_dnn_"
+
+enum { FAKE_NVRTC_HEADERS = 64 };
+
+typedef struct fake_nvrtc_texts {
+    char *source;
+    int count; /* of headers */
+    char *name[FAKE_NVRTC_HEADERS], *text[FAKE_NVRTC_HEADERS];
+} fake_nvrtc_texts;
+
+/* The image of that program, with its end; NULL: `log` says why, or there is no memory. */
+char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const *options, char *log,
+                        size_t size);
+
+#endif

@@ -1,0 +1,129 @@
+/* The dnn actor's own kernels, for the fake NVRTC: what stands for a cubin is PTX with the kernels
+ * that the texts define, which the fake driver knows by their names. That all texts are there that
+ * they include is looked at, and nothing else. */
+#include "support/fake_cuda/compilers/nvrtc.h"
+
+#include "actors/dnn/reference/node.h"
+#include "support/fake_cuda/device_kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static const char *header_of(const fake_nvrtc_texts *t, const char *name, size_t length)
+{
+    for (int i = 0; i < t->count; i++) {
+        if (strlen(t->name[i]) == length && strncmp(t->name[i], name, length) == 0)
+            return t->text[i];
+    }
+    return NULL;
+}
+
+/* Whether each "#include" at the beginning of a line of a text is that of a header. */
+static bool all_there(const fake_nvrtc_texts *t, const char *text, const char *of, char *log,
+                      size_t size)
+{
+    static const char include[] = "#include ";
+    for (const char *line = text; line[0];) {
+        const char *name = line + sizeof include; /* behind the quotation mark */
+        if (starts(line, include) && !header_of(t, name, strcspn(name, "\">"))) {
+            snprintf(log, size, "%s: catastrophic error: cannot open source file \"%.*s\"\n", of,
+                     (int)strcspn(name, "\">"), name);
+            return false;
+        }
+        line += strcspn(line, "\n");
+        line += line[0] == '\n';
+    }
+    return true;
+}
+
+static bool has_option(int count, const char *const *options, const char *option)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(options[i], option) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t add_entry(const char *name, int length, size_t bytes, char *out, size_t room)
+{
+    return (size_t)snprintf(out, room,
+                            ".visible .entry %.*s(.param .align 8 .b8 d[%zu])\n{\nret;\n}\n",
+                            length, name, bytes);
+}
+
+/* An entry for each reference kernel that a text has; their length. */
+static size_t add_direct(const char *text, char *out, size_t room)
+{
+    static const char kernel[] = "\nTRP__KERNEL void ";
+    size_t used = 0;
+    for (const char *at = text; (at = strstr(at, kernel));) {
+        at += sizeof kernel - 1;
+        used += add_entry(at, (int)strcspn(at, "("), sizeof(trp__direct), out + used, room - used);
+    }
+    return used;
+}
+
+/* The same for the fast ones, whose parameters differ. */
+static size_t add_fast(const char *text, char *out, size_t room)
+{
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } rows[] = {
+#define ROW(name, type) {#name, sizeof(type)},
+        FAKE_DEVICE_KERNELS(ROW)
+#undef ROW
+    };
+    static const char kernel[] = "\nTRP__GLOBAL(", group[] = "_KERNELS(trp_";
+    size_t used = 0;
+    for (const char *at = text; (at = strstr(at, group));) { /* all that begin with a name */
+        at += strlen("_KERNELS(");
+        const size_t length = strcspn(at, ",");
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            if (strncmp(rows[i].name, at, length) == 0 && rows[i].name[length] == '_')
+                used += add_entry(rows[i].name, (int)strlen(rows[i].name), rows[i].bytes,
+                                  out + used, room - used);
+        }
+    }
+    for (const char *at = text; (at = strstr(at, kernel));) {
+        at += strcspn(at + 1, ")") + 3;
+        const size_t length = strcspn(at, "(");
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            if (strlen(rows[i].name) == length && memcmp(rows[i].name, at, length) == 0)
+                used += add_entry(at, (int)length, rows[i].bytes, out + used, room - used);
+        }
+    }
+    return used;
+}
+
+char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const *options, char *log,
+                        size_t size)
+{
+    size_t room = 256;
+    bool good = all_there(t, t->source, "the program", log, size);
+    for (int i = 0; i < t->count && good; i++) {
+        good = all_there(t, t->text[i], t->name[i], log, size);
+        room += strlen(t->text[i]) + 4096;
+    }
+    if (good && !has_option(count, options, "-arch=sm_90") &&
+        !has_option(count, options, "-arch=sm_90a")) {
+        snprintf(log, size, "fake NVRTC: error: not for sm_90\n");
+        good = false;
+    }
+    char *image = good ? malloc(room) : NULL;
+    if (!image)
+        return NULL;
+    size_t used = (size_t)snprintf(image, room, ".version 9.0\n.target sm_90\n.address_size 64\n");
+    for (int i = 0; i < t->count; i++) {
+        used += add_direct(t->text[i], image + used, room - used);
+        used += add_fast(t->text[i], image + used, room - used);
+    }
+    return image;
+}
