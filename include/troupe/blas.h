@@ -63,6 +63,8 @@ extern "C" {
 #define TRP_OP_TPSV  UINT32_C(0x0130)
 #define TRP_OP_ROTM  UINT32_C(0x0131)
 #define TRP_OP_ROTMG UINT32_C(0x0132)
+#define TRP_OP_SYRKX UINT32_C(0x0133)
+#define TRP_OP_HERKX UINT32_C(0x0134)
 
 typedef enum trp_side {
     TRP_LEFT = 0,
@@ -280,17 +282,17 @@ typedef struct trp_blas2_request {
 
 /* Level 3: matrices.
  *
- * Element types are f32, f64, c64 and c128, for hemm, herk and her2k c64 and c128; matrices and
- * their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C must not
+ * Element types are f32, f64, c64 and c128, for hemm, herk, her2k and herkx c64 and c128; matrices
+ * and their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C must not
  * overlap an input, but for trmm, where it may be B. A batch of trsm is so many independent ones,
  * as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices apart. Of the C of
- * syrk, herk, syr2k and her2k one triangle is read and written. If C is empty nothing is done; if k
- * is 0, C becomes beta * C. herk and her2k with beta 1 leave C alone if k or alpha is 0, the
- * imaginary parts of its diagonal too.
+ * syrk, herk, syr2k, her2k, syrkx and herkx one triangle is read and written. If C is empty nothing
+ * is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1 leave C alone if k or
+ * alpha is 0, the imaginary parts of its diagonal too.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
- * (trmm, trsm: alpha only; herk: both real; her2k: beta real, one complex element after alpha),
- * read when the operation runs; they must not be given by value then. dgmm has no scalars.
+ * (trmm, trsm: alpha only; herk: both real; her2k, herkx: beta real, one complex element after
+ * alpha), read when the operation runs; they must not be given by value then. dgmm has no scalars.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas3_request {
@@ -303,7 +305,7 @@ typedef struct trp_blas3_request {
     trp_diag diag;                /* trmm, trsm */
     int64_t m, n, k;
     trp_scalar alpha; /* default 1; herk: real */
-    trp_scalar beta;  /* default 0; herk, her2k: real */
+    trp_scalar beta;  /* default 0; herk, her2k, herkx: real */
     trp_buffer a, b, c, scalars;
     uint64_t a_offset, b_offset, c_offset, scalars_offset; /* bytes */
     int64_t lda, ldb, ldc;                                 /* elements; 0: the smallest */
@@ -432,6 +434,10 @@ TRP__BLAS(herk, TRP_OP_HERK, trp_blas3_request)
 TRP__BLAS(syr2k, TRP_OP_SYR2K, trp_blas3_request)
 /* C = alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C */
 TRP__BLAS(her2k, TRP_OP_HER2K, trp_blas3_request)
+/* C = alpha op(A) op(B)^T + beta C, for matrices of which the product is symmetric. */
+TRP__BLAS(syrkx, TRP_OP_SYRKX, trp_blas3_request)
+/* C = alpha op(A) op(B)^H + beta C, for matrices of which it is Hermitian; C as of herk. */
+TRP__BLAS(herkx, TRP_OP_HERKX, trp_blas3_request)
 /* C = alpha op(A) B, with side TRP_RIGHT alpha B op(A); A is triangular, B and C are m x n. C may
  * be B: the same place and leading dimension, or no c at all. */
 TRP__BLAS(trmm, TRP_OP_TRMM, trp_blas3_request)

@@ -459,6 +459,39 @@ static void NAME(syr2k)(const operation *o)
              o->ldx, SCALAR(beta), o->y, o->ldy);
 }
 
+/* One triangle of C = alpha op(A) op(B)' + beta C: what is beside the diagonal by strips of
+ * columns, and the rest column by column. */
+static void NAME(multiply_triangle)(const operation *o, T alpha, T beta, int other)
+{
+    enum { STRIP = 64 };
+    const bool upper = o->l.uplo == TRP_UPPER, plain = o->l.trans == TRP_N;
+    const int trans_a = plain ? TRP__CBLAS_NO_TRANS : other;
+    const int trans_b = plain ? other : TRP__CBLAS_NO_TRANS;
+    const int64_t step_a = plain ? 1 : o->l.ld[TRP__BLAS_A];
+    const int64_t step_b = plain ? 1 : o->l.ld[TRP__BLAS_X], ld = o->l.ld[TRP__BLAS_Y];
+    for (int first = 0; first < o->n; first += STRIP) {
+        const int end = o->n - first < STRIP ? o->n : first + STRIP;
+        const int row = upper ? 0 : end, rows = upper ? first : o->n - end;
+        if (rows > 0)
+            CALL(gemm, COLUMN_MAJOR, trans_a, trans_b, rows, end - first, o->k, SCALAR(alpha),
+                 (const T *)o->a + row * step_a, o->lda, (const T *)o->x + first * step_b, o->ldx,
+                 SCALAR(beta), (T *)o->y + row + first * ld, o->ldy);
+        for (int j = first; j < end; j++) {
+            const int from = upper ? first : j, count = upper ? j + 1 - first : end - j;
+            CALL(gemm, COLUMN_MAJOR, trans_a, trans_b, count, 1, o->k, SCALAR(alpha),
+                 (const T *)o->a + from * step_a, o->lda, (const T *)o->x + j * step_b, o->ldx,
+                 SCALAR(beta), (T *)o->y + from + j * ld, o->ldy);
+        }
+    }
+}
+
+static void NAME(syrkx)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_triangle)(o, alpha, &beta, NAME(scale)))
+        NAME(multiply_triangle)(o, alpha, beta, TRP__CBLAS_TRANS);
+}
+
 #if COMPLEX
 /* By a real number. */
 static void NAME(scale_parts)(T *y, int64_t n, int64_t increment, T factor)
@@ -489,10 +522,25 @@ static void NAME(herk)(const operation *o)
              o->y, o->ldy);
 }
 
+/* A real beta behind a complex alpha. */
+static T NAME(real_beta)(const operation *o)
+{
+    return o->scalars ? *(const R *)((const T *)o->scalars + 1) : (R)o->l.beta[0];
+}
+
+static void NAME(herkx)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(real_beta)(o), *c = o->y;
+    if (!NAME(begin_hermitian)(o, alpha, &beta))
+        return;
+    NAME(multiply_triangle)(o, alpha, beta, TRP__CBLAS_CONJ_TRANS);
+    for (int64_t i = 0; i < o->l.n; i++, c += o->l.ld[TRP__BLAS_Y] + 1)
+        *c = creal(*c);
+}
+
 static void NAME(her2k)(const operation *o)
 {
-    T alpha = NAME(alpha)(o);
-    T beta = o->scalars ? *(const R *)((const T *)o->scalars + 1) : (R)o->l.beta[0];
+    T alpha = NAME(alpha)(o), beta = NAME(real_beta)(o);
     if (NAME(begin_hermitian)(o, alpha, &beta))
         CALL(her2k, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x,
              o->ldx, creal(beta), o->y, o->ldy);

@@ -41,6 +41,7 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_tpmv(T, R, S) void (*)(int order, int uplo, int trans, int diag, int n, const T *a, T *x, int incx)
 #define TRP__CBLAS_symv(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_trmv(T, R, S) void (*)(int order, int uplo, int trans, int diag, int n, const T *a, int lda, T *x, int incx)
+#define TRP__CBLAS_gemm(T, R, S) void (*)(int order, int trans_a, int trans_b, int m, int n, int k, S alpha, const T *a, int lda, const T *b, int ldb, S beta, T *c, int ldc)
 #define TRP__CBLAS_symm(T, R, S) void (*)(int order, int side, int uplo, int m, int n, S alpha, const T *a, int lda, const T *b, int ldb, S beta, T *c, int ldc)
 #define TRP__CBLAS_syrk(T, R, S) void (*)(int order, int uplo, int trans, int n, int k, S alpha, const T *a, int lda, S beta, T *c, int ldc)
 #define TRP__CBLAS_herk(T, R, S) void (*)(int order, int uplo, int trans, int n, int k, R alpha, const T *a, int lda, R beta, T *c, int ldc)

@@ -150,6 +150,8 @@ static trp_blas3_request right_3(uint32_t op)
     case TRP_OP_HERK:
     case TRP_OP_SYR2K:
     case TRP_OP_HER2K:
+    case TRP_OP_SYRKX:
+    case TRP_OP_HERKX:
         r.n = ROWS;
         r.k = COLUMNS;
         r.a = wide_2;
@@ -221,6 +223,8 @@ static void right_requests(void)
     }
     for (uint32_t op = TRP_OP_SYMM; op <= TRP_OP_DGMM; op++)
         RIGHT(3, op);
+    RIGHT(3, TRP_OP_SYRKX);
+    RIGHT(3, TRP_OP_HERKX);
     close_world();
 }
 
@@ -290,6 +294,11 @@ static void bad_level_1(void)
     BAD(3, SYRK, b, short_1, "b:");
     BAD(3, HERK, b, short_1, "b:");
     BAD(3, TRSM, c, short_1, "c:");
+    REFUSED(3, TRP_OP_SYRKX, b, (trp_buffer){0}, TRP_E_STALE, "b: no buffer");
+    BAD(3, SYRKX, trans, TRP_C, "trans");
+    BAD(3, HERKX, trans, TRP_T, "trans");
+    BAD(3, HERKX, type, TRP_F64, "type");
+    BAD(3, HERKX, beta, trp_complex(1, 1), "beta");
     BAD(3, DGMM, scalars, short_1, "scalars:");
     BAD(1, DOT, result, (trp_buffer){0}, "result");
     BAD(1, ROTG, result, (trp_buffer){0}, "result");
@@ -707,7 +716,7 @@ static void headers(void)
     trp_blas3_request r3 = right_3(TRP_OP_DGMM);
     r3.header.op = TRP_OP_AXPY;
     expect(__LINE__, "the size of another level", SEND(r3), TRP_E_VERSION, "size");
-    r3.header.op = TRP_OP_ROTMG + 1;
+    r3.header.op = TRP_OP_HERKX + 1;
     expect(__LINE__, "an operation there is not", SEND(r3), TRP_E_UNSUPPORTED, "op");
     r3.header.op = 0x0100;
     expect(__LINE__, "operation 0", SEND(r3), TRP_E_UNSUPPORTED, "op");

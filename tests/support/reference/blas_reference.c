@@ -379,7 +379,7 @@ static ref_number rank_1(const ref_blas *p, ref_place output, int64_t i, int64_t
 static void add_rank(ref_number *sum, const ref_blas *p, ref_complex factor, const ref_operand *a,
                      const ref_operand *b, int64_t i, int64_t j)
 {
-    bool hermitian = p->op == TRP_OP_HERK || p->op == TRP_OP_HER2K;
+    bool hermitian = p->y.shape == REF_HERMITIAN;
     for (int64_t l = 0; l < op_columns(a, p->trans); l++) {
         ref_complex right = op_at(b, p->trans, j, l);
         add(sum, factor * op_at(a, p->trans, i, l) * (hermitian ? conj(right) : right));
@@ -389,13 +389,14 @@ static void add_rank(ref_number *sum, const ref_blas *p, ref_complex factor, con
 static ref_number rank_k(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 {
     ref_number sum = {0};
+    bool hermitian = p->y.shape == REF_HERMITIAN;
+    bool twice = p->op == TRP_OP_SYR2K || p->op == TRP_OP_HER2K;
     (void)output;
-    if (p->op == TRP_OP_SYRK || p->op == TRP_OP_HERK) {
-        add_rank(&sum, p, p->alpha, &p->a, &p->a, i, j);
-    } else {
-        add_rank(&sum, p, p->alpha, &p->a, &p->x, i, j);
-        add_rank(&sum, p, p->op == TRP_OP_HER2K ? conj(p->alpha) : p->alpha, &p->x, &p->a, i, j);
-    }
+    add_rank(&sum, p, p->alpha, &p->a, p->x.rows > 0 ? &p->x : &p->a, i, j);
+    if (twice)
+        add_rank(&sum, p, hermitian ? conj(p->alpha) : p->alpha, &p->x, &p->a, i, j);
+    if (hermitian && i == j)
+        sum.value = creal(sum.value);
     add_old(&sum, p->beta, &p->y, i, j);
     return sum;
 }
