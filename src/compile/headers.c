@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "compile/ahead.h"
 #include "compile/folders.h"
+#include "compile/header_rows.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -112,71 +113,6 @@ static void add_source(tracer *t, const trp__jit_facts *facts, place folder, boo
     t->sources[t->source_count++] = (source){.facts = facts, .folder = folder, .memory = memory};
 }
 
-/* Rows, found by their names in a table of twice as many places. */
-
-static size_t *slot_of(const trp__jit_headers *h, bool memory, const char *name)
-{
-    size_t at = trp__checksum(name, strlen(name)) + memory;
-    for (;; at++) {
-        size_t *slot = &h->slot[at & (h->slots - 1)];
-        if (*slot == 0)
-            return slot;
-        const trp__jit_header_row *row = &h->row[*slot - 1];
-        if ((row->kind == TRP__JIT_FOUND_MEMORY) == memory && strcmp(row->name, name) == 0)
-            return slot;
-    }
-}
-
-static const trp__jit_header_row *find_row(const trp__jit_headers *h, bool memory, const char *name)
-{
-    size_t slot = h->slots ? *slot_of(h, memory, name) : 0;
-    return slot ? &h->row[slot - 1] : NULL;
-}
-
-/* The first row of a file, in the second half of the table. */
-static size_t *slot_of_file(const trp__jit_headers *h, const trp__jit_stamp *stamp)
-{
-    const uint64_t file[2] = {stamp->device, stamp->inode};
-    for (size_t at = trp__checksum(file, sizeof file);; at++) {
-        size_t *slot = &h->slot[h->slots + (at & (h->slots - 1))];
-        if (*slot == 0)
-            return slot;
-        const trp__jit_stamp *other = &h->row[*slot - 1].stamp;
-        if (other->device == stamp->device && other->inode == stamp->inode)
-            return slot;
-    }
-}
-
-static void fill_slots(trp__jit_headers *h, size_t row)
-{
-    const trp__jit_header_row *r = &h->row[row];
-    *slot_of(h, r->kind == TRP__JIT_FOUND_MEMORY, r->name) = row + 1;
-    if (r->kind == TRP__JIT_FOUND_FILE && r->same_as == row)
-        *slot_of_file(h, &r->stamp) = row + 1;
-}
-
-static bool grow_slots(trp__jit_headers *h)
-{
-    size_t wanted = h->slots ? 2 * h->slots : 128;
-    size_t *slot = calloc(2 * wanted, sizeof *slot);
-    if (!slot)
-        return false;
-    free(h->slot);
-    h->slot = slot;
-    h->slots = wanted;
-    for (size_t i = 0; i < h->count; i++)
-        fill_slots(h, i);
-    return true;
-}
-
-/* Another name of a file, through a link or a second folder, may tell the compiler that it has read
- * it (#pragma once): its first row, or the next one. */
-static size_t first_of_file(const trp__jit_headers *h, const trp__jit_stamp *stamp)
-{
-    size_t slot = h->slots ? *slot_of_file(h, stamp) : 0;
-    return slot ? slot - 1 : h->count;
-}
-
 static bool same_folder(const char *a, const char *b)
 {
     struct stat x, y;
@@ -188,7 +124,7 @@ static bool add_row(tracer *t, trp__jit_header_row row)
 {
     trp__jit_headers *h = t->out;
     h->row = grown(t, h->row, h->count, &h->capacity, sizeof *h->row);
-    bool room = 2 * h->count < h->slots || grow_slots(h);
+    bool room = 2 * h->count < h->slots || trp__jit_rows_grow(h);
     if (!room || !row.name || h->count == h->capacity) {
         t->no_memory = true;
         free(row.name);
@@ -196,7 +132,7 @@ static bool add_row(tracer *t, trp__jit_header_row row)
         return false;
     }
     h->row[h->count] = row;
-    fill_slots(h, h->count++);
+    trp__jit_row_note(h, h->count++);
     return true;
 }
 
@@ -207,7 +143,7 @@ static void look_in_memory(tracer *t, const char *name)
     for (uint32_t i = 0; i < p->header_count; i++) {
         if (strcmp(p->headers[i].name, name) != 0)
             continue;
-        if (find_row(t->out, true, name))
+        if (trp__jit_row_find(t->out, true, name))
             return;
         const trp__jit_facts *facts =
             trp__jit_facts_of(p->headers[i].text, strlen(p->headers[i].text));
@@ -267,7 +203,7 @@ static void follow_file(tracer *t, const spot *s, const trp__jit_header_row *row
 static bool look_at_file(tracer *t, const spot *s, bool folder)
 {
     trp__jit_headers *h = t->out;
-    const trp__jit_header_row *known = find_row(h, false, s->name);
+    const trp__jit_header_row *known = trp__jit_row_find(h, false, s->name);
     const trp__jit_facts *facts;
     bool settled;
     if (known)
@@ -285,7 +221,7 @@ static bool look_at_file(tracer *t, const spot *s, bool folder)
     if (file == TRP__JIT_FILE_READ) {
         row.kind = TRP__JIT_FOUND_FILE;
         row.content = facts->content;
-        row.same_as = first_of_file(h, &row.stamp);
+        row.same_as = trp__jit_row_of_file(h, &row.stamp);
         h->settled = h->settled && settled;
         h->folders = h->folders || folder;
         t->asks = t->asks || (folder && facts->asks_here);

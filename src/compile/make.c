@@ -6,13 +6,13 @@
 #include "compile/headers.h"
 #include "compile/kept.h"
 #include "compile/lines.h"
+#include "compile/make_key.h"
 #include "libs/nvjitlink/nvjitlink.h"
 #include "libs/nvrtc/nvrtc.h"
 #include "wire/module.h"
 
 #include <troupe/jit.h>
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,17 +71,7 @@ void trp__jit_error_lines(const char *log, const char *what, char *message, size
 
 /* Compile. */
 
-typedef struct compile {
-    const trp__jit_stop *stop;
-    trp__jit_compile_head head;
-    const char *source, *name, *architecture;
-    const char *options[TRP_JIT_OPTIONS_MAX], *includes[TRP_JIT_OPTIONS_MAX],
-        *names[TRP_JIT_OPTIONS_MAX];
-    const char *header_names[TRP_JIT_OPTIONS_MAX], *header_texts[TRP_JIT_OPTIONS_MAX];
-    char *include_options[TRP_JIT_OPTIONS_MAX];
-    char architecture_option[64];
-    char *placed_source, *placed_name;
-} compile;
+typedef trp__jit_compile_input compile;
 
 /* What NVRTC makes: of a program that is linked alone it is not the output yet. */
 static uint32_t compiled_output(const compile *c)
@@ -186,10 +176,6 @@ static bool same_headers(const trp__jit_headers *a, const trp__jit_headers *b)
     return same;
 }
 
-static const char *const found_texts[] = {[TRP__JIT_FOUND_MEMORY] = "memory ",
-                                          [TRP__JIT_FOUND_FILE] = "file ",
-                                          [TRP__JIT_FOUND_NONE] = "none "};
-
 /* The list of headers as text. */
 static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__jit_made *made,
                               trp_error *error)
@@ -197,7 +183,7 @@ static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__j
     trp__jit_lines l = {0};
     for (size_t i = 0; i < headers->count; i++) {
         const trp__jit_header_row *row = &headers->row[i];
-        trp__jit_add_line(&l, found_texts[row->kind], row->path ? row->path : row->name);
+        trp__jit_add_line(&l, trp__jit_found_text(row->kind), row->path ? row->path : row->name);
         made->header_count += row->kind != TRP__JIT_FOUND_NONE;
     }
     if (!sure)
@@ -362,30 +348,7 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
 
 /* The kernel cache. */
 
-/* Of other outputs nobody could tell: PTX has texts as lists of numbers. */
-static bool is_portable(const compile *c)
-{
-    return c->head.portable &&
-           (c->head.output == TRP_JIT_CUBIN || c->head.output == TRP_JIT_CUBIN_LTO);
-}
-
-/* Whether the paths of folders can be in the result: a text asks for them, debug information has
- * them. NVRTC's LTO-IR always has some (seen with 13.0). A request may know better. */
-static bool may_have_paths(const compile *c, const trp__jit_headers *headers)
-{
-    static const char *const debug[] = {"lineinfo", "line-info", "debug"};
-    if (is_portable(c))
-        return false;
-    bool any = headers->placed || (headers->folders && c->head.output == TRP_JIT_LTOIR);
-    for (uint32_t i = 0; i < c->head.options && headers->folders && !any; i++) {
-        any = strcmp(c->options[i], "-G") == 0;
-        for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
-            any = any || strstr(c->options[i], debug[k]);
-    }
-    return any;
-}
-
-/* Whether they are in it; "/a/b/." is looked for as "/a/b". */
+/* Whether the paths of folders are in a result; "/a/b/." is looked for as "/a/b". */
 static bool has_paths(const compile *c, const trp__jit_made *made)
 {
     bool any = false;
@@ -398,99 +361,6 @@ static bool has_paths(const compile *c, const trp__jit_made *made)
         any = memmem(made->image, made->image_bytes, path, length) != NULL;
     }
     return any;
-}
-
-static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0)
-        key->status = key->status != TRP_OK ? key->status : TRP_E_MEMORY;
-    else
-        trp__key_add_text(key, tag, text);
-    va_end(args);
-    free(text);
-}
-
-/* Folders are told by their number alone where that is all that counts, so that an entry fits
- * wherever they lie. */
-static void add_folders(trp__key *key, const compile *c, const trp__jit_headers *headers)
-{
-    if (may_have_paths(c, headers)) {
-        for (uint32_t i = 0; i < c->head.includes; i++)
-            add_formatted(key, TRP__KEY_SETTING, "include_paths[%u]=%s", i, c->includes[i]);
-    } else if (c->head.includes > 0) {
-        add_formatted(key, TRP__KEY_SETTING, "include_paths=%u", c->head.includes);
-    }
-}
-
-/* Places without a file are many times as many as headers: from so many on all of them are one
- * setting. */
-enum { PLACES_TOLD = 256 };
-
-static void add_places(trp__key *key, const trp__jit_headers *headers, size_t count)
-{
-    char text[TRP__HASH_TEXT];
-    trp__hasher hasher;
-    trp__hasher_begin(&hasher);
-    for (size_t i = 0; i < headers->count; i++) {
-        const trp__jit_header_row *row = &headers->row[i];
-        if (row->kind == TRP__JIT_FOUND_NONE) /* with its end */
-            trp__hasher_add(&hasher, row->name, strlen(row->name) + 1);
-    }
-    trp__hash hash = trp__hasher_value(&hasher);
-    trp__hash_text(&hash, text);
-    add_formatted(key, TRP__KEY_SETTING, "places without a file=%zu, %s", count, text);
-}
-
-static void add_headers(trp__key *key, const trp__jit_headers *headers)
-{
-    size_t places = 0;
-    for (size_t i = 0; i < headers->count; i++)
-        places += headers->row[i].kind == TRP__JIT_FOUND_NONE;
-    if (places >= PLACES_TOLD)
-        add_places(key, headers, places);
-    for (size_t i = 0; i < headers->count; i++) {
-        const trp__jit_header_row *row = &headers->row[i];
-        char *name = NULL;
-        if (row->kind == TRP__JIT_FOUND_NONE && places >= PLACES_TOLD)
-            continue;
-        if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
-            key->status = TRP_E_MEMORY;
-            return;
-        }
-        trp__key_add_header(key, name, &row->content);
-        free(name);
-        if (row->same_as != i) /* no name has a newline in it */
-            add_formatted(key, TRP__KEY_SETTING, "one file=%s\n%s", row->name,
-                          headers->row[row->same_as].name);
-    }
-}
-
-/* All that a compile's result depends on. */
-static void make_key(const char *compiler, const compile *c, const trp__jit_headers *headers,
-                     trp__key *key)
-{
-    static const char *const outputs[] = {[TRP_JIT_CUBIN] = "cubin",
-                                          [TRP_JIT_PTX] = "ptx",
-                                          [TRP_JIT_LTOIR] = "ltoir",
-                                          [TRP_JIT_CUBIN_LTO] = "cubin-lto"};
-    trp__key_begin(key, "jit");
-    trp__key_add_text(key, TRP__KEY_NAME, c->name);
-    trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
-    trp__key_add_text(key, TRP__KEY_TARGET, c->architecture);
-    trp__key_add_text(key, TRP__KEY_OUTPUT, outputs[c->head.output]);
-    add_folders(key, c, headers);
-    for (uint32_t i = 0; i < c->head.options; i++)
-        trp__key_add_text(key, TRP__KEY_OPTION, c->options[i]);
-    for (uint32_t i = 0; i < c->head.names; i++)
-        trp__key_add_text(key, TRP__KEY_EXPRESSION, c->names[i]);
-    trp__key_add_text(key, TRP__KEY_SOURCE, c->source);
-    add_headers(key, headers);
 }
 
 /* Room for the identity of all that compiles. */
@@ -546,7 +416,7 @@ static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, tr
     if (status == TRP_OK)
         status = trace(x->c, &after, error);
     x->changed = status == TRP_OK && !same_headers(x->headers, &after);
-    x->placed = status == TRP_OK && is_portable(x->c) && has_paths(x->c, made);
+    x->placed = status == TRP_OK && trp__jit_is_portable(x->c) && has_paths(x->c, made);
     *keep = !x->changed && !x->placed;
     trp__jit_headers_free(&after);
     return status;
@@ -559,7 +429,7 @@ static bool find_packed(const compile *c, const trp__jit_headers *headers, trp__
     bool found = false;
     for (size_t i = 0; !found && (compiler = trp__jit_packed_compiler(i)); i++) {
         trp__key key = {0};
-        make_key(compiler, c, headers, &key);
+        trp__jit_make_key(compiler, c, headers, &key);
         found = trp__jit_find_kept(&key, made);
         trp__key_end(&key);
     }
@@ -572,7 +442,7 @@ static trp_status find_or_make(compiling *x, trp__jit_made *made, trp_error *err
     trp_status status = identify(x->c, x->compiler, error);
     x->mistaken = false;
     if (status == TRP_OK) {
-        make_key(x->compiler, x->c, x->headers, &key);
+        trp__jit_make_key(x->compiler, x->c, x->headers, &key);
         status = trp__jit_keep(&key, x->c->stop, compile_now, x, made, error);
         trp__key_end(&key);
     }
@@ -644,7 +514,7 @@ void trp__jit_prepare(void)
     if (trace(c, &headers, &ignored) == TRP_OK) {
         if (known) {
             trp__key key = {0};
-            make_key(compiler, c, &headers, &key);
+            trp__jit_make_key(compiler, c, &headers, &key);
             (void)trp__jit_find_kept(&key, &made);
             trp__key_end(&key);
         } else {
