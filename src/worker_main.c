@@ -1,7 +1,7 @@
 /* troupe-worker: the process in which the libraries run. Started by libtroupe, never by hand,
  * except with --report or --version. */
-#include "base/cpu.h"
-#include "base/descriptor.h"
+#include "base/os/cpu.h"
+#include "base/os/descriptor.h"
 #include "wire/entry.h"
 #include "wire/layout.h"
 

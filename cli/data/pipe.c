@@ -2,8 +2,8 @@
 
 #include "ui/ui.h"
 
-#include "base/descriptor.h"
-#include "base/memory.h"
+#include "base/os/descriptor.h"
+#include "base/os/memory.h"
 #include "io/npy.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "base/error.h"
 
 #include "base/call.h"
-#include "base/limits.h"
+#include "base/os/limits.h"
 
 #include <errno.h>
 #include <stdarg.h>

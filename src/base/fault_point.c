@@ -2,7 +2,7 @@
 
 #ifdef TROUPE_FAULT_POINTS
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "base/log.h"
 
 #include "base/call.h"
-#include "base/limits.h"
+#include "base/os/limits.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "cache/claim.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/bytes.h"

@@ -1,9 +1,9 @@
 #include "cache/disk.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/limits.h"
+#include "base/os/limits.h"
 #include "base/bytes.h"
 #include "cache/prune.h"
 

@@ -1,6 +1,6 @@
 #include "cache/folder.h"
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
 
 #include <errno.h>

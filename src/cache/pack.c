@@ -1,9 +1,9 @@
 #include "cache/pack.h"
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
 #include "base/bytes.h"
-#include "base/limits.h"
+#include "base/os/limits.h"
 #include "cache/folder.h"
 #include "cache/headers.h"
 

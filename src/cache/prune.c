@@ -1,11 +1,11 @@
 #include "cache/prune.h"
 
-#include "base/descriptor.h"
-#include "base/clock.h"
+#include "base/os/descriptor.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/bytes.h"
-#include "base/limits.h"
+#include "base/os/limits.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/share.h"
+#include "base/os/share.h"
 #include "cache/claim.h"
 #include "cache/disk.h"
 #include "cache/headers.h"

@@ -1,8 +1,8 @@
 #include "compile/ahead.h"
 
 #include "base/checksum.h"
-#include "base/cpu.h"
-#include "base/thread.h"
+#include "base/os/cpu.h"
+#include "base/os/thread.h"
 #include "compile/folders.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 #include "compile/kept.h"
 
 #include "base/bytes.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "cache/inspect.h"
 #include "cache/store.h"

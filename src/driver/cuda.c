@@ -1,6 +1,6 @@
 #include "driver/cuda.h"
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 #include "base/error.h"
 #include "wire/directive.h"
 

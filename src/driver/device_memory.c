@@ -1,6 +1,6 @@
 #include "driver/device_memory.h"
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
 #include "driver/cuda.h"
 

@@ -3,7 +3,7 @@
 #ifndef TRP_DRIVER_TOOLKIT_H
 #define TRP_DRIVER_TOOLKIT_H
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 #include "driver/cuda_abi.h"
 
 #include <troupe/status.h>

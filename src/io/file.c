@@ -1,7 +1,7 @@
 /* Opening files, and what is known of them without their elements. */
 #include "io/file.h"
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "io/npy.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  * mapping costs SIGBUS. */
 #include "io/file.h"
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * renamed over what was there. */
 #include "io/file.h"
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>

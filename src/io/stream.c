@@ -1,6 +1,6 @@
 /* A member of a ZIP archive, byte after byte: stored, or inflated by zlib, which is opened when it
  * is first needed. */
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 
 #include "io/file.h"
 

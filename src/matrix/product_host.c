@@ -4,10 +4,10 @@
 #include "matrix/product_host.h"
 
 #include "base/error.h"
-#include "base/half.h"
-#include "base/narrow.h"
-#include "base/team.h"
-#include "base/vmath.h"
+#include "base/numbers/half.h"
+#include "base/numbers/narrow.h"
+#include "base/os/team.h"
+#include "base/numbers/vmath.h"
 
 #include <troupe/matmul.h>
 #include <troupe/worker.h>

@@ -23,7 +23,7 @@ typedef struct trp__host_room {
     void *ring;    /* a place for each call that may be in the stream */
     size_t ring_bytes;
     uint32_t next; /* in the ring */
-    bool team;     /* it is a user of base/team.h */
+    bool team;     /* it is a user of base/os/team.h */
 } trp__host_room;
 
 /* `place`: bytes of one in the ring. On an error there is nothing to close. */

@@ -1,7 +1,7 @@
 #include "matrix/tune.h"
 
-#include "base/clock.h"
-#include "base/half.h"
+#include "base/os/clock.h"
+#include "base/numbers/half.h"
 #include "matrix/neighbours.h"
 #include "tuning/bench.h"
 

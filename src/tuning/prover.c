@@ -1,6 +1,6 @@
 #include "tuning/prover.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "tuning/prover_parts.h"

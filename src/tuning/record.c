@@ -1,7 +1,7 @@
 #include "tuning/record.h"
 
 #include "base/bytes.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <troupe/matmul.h>
 

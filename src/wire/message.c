@@ -1,6 +1,6 @@
 #include "wire/message.h"
 
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "wire/layout.h"

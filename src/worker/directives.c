@@ -4,10 +4,10 @@
  * the scheduler, when all that it issued is signalled, sets RESTARTING and holds the actor's
  * requests; the side thread waits until the timeline shows that the stream is empty, ends the
  * instance, starts it again, and publishes READY or FAILED. Other actors go on all the while. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/poll.h"
+#include "base/os/poll.h"
 #include "wire/message.h"
 #include "worker/worker.h"
 

@@ -1,10 +1,10 @@
 /* The thread that ends a worker process when nobody is left to work for. */
 #include "worker/guard.h"
 
-#include "base/clock.h"
-#include "base/descriptor.h"
+#include "base/os/clock.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "wire/entry.h"
 
 #include <errno.h>

@@ -7,8 +7,8 @@
  * Only requests that have ended well are kept, so no standby dies of what has killed a worker. */
 #include "worker/rehearse.h"
 
-#include "base/clock.h"
-#include "base/fence.h"
+#include "base/os/clock.h"
+#include "base/os/fence.h"
 #include "wire/actor_class.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #include "worker/resources.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/futex.h"
-#include "base/shm.h"
+#include "base/os/futex.h"
+#include "base/os/shm.h"
 #include "wire/actor_class.h"
 
 #include <stdlib.h>

@@ -6,11 +6,11 @@
  * requests stay in order among themselves; actors overtake each other freely. A request is issued
  * only after everything that it waits for has been issued, because streams share hardware queues
  * and a wait ahead of its own cause would never end. */
-#include "base/clock.h"
-#include "base/cpu.h"
+#include "base/os/clock.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
-#include "base/futex.h"
-#include "base/zeroed.h"
+#include "base/os/futex.h"
+#include "base/os/zeroed.h"
 #include "worker/nvtx.h"
 #include "worker/scheduler.h"
 

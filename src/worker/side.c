@@ -1,10 +1,10 @@
 #include "worker/side.h"
 
-#include "base/clock.h"
-#include "base/cpu.h"
+#include "base/os/clock.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
-#include "base/service_thread.h"
-#include "base/thread.h"
+#include "base/os/service_thread.h"
+#include "base/os/thread.h"
 
 #include <errno.h>
 #include <pthread.h>

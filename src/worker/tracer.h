@@ -4,7 +4,7 @@
 #ifndef TRP_WORKER_TRACER_H
 #define TRP_WORKER_TRACER_H
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "wire/layout.h"
 
 /* Ends of an actor that come this much apart are worth a timeline write each; those that come

@@ -3,7 +3,7 @@
  *
  * With libFuzzer:
  *   clang -DTRP_LIBFUZZER -fsanitize=fuzzer,address,undefined -Iinclude -Icli \
- *     tests/fuzz/epilogue_test.c cli/ui/spell.c src/base/types.c -o epilogue_fuzz
+ *     tests/fuzz/epilogue_test.c cli/ui/spell.c src/base/numbers/types.c -o epilogue_fuzz
  * Alone, as a test that mutates good texts at random, the same ones for the same seed:
  *   epilogue_fuzz [ITERATIONS [SEED]]
  *

@@ -6,7 +6,7 @@
  *   observe_test [ITERATIONS [SEED]]
  */
 #include "base/error.h"
-#include "base/shm.h"
+#include "base/os/shm.h"
 #include "client/observe/observe.h"
 #include "support/harness.h"
 #include "support/reference/random.h"

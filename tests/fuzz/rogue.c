@@ -2,7 +2,7 @@
 
 #include "support/reference/reference.h"
 
-#include "base/shm.h"
+#include "base/os/shm.h"
 #include "wire/entry.h"
 #include "wire/layout.h"
 #include "wire/message.h"

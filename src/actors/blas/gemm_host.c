@@ -2,7 +2,7 @@
 #include "actors/blas/gemm_host.h"
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <troupe/blas.h>
 

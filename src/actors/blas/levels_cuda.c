@@ -4,7 +4,7 @@
 
 #include "actors/blas/levels_wire.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <troupe/blas.h>
 

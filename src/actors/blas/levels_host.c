@@ -3,7 +3,7 @@
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/routines.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "worker/backend.h"
 
 #include <troupe/blas.h>

@@ -3,7 +3,7 @@
 #include "actors/dnn/dnn_cuda.h"
 #include "actors/dnn/plans/record.h"
 #include "actors/dnn/plans/tune.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "worker/actor.h"
 

@@ -4,7 +4,7 @@
 #include "actors/dnn/host/paged.h"
 #include "actors/dnn/rnn/rnn.h"
 #include "base/error.h"
-#include "base/team.h"
+#include "base/os/team.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "actors/matmul/again.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/zeros.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"

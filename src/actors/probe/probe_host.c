@@ -2,7 +2,7 @@
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
 #include "actors/probe/probe_worker.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 #include <string.h>
 

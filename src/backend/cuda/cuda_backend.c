@@ -3,8 +3,8 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include "base/error.h"
-#include "base/futex.h"
-#include "base/thread.h"
+#include "base/os/futex.h"
+#include "base/os/thread.h"
 
 #include <limits.h>
 #include <pthread.h>

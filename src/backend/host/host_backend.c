@@ -2,14 +2,14 @@
  * ring of operations in order; device memory is the application's memfd. */
 #include "backend/host/host_backend.h"
 
-#include "base/clock.h"
-#include "base/cpu.h"
+#include "base/os/clock.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/futex.h"
-#include "base/service_thread.h"
-#include "base/shm.h"
-#include "base/thread.h"
+#include "base/os/futex.h"
+#include "base/os/service_thread.h"
+#include "base/os/shm.h"
+#include "base/os/thread.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* Actors as the application sees them. */
 #include "base/call.h"
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
 #include "client/api/module.h"
 #include "client/core/backoff.h"

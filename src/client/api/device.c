@@ -1,8 +1,8 @@
 /* Opening and closing devices. */
 #include "base/call.h"
 #include "base/error.h"
-#include "base/shm.h"
-#include "base/zeroed.h"
+#include "base/os/shm.h"
+#include "base/os/zeroed.h"
 #include "client/api/api.h"
 #include "client/api/kept.h"
 #include "client/api/module.h"

@@ -2,7 +2,7 @@
  * memory file of TRP__POOL_BYTES, made with the first actor that needs it; pages exist only where
  * something was written, and go when a piece is given back. */
 #include "base/error.h"
-#include "base/shm.h"
+#include "base/os/shm.h"
 #include "client/api/module.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef TRP_CLIENT_CORE_BACKOFF_H
 #define TRP_CLIENT_CORE_BACKOFF_H
 
-#include "base/clock.h"
-#include "base/cpu.h"
+#include "base/os/clock.h"
+#include "base/os/cpu.h"
 
 #include <troupe/types.h>
 

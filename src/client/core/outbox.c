@@ -1,6 +1,6 @@
 #include "client/core/outbox.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "client/core/device.h"
 

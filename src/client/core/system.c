@@ -1,6 +1,6 @@
 /* Systems, the registry of open devices, and finding the worker program. */
 #include "base/call.h"
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
 #include "client/core/device.h"
 #include "driver/device_memory.h"

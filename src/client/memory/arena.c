@@ -1,8 +1,8 @@
 /* Arenas: device memory that this process owns and exports to its workers by descriptor. */
 #include "base/call.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
-#include "base/shm.h"
+#include "base/os/shm.h"
 #include "client/memory/memory.h"
 #include "driver/device_memory.h"
 

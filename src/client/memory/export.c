@@ -1,9 +1,9 @@
 /* Buffers for other processes and other CUDA contexts: descriptors of their memory, and of the
  * timelines that the requests on them end with. */
 #include "base/call.h"
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
-#include "base/service_thread.h"
+#include "base/os/service_thread.h"
 #include "client/memory/memory.h"
 #include "driver/device_memory.h"
 

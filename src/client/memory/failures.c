@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "base/zeroed.h"
+#include "base/os/zeroed.h"
 #include "client/memory/memory.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * holds it, so its memory goes to no other buffer meanwhile. */
 #include "base/call.h"
 #include "base/error.h"
-#include "base/service_thread.h"
-#include "base/shm.h"
+#include "base/os/service_thread.h"
+#include "base/os/shm.h"
 #include "client/memory/memory.h"
 
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* Host memory that the device reaches directly: memory files mapped here and in the worker. */
 #include "base/call.h"
 #include "base/error.h"
-#include "base/memory.h"
-#include "base/shm.h"
+#include "base/os/memory.h"
+#include "base/os/shm.h"
 #include "client/memory/memory.h"
 
 #include <string.h>

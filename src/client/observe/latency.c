@@ -1,6 +1,6 @@
 #include "client/observe/latency.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 
 #include <math.h>

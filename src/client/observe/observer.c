@@ -2,10 +2,10 @@
  * them for reading. Nothing there is trusted: a file must be sealed against shrinking (so no access
  * can fault), be of our version and size; view.c bounds what it reads in it. */
 #include "base/call.h"
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
-#include "base/poll.h"
-#include "base/shm.h"
+#include "base/os/poll.h"
+#include "base/os/shm.h"
 #include "base/text.h"
 #include "client/observe/observe.h"
 

@@ -5,7 +5,7 @@
 #include "client/observe/stats.h"
 
 #include "base/error.h"
-#include "base/shm.h"
+#include "base/os/shm.h"
 #include "client/observe/observe.h"
 
 #include <troupe/version.h>

@@ -5,7 +5,7 @@
 
 #include "client/core/device.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 #include <troupe/observe.h>
 

@@ -1,9 +1,9 @@
 /* Tracing, the file: the JSON that Perfetto and Chrome read ("Trace Event Format"). Times in it are
  * microseconds of CLOCK_MONOTONIC. */
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
-#include "base/limits.h"
-#include "base/poll.h"
+#include "base/os/limits.h"
+#include "base/os/poll.h"
 #include "base/text.h"
 #include "client/observe/trace.h"
 

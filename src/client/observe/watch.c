@@ -4,7 +4,7 @@
  * The list of watches and the rings of callbacks are under device->observe.watch_lock; the ring of
  * a watch with a queue is under the queue's lock, which may be taken inside the other. */
 #include "base/call.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "client/observe/observe.h"

@@ -1,6 +1,6 @@
 /* Requests that keep a device from going on: they run past their deadlines, or the worker does not
  * begin them. In the supervisor thread. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "client/recovery/judge.h"
 

@@ -3,7 +3,7 @@
  */
 #include "client/recovery/judge.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "client/core/points.h"
 #include "client/observe/trace.h"

@@ -15,9 +15,9 @@
  *     deaths are for the restart budget, and so is a worker that says that it can't make one. The
  *     device is open when they are made; if the driver refuses them to its first worker, it is not
  *     opened. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
-#include "base/poll.h"
+#include "base/os/poll.h"
 #include "client/recovery/recovery.h"
 
 #include <signal.h>

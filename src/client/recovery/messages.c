@@ -1,5 +1,5 @@
 /* What workers send: answers, notices, lines for the log; and what they owe. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "client/core/points.h"
 #include "client/observe/observe.h"
 #include "client/recovery/recovery.h"

@@ -1,8 +1,8 @@
 /* Ending a worker, and how it ended. Called by the supervisor thread. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
-#include "base/poll.h"
-#include "base/shm.h"
+#include "base/os/poll.h"
+#include "base/os/shm.h"
 #include "client/core/points.h"
 #include "client/recovery/recovery.h"
 #include "wire/entry.h"

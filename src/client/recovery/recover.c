@@ -1,8 +1,8 @@
 /* After a fault: ends the worker, has the requests judged, and lets the next worker take over, or
  * the device go down. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
-#include "base/poll.h"
+#include "base/os/poll.h"
 #include "client/core/points.h"
 #include "client/observe/trace.h"
 #include "client/recovery/judge.h"

@@ -1,5 +1,5 @@
 /* The standby: when one is started, and what becomes of one that is lost or unwanted. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "client/core/points.h"
 #include "client/recovery/recovery.h"

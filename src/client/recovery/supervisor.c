@@ -1,11 +1,11 @@
 /* The device's supervisor thread: starts the workers, takes their messages, notices deaths, has the
  * requests judged, and lets the next worker take over. */
-#include "base/clock.h"
-#include "base/descriptor.h"
+#include "base/os/clock.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
-#include "base/poll.h"
-#include "base/service_thread.h"
-#include "base/thread.h"
+#include "base/os/poll.h"
+#include "base/os/service_thread.h"
+#include "base/os/thread.h"
 #include "client/recovery/judge.h"
 
 #include <errno.h>

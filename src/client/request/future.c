@@ -1,7 +1,7 @@
 /* Futures: waiting for the end of requests, taking their results, and giving them up. */
 #include "base/call.h"
 #include "base/error.h"
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "client/core/backoff.h"
 #include "client/request/request.h"
 

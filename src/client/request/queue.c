@@ -1,7 +1,7 @@
 /* Completion queues: a list of ended requests and of watches with notices, and an event file that
  * is readable while it is not empty. */
 #include "base/call.h"
-#include "base/descriptor.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
 #include "client/core/backoff.h"
 #include "client/request/request.h"

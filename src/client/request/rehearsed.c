@@ -1,7 +1,7 @@
 /* Keeps requests that have ended well for standbys, which go through them: see worker/rehearse.c.
  * One of each kind; the newest take the place of the oldest. */
 #include "base/checksum.h"
-#include "base/fence.h"
+#include "base/os/fence.h"
 #include "client/request/request.h"
 #include "wire/actor_class.h"
 

@@ -1,7 +1,7 @@
 /* The path of a request: a slot, its record, a place in the mailbox, a ticket, the ring. */
 #include "base/call.h"
 #include "base/error.h"
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "client/observe/latency.h"
 #include "client/observe/trace.h"
 #include "client/request/request.h"

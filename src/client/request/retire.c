@@ -1,7 +1,7 @@
 /* How requests end. Any thread that sees that a request is over may end it: its waiter, a sender in
  * need of room, the supervisor. The change from PENDING to RETIRING picks one of them. */
 #include "base/error.h"
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "base/text.h"
 #include "client/memory/failures.h"
 #include "client/observe/latency.h"

@@ -1,7 +1,7 @@
 #include "client/request/room.h"
 
 #include "base/error.h"
-#include "base/service_thread.h"
+#include "base/os/service_thread.h"
 
 trp_status trp__wait_check(int64_t wait_ns)
 {

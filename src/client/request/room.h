@@ -16,8 +16,9 @@
  *            list needs several at once, which others would take from it one by one: while one
  *            waits, single requests that may wait do so behind it.
  *
- * Threads that the device needs for its progress do not wait (base/service_thread.h). A thread that
- * waits can't be cancelled (base/call.h): it holds a slot, and closing the device waits for it. */
+ * Threads that the device needs for its progress do not wait (base/os/service_thread.h). A thread
+ * that waits can't be cancelled (base/call.h): it holds a slot, and closing the device waits for
+ * it. */
 #ifndef TRP_CLIENT_REQUEST_ROOM_H
 #define TRP_CLIENT_REQUEST_ROOM_H
 

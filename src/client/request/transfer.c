@@ -6,7 +6,7 @@
  * through all transfers of a direction, in ticket order, so both sides agree on who uses which
  * piece without talking. */
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "client/request/copies.h"
 #include "client/request/room.h"
 

@@ -1,6 +1,6 @@
 #include "libs/openblas/openblas.h"
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 #include "base/error.h"
 
 #include <troupe/blas.h>

@@ -1,6 +1,6 @@
 #include "support/faults/sleeper.h"
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "support/harness.h"
 
 static void *sleep_long(void *argument)

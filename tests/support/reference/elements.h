@@ -1,6 +1,6 @@
 /* Elements of every type that the matmul actor knows, loaded to float64 and rounded from it, by the
- * formats' definitions alone: nothing here is shared with src/base/narrow.h or half.h, which it is
- * to check. Nothing here keeps state. SPDX-License-Identifier: Apache-2.0 */
+ * formats' definitions alone: nothing here is shared with src/base/numbers/narrow.h or half.h,
+ * which it is to check. Nothing here keeps state. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_REFERENCE_ELEMENTS_H
 #define TESTS_SUPPORT_REFERENCE_ELEMENTS_H
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "support/reference/random.h"
 
 __attribute__((format(printf, 1, 2), noreturn)) static void misuse(const char *format, ...)

@@ -5,12 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "base/log.h"
-#include "base/shm.h"
-#include "base/zeroed.h"
+#include "base/os/shm.h"
+#include "base/os/zeroed.h"
 #include "support/label.h"
 
 #include <troupe/troupe.h>

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/build_id.h"
-#include "base/ldpath.h"
+#include "base/os/ldpath.h"
 #include "support/folder.h"
 #include "support/label.h"
 

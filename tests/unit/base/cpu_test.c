@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "support/folder.h"
 
 #include <limits.h>

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 #include "support/label.h"
 
 TROUPE_TEST("no tsan");

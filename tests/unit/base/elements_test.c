@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/half.h"
-#include "base/narrow.h"
+#include "base/numbers/half.h"
+#include "base/numbers/narrow.h"
 #include "support/reference/elements.h"
 #include "support/reference/reference.h"
 #include "support/label.h"

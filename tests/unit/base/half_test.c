@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "support/reference/reference.h"
 #include "support/label.h"
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/narrow.h"
+#include "base/numbers/narrow.h"
 #include "support/reference/reference.h"
 #include "support/label.h"
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/team.h"
+#include "base/os/team.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

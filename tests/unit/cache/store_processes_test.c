@@ -1,6 +1,6 @@
 /* The kernel cache, used by many processes and threads at a time: one makes, the others wait; and
  * processes that die at every step of a write. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "cache/disk.h"
 #include "cache/prune.h"
 #include "cache/store.h"

@@ -1,7 +1,7 @@
 /* The kernel cache on disk: what was put is found, by its key and headers alone; what is damaged,
  * foreign or hostile is not there, does no harm, and is replaced; the folder stays within its
  * bound. What many processes do at a time is in store_processes_test.c. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "cache/disk.h"
 #include "cache/prune.h"

@@ -1,6 +1,6 @@
 /* How waiting for room ends where it can't be seen from outside whether somebody waits. White-box:
  * looks into a device. SPDX-License-Identifier: Apache-2.0 */
-#include "base/service_thread.h"
+#include "base/os/service_thread.h"
 #include "client/request/room.h"
 #include "support/harness.h"
 

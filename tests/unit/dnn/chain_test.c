@@ -8,7 +8,7 @@
 
 #include "actors/dnn/math/functions.h"
 #include "actors/dnn/host/chain.h"
-#include "base/team.h"
+#include "base/os/team.h"
 #include "unit/dnn/dnn_graphs.h"
 #include "support/label.h"
 

@@ -1,6 +1,6 @@
 #include "unit/fakes/fake_cublaslt_product.h"
 
-#include "base/narrow.h"
+#include "base/numbers/narrow.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "driver/cuda.h"
 #include "support/fake_cuda/hooks.h"
 

@@ -1,5 +1,5 @@
 /* The doorbell that wakes a worker: a worker that is about to end may still sleep on it. */
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "client/core/device.h"
 #include "support/harness.h"
 

@@ -9,8 +9,8 @@
 #include "actors/probe/probe_wire.h"
 #include "actors/probe/probe_worker.h"
 #include "backend/host/host_backend.h"
-#include "base/clock.h"
-#include "base/shm.h"
+#include "base/os/clock.h"
+#include "base/os/shm.h"
 #include "support/faults/sleeper.h"
 #include "worker/actor.h"
 

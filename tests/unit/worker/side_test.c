@@ -2,7 +2,7 @@
  * was told that something comes. */
 #include "worker/side.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 
 #include "support/reference/random.h"
 
-#include "base/zeroed.h"
+#include "base/os/zeroed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 #include "actors/cutlass/epilogue/eval.h"
 
-#include "base/half.h"
-#include "base/narrow.h"
+#include "base/numbers/half.h"
+#include "base/numbers/narrow.h"
 
 #include <math.h>
 #include <string.h>

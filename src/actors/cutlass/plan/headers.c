@@ -1,7 +1,7 @@
 #include "actors/cutlass/plan/headers.h"
 
 #include "base/error.h"
-#include "base/share.h"
+#include "base/os/share.h"
 #include "libs/nvrtc/nvrtc.h"
 
 #include <limits.h>

@@ -9,7 +9,7 @@
 #include "actors/cutlass/plan/plans.h"
 #include "actors/cutlass/wire/gemm.h"
 #include "actors/cutlass/wire/run.h"
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 #include "wire/actor_class.h"
 
 #include <troupe/cutlass.h>

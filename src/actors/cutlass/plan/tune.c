@@ -1,7 +1,7 @@
 #include "actors/cutlass/plan/tune.h"
 
 #include "actors/cutlass/plan/record.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "driver/cuda.h"

@@ -1,6 +1,6 @@
 #include "actors/cutlass/run/tune.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 
 #include <stdlib.h>

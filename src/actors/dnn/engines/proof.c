@@ -3,7 +3,7 @@
 #include "actors/dnn/engines/product_cublaslt.h"
 #include "actors/dnn/engines/proof_parts.h"
 #include "actors/dnn/lower/attention_limits.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 

@@ -2,7 +2,7 @@
 
 #include "actors/dnn/host/arrays/ops.h"
 #include "actors/dnn/host/chain_plan.h"
-#include "base/team.h"
+#include "base/os/team.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * and with any strides. Intermediate results stay in the block, each rounded to its tensor's type;
  * virtual tensors that no other node reads are not stored. So results have the same bits as those
  * of the nodes one after the other, and as those of any number of threads: rows are shared among
- * the threads of base/team.h, and each row is reduced by one of them. */
+ * the threads of base/os/team.h, and each row is reduced by one of them. */
 #ifndef TRP_ACTORS_DNN_HOST_CHAIN_H
 #define TRP_ACTORS_DNN_HOST_CHAIN_H
 

@@ -1,7 +1,7 @@
 #include "actors/dnn/host/layer.h"
 
 #include "actors/dnn/math/functions.h"
-#include "base/team.h"
+#include "base/os/team.h"
 
 #include <math.h>
 #include <string.h>

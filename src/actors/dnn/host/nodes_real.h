@@ -8,8 +8,8 @@
 #include "actors/dnn/host/arrays/walk.h"
 #include "actors/dnn/host/onednn/onednn.h"
 #include "actors/dnn/math/random.h"
-#include "base/team.h"
-#include "base/vmath.h"
+#include "base/os/team.h"
+#include "base/numbers/vmath.h"
 
 #include <math.h>
 #include <string.h>

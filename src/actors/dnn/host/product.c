@@ -1,7 +1,7 @@
 #include "actors/dnn/host/product.h"
 
 #include "actors/dnn/lower/product.h"
-#include "base/team.h"
+#include "base/os/team.h"
 
 #include <limits.h>
 #include <string.h>

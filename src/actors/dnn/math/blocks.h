@@ -4,7 +4,7 @@
 #define TRP_ACTORS_DNN_MATH_BLOCKS_H
 
 #include "actors/dnn/graph/graph.h"
-#include "base/narrow.h"
+#include "base/numbers/narrow.h"
 
 #include <math.h>
 

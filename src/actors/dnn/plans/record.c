@@ -3,7 +3,7 @@
 #include "actors/dnn/engines/product_cublaslt.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <troupe/dnn.h>
 

@@ -13,8 +13,8 @@
 #include "actors/dnn/reference/node.h"
 #include "actors/dnn/math/dropout.h"
 #include "actors/dnn/math/functions.h"
-#include "base/half.h"
-#include "base/narrow.h"
+#include "base/numbers/half.h"
+#include "base/numbers/narrow.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "actors/dnn/training/real.h"
 #include "actors/dnn/math/rotary.h"
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <math.h>
 #include <string.h>

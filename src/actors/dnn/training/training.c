@@ -1,10 +1,10 @@
 /* What the kinds of graph/train.h have in common, on both sides. */
 #include "actors/dnn/training/parts.h"
 #include "actors/dnn/training/real.h"
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
-#include "base/half.h"
-#include "base/thread.h"
+#include "base/numbers/half.h"
+#include "base/os/thread.h"
 
 #include <troupe/convert.h>
 

@@ -2,7 +2,7 @@
  */
 #include "support/fake_cuda/cublas/cublas.h"
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <stdlib.h>
 #include <string.h>

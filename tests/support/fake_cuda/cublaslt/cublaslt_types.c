@@ -1,7 +1,7 @@
 /* Elements of the fake cuBLASLt's matrices. */
 #include "support/fake_cuda/cublaslt/cublaslt.h"
 
-#include "base/narrow.h"
+#include "base/numbers/narrow.h"
 
 #include <math.h>
 #include <string.h>

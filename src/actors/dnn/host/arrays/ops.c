@@ -1,8 +1,8 @@
 #include "actors/dnn/host/arrays/ops.h"
 
 #include "actors/dnn/math/functions.h"
-#include "base/cpu.h"
-#include "base/vmath.h"
+#include "base/os/cpu.h"
+#include "base/numbers/vmath.h"
 
 #define OPS     portable
 #define LINKAGE static

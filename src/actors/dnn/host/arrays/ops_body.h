@@ -2,7 +2,7 @@
  * entries by type and mode. ops.c and ops_avx2.c include this, with OPS, the name of
  * the table that it defines, and LINKAGE. */
 #include "actors/dnn/host/arrays/ops_table.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "actors/dnn/host/onednn/api.h"
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 #include "base/error.h"
 
 #include <stdio.h>

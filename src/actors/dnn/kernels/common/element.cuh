@@ -4,8 +4,8 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ELEMENT_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_ELEMENT_CUH
 
-#include "base/half.h"
-#include "base/narrow.h"
+#include "base/numbers/half.h"
+#include "base/numbers/narrow.h"
 
 #include <math.h>
 #include <stddef.h>

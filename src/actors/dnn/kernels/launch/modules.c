@@ -1,6 +1,6 @@
 #include "actors/dnn/kernels/launch/modules.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "cache/pack.h"

@@ -1,0 +1,26 @@
+/* Limits of the process (setrlimit(2)) that make a call of the system fail: their names for errors,
+ * and the signals that come with an error of writing. */
+#ifndef TRP_BASE_OS_LIMITS_H
+#define TRP_BASE_OS_LIMITS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* " (RLIMIT_NOFILE is 12)" for the limits that can be behind an errno, if they are set; else "".
+ * Returns `out`. */
+const char *trp__limits_text(int code, char *out, size_t size);
+
+/* A file that grows past RLIMIT_FSIZE gives EFBIG, and a pipe that nobody reads EPIPE; but the
+ * signal that comes with it ends the program. Between begin and end this thread gets neither. */
+typedef struct trp__writing {
+    sigset_t before, pending; /* pending: they came before, and stay */
+    bool blocked;
+} trp__writing;
+
+trp__writing trp__writing_begin(void);
+
+/* `code`: the errno of the calls in between, or 0. Leaves errno at it. */
+void trp__writing_end(const trp__writing *writing, int code);
+
+#endif

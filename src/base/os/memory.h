@@ -1,0 +1,13 @@
+/* How much memory this process can still get. */
+#ifndef TRP_BASE_OS_MEMORY_H
+#define TRP_BASE_OS_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes that the machine, and the control groups that this process is in, can still give it at this
+ * moment, with what they would have to take from caches; `swap`: with free swap space, which pinned
+ * memory can't use. UINT64_MAX if nobody says. Reads files of the kernel: not for a hot path. */
+uint64_t trp__memory_available(bool swap);
+
+#endif

@@ -1,0 +1,3 @@
+#include "base/os/service_thread.h"
+
+_Thread_local bool trp__is_service_thread;

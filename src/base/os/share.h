@@ -1,0 +1,13 @@
+/* Files that are installed with the library: PREFIX/share/troupe. */
+#ifndef TRP_BASE_OS_SHARE_H
+#define TRP_BASE_OS_SHARE_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The path of share/troupe/NAME, without links and dots: beside this library, or the program that
+ * it is part of, as it is installed or built; else where it should be installed. False: it is
+ * nowhere, or in none of these has `file`; NULL: it is a file itself. */
+bool trp__share_find(const char *name, const char *file, char out[PATH_MAX]);
+
+#endif

@@ -1,3 +1,0 @@
-#include "base/service_thread.h"
-
-_Thread_local bool trp__is_service_thread;
