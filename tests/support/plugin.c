@@ -1,17 +1,24 @@
 #include "support/plugin.h"
 
+#include <string.h>
 #include <unistd.h>
 
+/* In the nearest folder above the program that has plugins. */
 const char *h_plugin(const char *name)
 {
     static char path[1024];
-    char program[900];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    char folder[900];
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (length < 0)
         h_fail(__FILE__, __LINE__, "/proc/self/exe can't be read");
-    program[length] = '\0';
-    *strrchr(program, '/') = '\0';
-    snprintf(path, sizeof path, "%s/../plugins/%s.so", program, name);
+    folder[length] = '\0';
+    do {
+        char *last = strrchr(folder, '/');
+        if (!last)
+            h_fail(__FILE__, __LINE__, "there is no plugin of that name");
+        *last = '\0';
+        snprintf(path, sizeof path, "%s/plugins/%s.so", folder, name);
+    } while (access(path, R_OK) != 0);
     return path;
 }
 
