@@ -1,6 +1,7 @@
 #include "matrix/plan.h"
 
 #include "base/error.h"
+#include "matrix/refusal.h"
 
 #include <troupe/matmul.h>
 
@@ -53,8 +54,7 @@ static bool has(const trp__matmul *g, int operand)
     return g->access[operand] != TRP__MATMUL_NO_ACCESS;
 }
 
-/* The bits of an epilogue are put together as the library's own constants are. */
-static uint32_t epilogue(const trp__matmul *g)
+uint32_t trp__matmul_epilogue(const trp__matmul *g)
 {
     bool aux = has(g, TRP__MATMUL_AUX);
     bool bias = has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE;
@@ -149,8 +149,9 @@ static uint8_t alignment_of(const void *address)
     return (uint8_t)__builtin_ctzll(bits);
 }
 
-/* D = epilogue(C): cuBLASLt leaves D as it is if it sees alpha 0 and beta 1, though C may be apart
- * and there may be an epilogue. Where it can't see them, in the device's memory, it does not. */
+/* D = epilogue(C): cuBLASLt leaves D as it is if it sees alpha 0 and beta 1, though C
+ * may be apart and there may be an epilogue. Where it can't see them, in the device's memory, it
+ * does not. */
 static bool is_blind_spot(const trp__matmul *g)
 {
     return !has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
@@ -163,7 +164,7 @@ bool trp__matmul_may_be_skipped(const trp__matmul *g)
     bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
     bool may = has(g, TRP__MATMUL_C) && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
     return may && (g->m == 1 || g->n == 1) &&
-           (apart || epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
+           (apart || trp__matmul_epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
 }
 
 /* Likewise for the sums over A or B, which a product with a vector leaves out with alpha 0. */
@@ -196,7 +197,7 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
 static trp_status describe_epilogue(const trp__cublaslt *lt, trp__cublaslt_desc desc,
                                     const trp__matmul *g, trp_error *error)
 {
-    uint32_t bits = epilogue(g);
+    uint32_t bits = trp__matmul_epilogue(g);
     int32_t vector = data_type(g->vector_type), aux = data_type(g->type[TRP__MATMUL_AUX]);
     trp__cublas_status result = SET_DESC(lt, desc, EPILOGUE, bits);
     if (result == 0 && has(g, TRP__MATMUL_VECTOR))
@@ -390,172 +391,6 @@ trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__m
     return status;
 }
 
-/* Refusals: which part of a problem it is that the library can't do. Each of these leaves out or
- * replaces one part, and returns false if the problem does not have it. */
-
-static bool without(trp__matmul *g, int operand)
-{
-    bool had = has(g, operand);
-    g->access[operand] = TRP__MATMUL_NO_ACCESS;
-    return had;
-}
-
-static bool drop_aux(trp__matmul *g)
-{
-    without(g, TRP__MATMUL_SCALE_AUX);
-    without(g, TRP__MATMUL_AMAX_AUX);
-    return without(g, TRP__MATMUL_AUX);
-}
-
-static bool without_aux(trp__matmul *g)
-{
-    bool needed = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-    return !needed && drop_aux(g);
-}
-
-static bool without_gradient(trp__matmul *g)
-{
-    bool had = g->gradient != TRP_BIAS_GRADIENT_NONE;
-    g->gradient = TRP_BIAS_GRADIENT_NONE;
-    return had && without(g, TRP__MATMUL_VECTOR);
-}
-
-static bool without_bias(trp__matmul *g)
-{
-    return g->gradient == TRP_BIAS_GRADIENT_NONE && without(g, TRP__MATMUL_VECTOR);
-}
-
-static bool without_epilogue(trp__matmul *g)
-{
-    bool had = epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT;
-    g->activation = TRP_ACTIVATION_NONE;
-    g->gradient = TRP_BIAS_GRADIENT_NONE;
-    drop_aux(g);
-    without(g, TRP__MATMUL_VECTOR);
-    return had;
-}
-
-static bool without_largest(trp__matmul *g)
-{
-    bool d = without(g, TRP__MATMUL_AMAX_D), aux = without(g, TRP__MATMUL_AMAX_AUX);
-    return d || aux;
-}
-
-static bool with_tensor_scales(trp__matmul *g)
-{
-    bool had = g->scale_a != TRP_SCALE_TENSOR || g->scale_b != TRP_SCALE_TENSOR;
-    g->scale_a = g->scale_b = TRP_SCALE_TENSOR;
-    return had;
-}
-
-static bool with_default_compute(trp__matmul *g)
-{
-    bool had = g->compute != TRP_COMPUTE_DEFAULT || g->fast_accumulation;
-    g->compute = TRP_COMPUTE_DEFAULT;
-    g->fast_accumulation = 0;
-    return had;
-}
-
-static bool without_batch(trp__matmul *g)
-{
-    bool had = g->batch > 1;
-    g->batch = 1;
-    return had;
-}
-
-static void make_tight(trp__matmul *g)
-{
-    g->ld[TRP__MATMUL_A] = g->trans_a == TRP_N ? g->m : g->k;
-    g->ld[TRP__MATMUL_B] = g->trans_b == TRP_N ? g->k : g->n;
-    g->ld[TRP__MATMUL_C] = g->ld[TRP__MATMUL_D] = g->m;
-}
-
-static bool with_tight_lines(trp__matmul *g)
-{
-    int64_t before[TRP__MATMUL_MATRICES];
-    memcpy(before, g->ld, sizeof before);
-    make_tight(g);
-    return memcmp(before, g->ld, sizeof before) != 0;
-}
-
-static bool with_tn(trp__matmul *g)
-{
-    bool had = g->trans_a == TRP_N || g->trans_b != TRP_N;
-    g->trans_a = TRP_T;
-    g->trans_b = TRP_N;
-    make_tight(g);
-    return had;
-}
-
-static int64_t to_16(int64_t size)
-{
-    return (size + 15) / 16 * 16;
-}
-
-static bool with_round_sizes(trp__matmul *g)
-{
-    bool had = g->m % 16 != 0 || g->n % 16 != 0 || g->k % 16 != 0;
-    g->m = to_16(g->m);
-    g->n = to_16(g->n);
-    g->k = to_16(g->k);
-    make_tight(g);
-    return had;
-}
-
-static bool with_round_sizes_and_tn(trp__matmul *g)
-{
-    bool sizes = with_round_sizes(g), tn = with_tn(g);
-    return sizes && tn;
-}
-
-/* The first that helps is named. */
-static const struct {
-    bool (*change)(trp__matmul *g);
-    const char *text;
-} parts[] = {
-    {without_aux, "without an aux output"},
-    {without_gradient, "without the bias gradient"},
-    {without_bias, "without a bias"},
-    {without_epilogue, "without any activation, bias, aux and gradient"},
-    {without_largest, "without amax"},
-    {with_default_compute, "with TRP_COMPUTE_DEFAULT and without fast_accumulation"},
-    {with_tensor_scales, "with scales for whole tensors"},
-    {without_batch, "without a batch"},
-    {with_tight_lines, "with the smallest leading dimensions"},
-    {with_tn, "with A transposed and B not, in column-major order"},
-    {with_round_sizes, "with m, n and k that are multiples of 16"},
-    {with_round_sizes_and_tn, "with A transposed and B not, in column-major order, and m, n and k "
-                              "that are multiples of 16"},
-};
-
-static trp_status blame(const trp__matmul_planner *planner, const trp__matmul_key *key,
-                        void *const at[], trp_error *error)
-{
-    char version[32];
-    trp__cublaslt_version(planner->lt, version, sizeof version);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        trp__matmul_key other = *key;
-        trp__matmul_plan plan = {0};
-        trp_error ignored;
-        if (!parts[i].change(&other.problem) ||
-            trp__matmul_plan_try(planner, &other, at, &plan, &ignored) != TRP_OK)
-            continue;
-        trp__matmul_plan_drop(planner->lt, &plan);
-        return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
-                                   "cuBLASLt %s on compute capability %d.%d has no algorithm for "
-                                   "this problem; it has one %s",
-                                   version, planner->major, planner->minor, parts[i].text);
-    }
-    const uint8_t *type = key->problem.type;
-    return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
-                               "cuBLASLt %s on compute capability %d.%d has no algorithm for this "
-                               "problem of %s x %s to %s, whatever part is left out",
-                               version, planner->major, planner->minor,
-                               trp_dtype_name((trp_dtype)type[TRP__MATMUL_A]),
-                               trp_dtype_name((trp_dtype)type[TRP__MATMUL_B]),
-                               trp_dtype_name((trp_dtype)type[TRP__MATMUL_D]));
-}
-
 /* What a device must have, where its generation says it all. */
 static trp_status check_device(const trp__matmul_planner *planner, const trp__matmul *g,
                                trp_error *error)
@@ -620,7 +455,7 @@ trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__
     status = trp__matmul_plan_try(planner, key, at, plan, error);
     bool refused = status == TRP_E_UNSUPPORTED ||
                    (status == TRP_E_LIBRARY && error->code == TRP__CUBLAS_INVALID_VALUE);
-    return refused ? blame(planner, key, at, error) : status;
+    return refused ? trp__matmul_blame(planner, key, at, error) : status;
 }
 
 trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp__matmul_plan *plan,

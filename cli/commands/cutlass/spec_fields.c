@@ -1,0 +1,273 @@
+#include "spec_read.h"
+
+#include "ui/ui.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef spec_operation operation;
+typedef spec_reader reader;
+
+const operation spec_operations[] = {{"gemm", TRP__CUTLASS_GEMM, TRP_CONV_FPROP},
+                                     {"grouped", TRP__CUTLASS_GROUPED, TRP_CONV_FPROP},
+                                     {"fprop", TRP__CUTLASS_CONV, TRP_CONV_FPROP},
+                                     {"dgrad", TRP__CUTLASS_CONV, TRP_CONV_DGRAD},
+                                     {"wgrad", TRP__CUTLASS_CONV, TRP_CONV_WGRAD}};
+
+/* "FILE:12: [3].layouts: ..." */
+bool spec_wrong(const reader *r, const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    ui_error("%s:%d: [%zu]%s%s: %s", r->path, r->value->line, r->entry, r->field ? "." : "",
+             r->field ? r->field : "", message);
+    return false;
+}
+
+bool spec_expected(const reader *r, const char *what)
+{
+    const json *v = r->value;
+    if (v->kind == JSON_STRING)
+        return spec_wrong(r, "expected %s, got \"%.80s\"", what, v->string);
+    if (v->kind == JSON_NUMBER)
+        return spec_wrong(r, "expected %s, got %g", what, v->number);
+    return spec_wrong(r, "expected %s, got %s", what, json_kind_name(v->kind));
+}
+
+/* Fields: each takes one value into the combination. */
+
+static bool take_type(reader *r, int first, int last)
+{
+    for (int type = TRP_F64; r->value->kind == JSON_STRING && trp_dtype_bits((trp_dtype)type) > 0;
+         type++) {
+        if (strcmp(trp_dtype_name((trp_dtype)type), r->value->string) != 0)
+            continue;
+        for (int i = first; i <= last; i++)
+            r->x.type[i] = (trp_dtype)type;
+        return true;
+    }
+    return spec_expected(r, "a type, such as bf16");
+}
+
+static bool take_both(reader *r)
+{
+    return take_type(r, TRP__GEMM_A, TRP__GEMM_B);
+}
+
+static bool take_a(reader *r)
+{
+    return take_type(r, TRP__GEMM_A, TRP__GEMM_A);
+}
+
+static bool take_b(reader *r)
+{
+    return take_type(r, TRP__GEMM_B, TRP__GEMM_B);
+}
+
+static bool take_c(reader *r)
+{
+    return take_type(r, TRP__GEMM_C, TRP__GEMM_C);
+}
+
+static bool take_d(reader *r)
+{
+    return take_type(r, TRP__GEMM_D, TRP__GEMM_D);
+}
+
+/* As BLAS has them: t is row-major, n column-major. */
+static bool take_layouts(reader *r)
+{
+    static const char what[] =
+        "\"tn\" and the like: t (row-major) or n (column-major) for A, B and, "
+        "if it is not t, D";
+    static const int which[] = {TRP__GEMM_A, TRP__GEMM_B, TRP__GEMM_D};
+    const char *text = r->value->kind == JSON_STRING ? r->value->string : "";
+    size_t length = strlen(text);
+    if ((length != 2 && length != 3) || strspn(text, "tn") != length)
+        return spec_expected(r, what);
+    for (size_t i = 0; i < length; i++)
+        r->x.order[which[i]] = text[i] == 't' ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
+    r->x.layouts = text;
+    return true;
+}
+
+static bool take_compute(reader *r)
+{
+    const char *text = r->value->kind == JSON_STRING ? r->value->string : "";
+    r->x.compute = !strcmp(text, "tf32") ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
+    return r->x.compute == TRP_COMPUTE_TF32 || !strcmp(text, "default")
+               ? true
+               : spec_expected(r, "\"default\" or \"tf32\"");
+}
+
+static bool take_epilogue(reader *r)
+{
+    if (r->value->kind == JSON_NULL)
+        return true;
+    if (r->value->kind != JSON_STRING)
+        return spec_expected(r, "a text, such as \"relu(acc + bias[col])\", or null");
+    r->x.epilogue = r->value->string;
+    return true;
+}
+
+static bool take_align(reader *r)
+{
+    double n = r->value->kind == JSON_NUMBER ? r->value->number : 0;
+    r->x.align = n >= 1 && n <= 16 ? (uint32_t)n : 0;
+    return r->x.align == n && r->x.align > 0 && (r->x.align & (r->x.align - 1)) == 0
+               ? true
+               : spec_expected(r, "1, 2, 4, 8 or 16, in bytes");
+}
+
+static bool take_sizes(reader *r)
+{
+    long long m, n, k;
+    int end = 0;
+    if (r->value->kind != JSON_STRING ||
+        sscanf(r->value->string, "%9lldx%9lldx%9lld%n", &m, &n, &k, &end) != 3 ||
+        r->value->string[end] != '\0' || m < 1 || n < 1 || k < 1)
+        return spec_expected(r, "m, n and k as in \"4096x4096x4096\"");
+    r->x.m = m;
+    r->x.n = n;
+    r->x.k = k;
+    return true;
+}
+
+static bool take_operation(reader *r)
+{
+    for (size_t i = 0; i < sizeof spec_operations / sizeof *spec_operations; i++) {
+        if (r->value->kind != JSON_STRING || strcmp(r->value->string, spec_operations[i].name) != 0)
+            continue;
+        r->x.operation = &spec_operations[i];
+        return true;
+    }
+    return spec_expected(r, "\"gemm\", \"grouped\", \"fprop\", \"dgrad\" or \"wgrad\"");
+}
+
+/* A whole number from least to most; least - 1: it is none. */
+static int64_t whole(const reader *r, int64_t least, int64_t most)
+{
+    const double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;
+    return n >= (double)least && n <= (double)most && (double)(int64_t)n == n ? (int64_t)n
+                                                                              : least - 1;
+}
+
+static bool take_batch(reader *r)
+{
+    r->x.batch = whole(r, 1, INT32_MAX);
+    return r->x.batch >= 1 ? true : spec_expected(r, "1 or more products, or groups");
+}
+
+static bool take_dims(reader *r)
+{
+    r->x.dims = (int)whole(r, 2, 3);
+    return r->x.dims >= 2 ? true : spec_expected(r, "2, which one dimension is too, or 3");
+}
+
+static bool take_channels(reader *r)
+{
+    r->x.channels = (int)whole(r, 1, INT32_MAX);
+    return r->x.channels >= 1 ? true : spec_expected(r, "1 or more channels");
+}
+
+static bool take_bool(reader *r, bool *to)
+{
+    *to = r->value->kind == JSON_BOOL && r->value->number != 0;
+    return r->value->kind == JSON_BOOL ? true : spec_expected(r, "true or false");
+}
+
+static bool take_groups(reader *r)
+{
+    r->x.group = whole(r, 0, INT32_MAX);
+    return r->x.group >= 0 ? true
+                           : spec_expected(r, "elements along k that have one factor, 0: none");
+}
+
+static bool take_zeros(reader *r)
+{
+    return take_bool(r, &r->x.zeros);
+}
+
+static bool take_strided(reader *r)
+{
+    return take_bool(r, &r->x.strided);
+}
+
+static bool take_scale(reader *r, int which)
+{
+    static const char *const names[] = {[TRP_SCALE_TENSOR] = "none",
+                                        [TRP_SCALE_BLOCK_16] = "block_16",
+                                        [TRP_SCALE_BLOCK_32] = "block_32",
+                                        [TRP_SCALE_BLOCK_128] = "block_128",
+                                        [TRP_SCALE_BLOCK_128X128] = "block_128x128"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && r->value->kind == JSON_STRING; i++) {
+        if (names[i] && !strcmp(names[i], r->value->string)) {
+            r->x.scale[which] = (trp_scale_mode)i;
+            return true;
+        }
+    }
+    return spec_expected(r, "\"none\", \"block_16\", \"block_32\", \"block_128\" or "
+                            "\"block_128x128\"");
+}
+
+static bool take_scale_a(reader *r)
+{
+    return take_scale(r, 0);
+}
+
+static bool take_scale_b(reader *r)
+{
+    return take_scale(r, 1);
+}
+
+uint32_t spec_capability(const json *value)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%g", value->number);
+    return value->kind == JSON_NUMBER   ? cutlass_capability(number)
+           : value->kind == JSON_STRING ? cutlass_capability(value->string)
+                                        : 0;
+}
+
+static bool take_arch(reader *r)
+{
+    return spec_capability(r->value) > 0 ? true : spec_expected(r, "\"90a\", 80 or the like");
+}
+
+static bool take_rows(reader *r)
+{
+    if (r->value->kind == JSON_STRING &&
+        (!strcmp(r->value->string, "best") || !strcmp(r->value->string, "all") ||
+         trp__cutlass_row_find(r->value->string)))
+        return true;
+    return spec_expected(r, "\"best\", \"all\" or the name of a row (troupe cutlass kernels)");
+}
+
+const spec_field spec_fields[SPEC_FIELDS] = {
+    [SPEC_ROWS] = {"rows", take_rows},
+    [SPEC_ARCH] = {"arch", take_arch},
+    [SPEC_OPERATION] = {"operation", take_operation},
+    [SPEC_TYPE] = {"type", take_both},
+    {"a", take_a},
+    {"b", take_b},
+    {"c", take_c},
+    {"d", take_d},
+    {"layouts", take_layouts},
+    {"compute", take_compute},
+    {"epilogue", take_epilogue},
+    {"align", take_align},
+    {"sizes", take_sizes},
+    {"groups", take_groups},
+    {"zeros", take_zeros},
+    {"scale_a", take_scale_a},
+    {"scale_b", take_scale_b},
+    {"batch", take_batch},
+    {"dims", take_dims},
+    {"channels", take_channels},
+    {"strided", take_strided},
+};
