@@ -200,7 +200,8 @@ static trp_status enqueue_conjugated(trp_instance *instance, const operation *o,
         return trp__error_set(error, TRP_E_MEMORY, "no memory for the conjugates of %zu elements",
                               elements);
     c->o = *o;
-    trp_status status = instance->services->enqueue(instance, run_conjugated, &c, sizeof c, error);
+    trp_status status =
+        instance->services->enqueue(instance, run_conjugated, &c, sizeof(void *), error);
     if (status != TRP_OK)
         free(c);
     return status;

@@ -116,7 +116,7 @@ static const char includes_sm80[] =
 
 /* The functions' bodies, and those of reductions. */
 static const char *const bodies[TRP__FN_COUNT] = {
-#define FN(name, values, parameters, commuting, exact, body) body,
+#define FN(name, values, parameters, commuting, exact, body) (body),
     TRP__TREE_FUNCTIONS(FN)
 #undef FN
 };
