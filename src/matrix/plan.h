@@ -53,7 +53,7 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
 
 /* The library's constant for a problem's epilogue: its bits are put together as the library's own
  * constants are. */
-uint32_t trp__matmul_epilogue(const trp__matmul *problem);
+uint32_t trp__matmul_epilogue(const trp__matmul *g);
 
 /* Whether the library leaves D as it is, if alpha is 0 and beta is 1: where D is a vector and C is
  * apart or there is an epilogue. With `scalars` they may be. */

@@ -254,9 +254,11 @@ static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__
     }
     if (status != TRP_OK)
         return status;
-    if (!instance->impl)
-        return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
-                              w->backend->name, kind);
+    if (!instance->impl) {
+        trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
+                       w->backend->name, kind);
+        return TRP_E_UNSUPPORTED;
+    }
     return trp__impl_check(instance->impl, kind, error);
 }
 
