@@ -13,7 +13,6 @@
 enum {
     CANDIDATES_QUICK = 8,
     CANDIDATES_FULL = 64,
-    REPETITIONS = 200,
     ROOM = 2048,       /* for what a full search times */
     CLIMBS = 2,        /* from the fastest so far to their neighbours */
     SEEDS = 3,         /* so many of them */
@@ -31,21 +30,6 @@ enum {
 
 /* How long one measurement of a neighbour shall take. */
 #define LENGTH_CLIMB_US 300.0f
-
-static const trp__search_rules quick_search = {.finalists = 3,
-                                               .rounds = 5,
-                                               .kinds = TRP__SEARCH_KINDS,
-                                               .most = REPETITIONS,
-                                               .length_us = 300,
-                                               .final_us = 300,
-                                               .enough = 0.98f};
-static const trp__search_rules full_search = {.finalists = 8,
-                                              .rounds = 11,
-                                              .kinds = TRP__SEARCH_KINDS,
-                                              .most = REPETITIONS,
-                                              .length_us = 1000,
-                                              .final_us = 1000,
-                                              .enough = 0.98f};
 
 /* A search among algorithms, each of which is an entry by its place in `algo`. */
 typedef struct tuner {
@@ -310,7 +294,7 @@ bool trp__matmul_tune(const trp__matmul_planner *planner, const trp__cuda *cu,
                       const trp__matmul_key *key, const uint64_t bytes[], bool full,
                       trp__matmul_plan *plan, trp__matmul_record *out)
 {
-    const trp__search_rules *rules = full ? &full_search : &quick_search;
+    const trp__search_rules *rules = full ? &trp__bench_full : &trp__bench_quick;
     trp__cublaslt_algo first = plan->algo;
     tuner *t = calloc(1, sizeof *t);
     if (!t)

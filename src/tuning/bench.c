@@ -9,6 +9,21 @@
 
 enum { PIECE = 1 << 18 }; /* elements that are drawn, and then repeated */
 
+const trp__search_rules trp__bench_quick = {.finalists = 3,
+                                            .rounds = 5,
+                                            .kinds = TRP__SEARCH_KINDS,
+                                            .most = 200,
+                                            .length_us = 300,
+                                            .final_us = 300,
+                                            .enough = 0.98f};
+const trp__search_rules trp__bench_full = {.finalists = 8,
+                                           .rounds = 11,
+                                           .kinds = TRP__SEARCH_KINDS,
+                                           .most = 200,
+                                           .length_us = 1000,
+                                           .final_us = 1000,
+                                           .enough = 0.98f};
+
 /* In the stream's order: cuMemFree would wait for the other actors' streams. */
 static bool allocate(trp__bench *b, uint64_t bytes, trp__cu_address *out)
 {

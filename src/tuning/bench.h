@@ -12,6 +12,9 @@
 
 enum { TRP__BENCH_COPIES = 16 };
 
+/* The rules of searches at a bench, for TRP_TUNE_QUICK and TRP_TUNE_FULL. */
+extern const trp__search_rules trp__bench_quick, trp__bench_full;
+
 typedef struct trp__bench {
     const trp__cuda *cu;
     trp__cu_stream stream;

@@ -14,33 +14,9 @@
 enum {
     CANDIDATES_QUICK = 8,
     CANDIDATES_FULL = 64,
-    REPETITIONS = 200,
     SAMPLE = 16 << 10, /* elements of a result that are compared */
     ALIGNMENT = 256,
 };
-
-static const trp__search_rules quick_search = {.finalists = 3,
-                                               .rounds = 5,
-                                               .kinds = TRP__SEARCH_KINDS,
-                                               .most = REPETITIONS,
-                                               .length_us = 300,
-                                               .final_us = 300,
-                                               .enough = 0.98f};
-static const trp__search_rules full_search = {.finalists = 8,
-                                              .rounds = 11,
-                                              .kinds = TRP__SEARCH_KINDS,
-                                              .most = REPETITIONS,
-                                              .length_us = 1000,
-                                              .final_us = 1000,
-                                              .enough = 0.98f};
-/* Between a library's algorithm and a kernel of ours, for which the first request waits. */
-static const trp__search_rules own_search = {.finalists = 3,
-                                             .rounds = 5,
-                                             .kinds = 1,
-                                             .most = REPETITIONS,
-                                             .length_us = 300,
-                                             .final_us = 300,
-                                             .enough = 0.98f};
 
 /* A search among engines for one step, each of which is an entry by its place in `engine`. */
 typedef struct tuner {
@@ -362,7 +338,7 @@ void trp__dnn_tune(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_
         tuner t = {.planner = planner, .plan = plan, .step = &plan->step[i]};
         if (plan->step[i].engine.plan || plan->step[i].engine.product)
             tune_step(&t, cu, l2_bytes, full ? CANDIDATES_FULL : CANDIDATES_QUICK,
-                      full ? &full_search : &quick_search, find_candidates);
+                      full ? &trp__bench_full : &trp__bench_quick, find_candidates);
     }
     set_workspace(plan);
 }
@@ -370,13 +346,15 @@ void trp__dnn_tune(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_
 void trp__dnn_tune_own(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_t l2_bytes,
                        trp__dnn_plan *plan)
 {
+    trp__search_rules rules = trp__bench_quick;
     if (plan->lowered.graph.head->deterministic)
         return;
+    rules.kinds = 1; /* the first request waits for it */
     for (uint32_t i = 0; i < plan->steps; i++) {
         tuner t = {.planner = planner, .plan = plan, .step = &plan->step[i]};
         if (plan->step[i].engine.product && !trp__dnn_product_is_own(&plan->step[i].engine) &&
             trp__dnn_product_has_own(&plan->step[i].engine))
-            tune_step(&t, cu, l2_bytes, 1, &own_search, add_products);
+            tune_step(&t, cu, l2_bytes, 1, &rules, add_products);
     }
     set_workspace(plan);
 }
