@@ -402,10 +402,12 @@ static trp_status do_conjugated(trp_instance *instance, const trp__blas_state *s
     status = conjugate_inputs(s->blas, c, (char *)(uintptr_t)scratch, error);
     if (status == TRP_OK)
         status = conjugate_outputs(s->blas, c, error);
-    if (status == TRP_OK)
+    if (status == TRP_OK) { /* what is refused leaves its output alone */
+        trp_error ignored;
         status = do_call(s->blas, c, on_device, name, family, error);
-    if (status == TRP_OK)
-        status = conjugate_outputs(s->blas, c, error);
+        trp_status back = conjugate_outputs(s->blas, c, status == TRP_OK ? error : &ignored);
+        status = status == TRP_OK ? back : status;
+    }
     trp_status freed = trp_cuda_check(instance, s->cu->cuMemFreeAsync(scratch, instance->stream),
                                       "cuMemFreeAsync", status == TRP_OK ? error : NULL);
     return status == TRP_OK ? freed : status;
