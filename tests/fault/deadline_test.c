@@ -342,7 +342,7 @@ static void stopped_worker(void)
         spin(probe, 500 * H_MS, H_SEC, none, none, &c);
         spin(probe, 0, 0, none, none, &next);
         h_sleep(80 * H_MS);
-        H_CHECK(kill((pid_t)h_info(w.device).worker_pid, SIGSTOP) == 0);
+        h_stop_process(h_info(w.device).worker_pid);
         /* The GPU goes on without it: the spin may be done in time. */
         trp_status status = h_await_any(c);
         H_CHECK(status == TRP_E_FAULT || h_is_cuda());
@@ -369,7 +369,7 @@ static void of_copies(void)
         H_OK(trp_device_drain(w.device, H_LONG));
         h_await_standby(w.device);
         const int64_t worker = h_info(w.device).worker_pid;
-        H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+        h_stop_process(worker);
         if (i == 0)
             H_OK(
                 trp_write_with(w.device,
@@ -391,8 +391,7 @@ static void of_copies(void)
                 &(trp_fill_request){
                     .header = header, .buffer = b, .bytes = LARGE, .pattern = pattern, .width = 16},
                 &c));
-        /* It runs again, on the next worker, unless this one had begun it; or it is done before the
-         * worker stands still. */
+        /* It runs again, on the next worker, unless this one had begun it. */
         trp_status status = h_await_any(c);
         H_CHECK(status == TRP_OK || status == TRP_E_FAULT);
         kill((pid_t)worker, SIGCONT);
@@ -411,7 +410,7 @@ static void among_others(void)
     for (int round = 0; round < 2; round++) {
         trp_completion before[OTHERS], c, after[OTHERS];
         int64_t worker = h_info(w.device).worker_pid;
-        H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+        h_stop_process(worker);
         for (int i = 0; i < OTHERS; i++)
             spin(probe, 0, 0, none, none, &before[i]);
         spin(probe, ENDLESS, SHORT, none, none, &c);
@@ -422,7 +421,7 @@ static void among_others(void)
 
         /* What is before it and behind it has all the time. */
         worker = h_await_standby(w.device).worker_pid;
-        H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+        h_stop_process(worker);
         for (int i = 0; i < OTHERS; i++)
             spin(probe, 80 * H_MS, 0, none, none, &before[i]);
         spin(probe, H_MS, 2 * SHORT, none, none, &c);

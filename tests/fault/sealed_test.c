@@ -236,7 +236,7 @@ static void stuck_worker(void)
     H_OK(trp_fill(d, s, 0, 1000, 1, 4, NULL));
     H_OK(trp_device_drain(d, H_LONG));
     h_await_standby(d);
-    send_signal(h_info(d).worker_pid, SIGSTOP);
+    h_stop_process(h_info(d).worker_pid);
     H_IS(trp_buffer_seal(d, s, 0), TRP_E_TIMEOUT);
     H_SAYS("mapping");
     check_sealed(d, s, false);
@@ -250,7 +250,7 @@ static void stuck_worker(void)
     H_OK(h_await_any(probe_with(probe, TRP_PROBE_WRITE_SEALED, s, none)));
     H_EQUAL(h_info(d).restarts, 0);
     /* The same, and then the worker dies: the answer that is owed is not waited for. */
-    send_signal(h_info(d).worker_pid, SIGSTOP);
+    h_stop_process(h_info(d).worker_pid);
     H_IS(trp_buffer_seal(d, s, 0), TRP_E_TIMEOUT);
     send_signal(h_info(d).worker_pid, SIGKILL);
     H_OK(trp_fill(d, s, 0, 1000, 9, 4, NULL));
@@ -278,7 +278,7 @@ static void killed_while_asked(void)
         sealer call = {.device = d, .buffer = s};
         if (unseals)
             H_OK(trp_buffer_seal(d, s, TRP_FOREVER));
-        send_signal(pid, SIGSTOP);
+        h_stop_process(pid);
         h_thread *thread = h_start(unseals ? unseal_it : seal_it, &call);
         if (!unseals)
             await_closed(&call);
@@ -322,7 +322,7 @@ static void down(void)
         sealer sealing = {.device = d, .buffer = s};
         h_thread *thread = NULL;
         if (way == 1) { /* a call waits for the worker that will be the last */
-            send_signal(info.worker_pid, SIGSTOP);
+            h_stop_process(info.worker_pid);
             thread = h_start(seal_it, &sealing);
             await_closed(&sealing);
         }

@@ -116,6 +116,20 @@ bool h_process_exists(int64_t pid)
     return kill((pid_t)pid, 0) == 0;
 }
 
+void h_stop_process(int64_t pid)
+{
+    int64_t end = h_now() + H_LONG;
+    if (pid <= 0 || kill((pid_t)pid, SIGSTOP) != 0)
+        h_fail(__FILE__, __LINE__, "process %lld: SIGSTOP: %s", (long long)pid, strerror(errno));
+    for (siginfo_t info = {0}; info.si_pid == 0; h_sleep(H_MS / 10)) {
+        /* The kernel tells the parent when the last thread has stopped. ECHILD: it was killed. */
+        if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0)
+            return;
+        if (h_now() > end)
+            h_fail(__FILE__, __LINE__, "process %lld does not stop", (long long)pid);
+    }
+}
+
 void h_await_gone(int64_t pid)
 {
     int64_t end = h_now() + H_LONG;

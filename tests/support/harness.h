@@ -180,6 +180,9 @@ size_t h_count_children(void);
 size_t h_list_children(int64_t *out, size_t capacity);
 size_t h_count_threads(void);
 bool h_process_exists(int64_t pid);
+/* Sends SIGSTOP to a child and waits until all its threads stand still: until then, one of them may
+ * still do work. Fails after H_LONG. */
+void h_stop_process(int64_t pid);
 /* Waits until a process is gone, or until a count comes to a value; fails after H_LONG. */
 void h_await_gone(int64_t pid);
 void h_await_count(const char *what, size_t (*count)(void), size_t wanted);

@@ -175,7 +175,7 @@ static void close_behind_news(void)
         h_world w = h_open(&options);
         int64_t worker = h_info(w.device).worker_pid;
         if (worker > 0)
-            H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+            h_stop_process(worker);
         for (int i = 0; i < 500; i++)
             h_sealable(w.device, 256);
         if (worker > 0)

@@ -124,7 +124,7 @@ static void give_up(void)
     trp_actor *probe = h_actor(w.device, "probe");
     trp_device_info info = h_await_standby(w.device);
     adv_memory()->value[WORKER] = info.worker_pid;
-    H_CHECK(kill((pid_t)info.worker_pid, SIGSTOP) == 0);
+    h_stop_process(info.worker_pid);
     drop_rights();
     trp_completion c = {0}, next = {0};
     h_probe(probe, TRP_PROBE_NOP, &c);
