@@ -550,8 +550,7 @@ typedef struct trp_dnn_ran {
     bool tuned;     /* measured to be the fastest */
     bool proven;    /* every part of it was proven on this device, see trp_proof, or is a kernel of
                      * Troupe's. False: proofs are off; or one could not be made, for lack of device
-                     * memory, of NVRTC, or yet, while the reference is compiled. Always false on the
-                     * host. */
+                     * memory or of NVRTC. Always false on the host. */
     uint64_t workspace_bytes;
 } trp_dnn_ran;
 

@@ -119,7 +119,6 @@ static void convolutions(void)
     trp_dnn_ran ran;
     trp_error error = {0};
     db_bed b = db_open(NULL, "all");
-    db_have_reference(&b, "all");
     H_OK(db_conv(&b, 2, (trp_dnn_options){0}, &ran, &error));
     const int64_t standby = h_await_standby(b.k.world.device).standby_pid;
     h_kernels_await(&b.k, file_of("cudnn_plans", standby), 2); /* one is the worker's start */

@@ -28,17 +28,6 @@ void db_reopen(db_bed *b)
     enter(b);
 }
 
-void db_have_reference(db_bed *b, const char *takes)
-{
-    trp_dnn_ran ran;
-    trp_error error = {0};
-    h_kernels_tell(&b->k, "cudnn_takes", "");
-    if (db_conv(b, 1, (trp_dnn_options){.workspace_bytes = 1}, &ran, &error) != TRP_OK)
-        h_fail(__FILE__, __LINE__, "%s", error.message);
-    h_kernels_tell(&b->k, "cudnn_takes", takes);
-    db_reopen(b);
-}
-
 trp_buffer db_buffer(const db_bed *b, size_t count, uint16_t value)
 {
     uint16_t *data = h_malloc(count * sizeof *data);
@@ -86,15 +75,31 @@ static trp_status send_conv(const db_bed *b, int64_t n, const trp_dnn_options *o
     return trp_dnn_graph(b->dnn, &r, done);
 }
 
+static void fill_inputs(const db_bed *b, size_t count, trp_buffer in[3])
+{
+    in[0] = db_buffer(b, count, 0x3c00);
+    in[1] = db_buffer(b, CHANNELS * CHANNELS * 9, 0x3c00);
+    in[2] = db_buffer(b, CHANNELS, 0x3c00);
+}
+
+trp_completion db_begin_conv(const db_bed *b, int64_t n)
+{
+    const size_t count = (size_t)n * CHANNELS * SIDE * SIDE;
+    trp_buffer in[3], y = db_buffer(b, count, 0x7e00);
+    trp_completion done = {0};
+    fill_inputs(b, count, in);
+    H_OK(send_conv(b, n, &(trp_dnn_options){0}, y, in, &done));
+    return done;
+}
+
 trp_status db_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
                    trp_error *error)
 {
     const size_t count = (size_t)n * CHANNELS * SIDE * SIDE, middle = count - SIDE * SIDE / 2 - 4;
-    trp_buffer in[3] = {db_buffer(b, count, 0x3c00), db_buffer(b, CHANNELS * CHANNELS * 9, 0x3c00),
-                        db_buffer(b, CHANNELS, 0x3c00)},
-               y = db_buffer(b, count, 0x7e00);
+    trp_buffer in[3], y = db_buffer(b, count, 0x7e00);
     uint16_t *got = h_malloc(count * sizeof *got);
     trp_completion done = {0};
+    fill_inputs(b, count, in);
     *ran = (trp_dnn_ran){.parts = 99};
     options.ran = ran;
     H_OK(send_conv(b, n, &options, y, in, &done));

@@ -17,9 +17,6 @@ typedef struct db_bed {
 /* options NULL: h_options(). `takes`: what cuDNN takes at first. */
 db_bed db_open(const trp_device_options *options, const char *takes);
 void db_close(db_bed *b);
-/* Puts the reference that proofs compare with into the cache, which they then find there: cuDNN
- * takes nothing meanwhile. */
-void db_have_reference(db_bed *b, const char *takes);
 /* Another worker, another process of the application's. */
 void db_reopen(db_bed *b);
 
@@ -27,6 +24,9 @@ void db_reopen(db_bed *b);
  * request: sent, awaited, and checked if it ends well. options.ran is set to `ran`. */
 trp_status db_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
                    trp_error *error);
+
+/* The same, only sent. */
+trp_completion db_begin_conv(const db_bed *b, int64_t n);
 
 /* f16, every element `value`. */
 trp_buffer db_buffer(const db_bed *b, size_t count, uint16_t value);

@@ -56,7 +56,6 @@ static void keep_record(state *s, const trp__key *key)
 static void note_proofs(state *s)
 {
     s->making.plan->proven = !s->prover.unproven;
-    s->making.plan->postponed = s->prover.postponed;
 }
 
 /* Searches, unless another thread or process is at it: then waits for what that finds. False:
@@ -103,7 +102,7 @@ static trp_status make_new(state *s)
     making *m = &s->making;
     trp__dnn_plan_drop(m->plan);
     m->plan = NULL;
-    s->prover.unproven = s->prover.postponed = s->prover.cancelled = false;
+    s->prover.unproven = s->prover.cancelled = false;
     trp_status status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
     if (status == TRP_OK && m->plan)
         note_proofs(s);
@@ -168,7 +167,7 @@ static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *g
 }
 
 static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
-                             uint8_t tune, const trp__dnn_plan *refused, trp_error *error)
+                             const trp__dnn_plan *refused, trp_error *error)
 {
     making *m = &s->making;
     size_t bytes = trp__dnn_bytes(graph->head);
@@ -177,7 +176,6 @@ static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph
     if (!m->bytes)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph of %zu bytes", bytes);
     memcpy(m->bytes, graph->head, bytes);
-    ((trp__dnn_head *)m->bytes)->tune = tune;
     m->graph = trp__dnn_graph_at(m->bytes);
     m->key = *key;
     m->begun = true;
@@ -197,8 +195,7 @@ static trp__dnn_plan *keep_plan(state *s, const plan_key *key, trp__dnn_plan *pl
     return plan;
 }
 
-/* Takes what the side thread has made; NULL: an error, or it was called off. The reference that
- * proofs lacked is compiled from now on. */
+/* Takes what the side thread has made; NULL: an error, or it was called off. */
 static trp__dnn_plan *take_plan(state *s)
 {
     making *m = &s->making;
@@ -206,15 +203,7 @@ static trp__dnn_plan *take_plan(state *s)
     if (!plan)
         return NULL;
     m->plan = NULL;
-    if (plan->postponed)
-        trp__background_begin(&s->reference, &s->modules, TRP__MODULE_DIRECT);
     return keep_plan(s, &m->key, plan);
-}
-
-/* Whether a plan serves unproven whose proofs can be made by now. */
-static bool can_be_proven(const state *s, const trp__dnn_plan *plan)
-{
-    return plan->postponed && trp__background_ended(&s->reference) && s->reference.status == TRP_OK;
 }
 
 trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
@@ -225,8 +214,7 @@ trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn
     *out = known ? *known : NULL;
     const bool same = *out && trp__dnn_same_graph((*out)->key, graph->head);
     const bool refused = same && (*out)->refused;
-    const bool serves = same && !refused && (*out)->tune >= graph->head->tune;
-    if (serves && !can_be_proven(s, *out))
+    if (same && !refused && (*out)->tune >= graph->head->tune)
         return TRP_OK;
     const bool ours = is_made(s, key, graph);
     if (trp__side_busy(s->side)) {
@@ -243,15 +231,9 @@ trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn
         trp__dnn_cuda_end_making(m);
         if (!ours || status == TRP_E_CANCELLED) /* what is kept may have changed */
             return trp__dnn_cuda_find_plan(s, key, graph, out, error);
-        if (made) {
-            made->found = made->found || serves; /* it was there, if not proven */
+        if (made)
             *out = made;
-        } else if (serves) {
-            (*out)->postponed = false; /* it goes on unproven */
-        }
-        return serves ? TRP_OK : status;
+        return status;
     }
-    trp__background_take(&s->reference);
-    return begin_plan(s, key, graph, serves ? (*out)->tune : graph->head->tune,
-                      refused ? *out : NULL, error);
+    return begin_plan(s, key, graph, refused ? *out : NULL, error);
 }

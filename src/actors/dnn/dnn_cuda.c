@@ -46,7 +46,6 @@ static void stop(trp_instance *instance)
     if (s->handle)
         s->lib->cudnnDestroy(s->handle);
     trp__dnn_scratch_free(instance, s->cu, &s->scratch);
-    trp__background_stop(&s->reference);
     trp__fused_stop(&s->fused, instance);
     if (s->cu)
         trp__kernels_end(&s->modules, instance);

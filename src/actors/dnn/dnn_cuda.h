@@ -5,7 +5,6 @@
 
 #include "actors/dnn/engines/product_cublaslt.h"
 #include "actors/dnn/engines/proof.h"
-#include "actors/dnn/kernels/launch/background.h"
 #include "actors/dnn/kernels/map/fused.h"
 #include "actors/dnn/plans/plan.h"
 #include "actors/dnn/plans/scratch.h"
@@ -47,8 +46,7 @@ typedef struct trp__dnn_cuda_state {
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
     trp__kernel_modules modules;
-    trp__fused fused;          /* its modules are these */
-    trp__background reference; /* the compile of the module that proofs compare with */
+    trp__fused fused; /* its modules are these */
     trp__dnn_products products;
     trp__tuning_site site;
     uint64_t l2_bytes; /* of the device's cache */

@@ -14,14 +14,6 @@ enum { IMAGES = 2, CHANNELS = 16, FILTERS = 24, SIDE = 4, PIXELS = IMAGES * SIDE
 
 enum { X, W, BIAS, Y, OLD, BUFFERS };
 
-/* With the reference in the cache, so that the first request finds its engine proven. */
-static db_bed open_bed(const trp_device_options *options, const char *takes)
-{
-    db_bed b = db_open(options, takes);
-    db_have_reference(&b, takes);
-    return b;
-}
-
 static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, int64_t w)
 {
     trp_dnn_tensor t = {.type = TRP_F16, .rank = 4, .dim = {n, c, h, w}, .buffer = buffer};
@@ -159,7 +151,7 @@ static void by_default(void)
         {"conv", ALONE, "eng0", 1},          {"conv", FUSED, "cublaslt", 1},
         {"conv", RESIDUAL, "eng0", 2},
     };
-    db_bed b = open_bed(NULL, "");
+    db_bed b = db_open(NULL, "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         h_kernels_tell(&b.k, "cudnn_takes", rows[i].takes);
         trp_dnn_ran ran = good(&b, rows[i].kind, (trp_dnn_options){.workspace_bytes = 1 << 20 | i});
@@ -172,7 +164,7 @@ static void by_default(void)
 
 static void on_disk(void)
 {
-    db_bed b = open_bed(NULL, "all");
+    db_bed b = db_open(NULL, "all");
     trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
     expect(&ran, "cublaslt_a64", 1, false);
     const uint64_t workspace = ran.workspace_bytes;
@@ -197,7 +189,7 @@ static void killed(void)
 {
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         h_skip("a worker that is a thread can't be killed");
-    db_bed b = open_bed(NULL, "all");
+    db_bed b = db_open(NULL, "all");
     trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
     for (uint32_t i = 1; i <= 3; i++) {
         kill((pid_t)h_info(b.k.world.device).worker_pid, SIGKILL);
@@ -228,7 +220,7 @@ static void searched(void)
         {FUSED, "-1", "-1", "cublaslt_a64"},      {PRODUCT_F16, "-1", "68", "cublaslt_a68"},
         {PRODUCT_F32, "2", "66", "cublaslt_a66"},
     };
-    db_bed b = open_bed(NULL, "all");
+    db_bed b = db_open(NULL, "all");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trp_dnn_options options = {.workspace_bytes = 1 << 20 | i, .tune = TRP_TUNE_QUICK};
         tell_fast(&b, rows[i].cudnn, rows[i].cublaslt);
@@ -250,7 +242,7 @@ static void searched(void)
 /* What is fastest and computes something else is not used. */
 static void fast_and_wrong(void)
 {
-    db_bed b = open_bed(NULL, "all");
+    db_bed b = db_open(NULL, "all");
     tell_fast(&b, "-1", "66");
     h_kernels_tell(&b.k, "cublaslt_wrong", "66");
     trp_dnn_ran ran = good(&b, ALONE, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
@@ -273,7 +265,7 @@ static void missing(void)
     H_CHECK(path && strlen(path) < sizeof kept);
     strcpy(kept, path);
     setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
-    db_bed b = open_bed(NULL, "all");
+    db_bed b = db_open(NULL, "all");
     tell_fast(&b, "0", "-1");
     for (int i = 0; i < 2; i++) {
         trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
@@ -304,7 +296,7 @@ static void without_epilogue(void)
         h_skip("the fakes fail in a worker's process");
     setenv("FAKE_CUBLASLT_FAIL_HEURISTIC", "1", 1);
     setenv("FAKE_CUBLASLT_FAIL_RESULT", "15", 1);
-    db_bed b = open_bed(NULL, "");
+    db_bed b = db_open(NULL, "");
     unsetenv("FAKE_CUBLASLT_FAIL_HEURISTIC");
     H_OK(run(&b, FUSED, (trp_dnn_options){0}, &ran, &error));
     expect(&ran, "cublaslt", 2, false);
@@ -334,7 +326,7 @@ static void failures(void)
         trp_error error = {0};
         setenv(rows[i].call, "1", 1);
         setenv("FAKE_CUBLASLT_FAIL_RESULT", rows[i].result, 1);
-        db_bed b = open_bed(NULL, "all");
+        db_bed b = db_open(NULL, "all");
         unsetenv(rows[i].call);
         H_IS(run(&b, FUSED, options, &ran, &error), rows[i].status);
         if (rows[i].engine)

@@ -11,18 +11,7 @@ TROUPE_TEST_FAKE_GPU("dnn");
 /* Of an engine that is good: passes of two runs, one of them with NaN where a relu may lose it. */
 enum { PROOF_RUNS = 4, RELU_PROOF_RUNS = 6 };
 
-/* With the reference in the cache, so that the first request finds its engine proven. */
 static db_bed open_bed(const char *takes)
-{
-    trp_device_options options = h_options();
-    options.standby = TRP_STANDBY_OFF;
-    db_bed b = db_open(&options, takes);
-    db_have_reference(&b, takes);
-    return b;
-}
-
-/* Without: as on a machine that has no pack and runs this for the first time. */
-static db_bed open_bare(const char *takes)
 {
     trp_device_options options = h_options();
     options.standby = TRP_STANDBY_OFF;
@@ -274,51 +263,29 @@ static void little_memory(void)
 /* Where there is no reference nothing can be proven. */
 static void no_reference(void)
 {
-    db_bed b = open_bare("all");
+    db_bed b = open_bed("all");
     h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     for (int i = 0; i < 3; i++)
         conv(&b, 1, "eng0_k2=0", false);
+    H_CHECK(h_log_said("engines serve unproven") && h_log_said("no such luck"));
     db_close(&b);
 }
 
-/* No request waits for the reference to be compiled: engines serve as they are meanwhile, and are
- * proven then. A worker that ends calls the compile off. */
-static void compiled_meanwhile(void)
+/* Requests wait for the reference: a wrong engine would serve meanwhile. A worker that ends calls
+ * the compile off. */
+static void compiled_first(void)
 {
-    db_bed b = open_bare("all");
-    h_kernels_tell(&b.k, "compile_ms", "100000");
-    for (int i = 0; i < 3; i++)
-        conv(&b, 1, "eng0_k2=0", false);
-    conv(&b, 2, "eng0_k2=0", false);
-    db_reopen(&b);
-    conv(&b, 1, "eng0_k2=0", false);
-    H_EQUAL(told(&b, "cudnn_runs"), 5);
-    h_kernels_untell(&b.k, "compile_ms");
-    trp_dnn_ran ran = {0};
-    trp_error error = {0};
-    while (!ran.proven)
-        H_OK(db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error));
-    H_CHECK(strcmp(ran.engine, "eng0_k2=0") == 0);
-    conv(&b, 2, "eng0_k2=0", true);
-    db_reopen(&b);
-    conv(&b, 1, "eng0_k2=0", true);
-    H_EQUAL(told(&b, "compiles"), 2); /* one that was called off */
-    db_close(&b);
-}
-
-/* One that is found to be wrong then is replaced. */
-static void rejected_later(void)
-{
-    db_bed b = open_bare("all");
-    h_kernels_tell(&b.k, "compile_ms", "100000");
-    conv(&b, 1, "eng0_k2=0", false);
+    db_bed b = open_bed("all");
     h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
+    h_kernels_tell(&b.k, "compile_ms", "100000");
+    const trp_completion done = db_begin_conv(&b, 1);
+    while (told(&b, "compiles") == 0)
+        h_sleep(H_MS);
+    H_IS(trp_await(done.future, 20 * H_MS, NULL), TRP_E_TIMEOUT);
     h_kernels_untell(&b.k, "compile_ms");
-    trp_dnn_ran ran = {0};
-    trp_error error = {0};
-    while (!ran.proven)
-        H_OK(db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error));
-    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0);
+    db_reopen(&b);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(told(&b, "compiles"), 2); /* one that was called off */
     db_close(&b);
 }
 
@@ -431,7 +398,7 @@ static bool planned_beyond(int64_t deadline_ns)
     char compile_ms[32];
     trp_dnn_ran ran;
     trp_error error = {0};
-    db_bed b = open_bare("");
+    db_bed b = open_bed("");
     b.deadline_ns = (uint64_t)deadline_ns;
     snprintf(compile_ms, sizeof compile_ms, "%lld", (long long)(deadline_ns * 9 / 2 / H_MS));
     h_kernels_tell(&b.k, "compile_ms", compile_ms); /* of a kernel without which nothing goes */
@@ -478,8 +445,7 @@ static const h_case cases[] = {
     {"off", off},
     {"little_memory", little_memory},
     {"no_reference", no_reference},
-    {"compiled_meanwhile", compiled_meanwhile},
-    {"rejected_later", rejected_later},
+    {"compiled_first", compiled_first},
     {"refused", refused},
     {"refused_later", refused_later},
     {"all_refused", all_refused},

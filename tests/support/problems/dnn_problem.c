@@ -308,10 +308,10 @@ void dp_print_table(void)
     }
     line_count = 0;
     memset(lines, 0, sizeof lines);
-    if (unproven > 0)
-        printf("  %d problems ran by engines that were not proven\n", unproven);
     if (wrong > 0)
         h_fail(__FILE__, __LINE__, "%d problems were wrong", wrong);
+    if (unproven > 0)
+        h_fail(__FILE__, __LINE__, "%d problems ran by engines that were not proven", unproven);
     if (plain > 0 && getenv("TROUPE_TEST_ENGINES"))
         h_fail(__FILE__, __LINE__, "%d problems ran by the plain kernels, which may not", plain);
     if (refused > 0 && !h_is_gpu()) /* what the fake library refuses, the actor's kernels take */

@@ -174,7 +174,7 @@ static int set_up(void **unused)
     dnn_planner_open(&planner);
     kernels.target = "sm_90";
     planner.modules = &kernels;
-    if (trp__kernels_make(&kernels, TRP__MODULE_MOVE, &error) == TRP_E_MISSING) {
+    if (trp__kernels_make(&kernels, TRP__MODULE_MOVE, NULL, &error) == TRP_E_MISSING) {
         printf("%s: skipped\n", error.message);
         exit(77);
     }

@@ -305,7 +305,7 @@ static int set_up(void **unused)
         cu->cuStreamCreate(&stream, TRP__CU_STREAM_NON_BLOCKING) != 0)
         return -1;
     kernels = (trp__kernel_modules){.cu = cu, .target = "sm_90", .processors = PROCESSORS};
-    if (trp__kernels_make(&kernels, TRP__MODULE_MULTIPLY, &error) != TRP_OK) {
+    if (trp__kernels_make(&kernels, TRP__MODULE_MULTIPLY, NULL, &error) != TRP_OK) {
         printf("%s\n", error.message);
         return -1;
     }

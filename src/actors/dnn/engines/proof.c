@@ -101,6 +101,26 @@ trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
     return trp__kernels_share(planner->modules, own, module, &ignored) == TRP_OK ? own : NULL;
 }
 
+/* Has the reference compiled where neither the cache nor a pack has it: a wrong engine would serve
+ * meanwhile. */
+static bool have_reference(const trp__dnn_planner *planner)
+{
+    trp__dnn_prover *prover = planner->prover;
+    trp_error error;
+    if (prover->no_reference)
+        return false;
+    const trp_status status =
+        trp__kernels_make(planner->modules, TRP__MODULE_DIRECT, prover->unwanted, &error);
+    if (status == TRP_E_CANCELLED) {
+        prover->cancelled = true;
+    } else if (status != TRP_OK) {
+        prover->no_reference = true;
+        trp__log_line(NULL, TRP__LOG_WARNING, "%s: engines serve unproven: %s", prover->name,
+                      error.message);
+    }
+    return status == TRP_OK && trp__dnn_prover_modules(planner, TRP__MODULE_DIRECT);
+}
+
 /* Sees to it that there is a reference, and what runs the engine. */
 static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
                      const trp__dnn_engine *engine)
@@ -110,13 +130,8 @@ static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
         if (!planner->modules || !trp__direct_takes(&part->graph->node[part->first + n]))
             return false;
     }
-    if (!trp__kernels_ready(planner->modules, TRP__MODULE_DIRECT)) {
-        prover->postponed = true;
-        return false;
-    }
-    if (!trp__dnn_prover_modules(planner, TRP__MODULE_DIRECT) ||
-        (trp__dnn_product_is_own(engine) &&
-         !trp__dnn_prover_modules(planner, TRP__MODULE_MULTIPLY)))
+    if (!have_reference(planner) || (trp__dnn_product_is_own(engine) &&
+                                     !trp__dnn_prover_modules(planner, TRP__MODULE_MULTIPLY)))
         return false;
     if (!engine->product && !prover->handle && prover->lib->cudnnCreate(&prover->handle) != 0)
         prover->handle = NULL;

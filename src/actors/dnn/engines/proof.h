@@ -26,8 +26,8 @@ typedef struct trp__dnn_prover {
     bool broken;                   /* the context is, or a plan did not end: the worker must end */
     trp_error error;               /* how, domain "cuda" */
     bool cancelled;                /* nobody waited for a proof any more, since this was cleared */
-    bool unproven;  /* an engine was accepted without a proof, since this was cleared */
-    bool postponed; /* likewise, for the reference is not compiled yet */
+    bool unproven;     /* an engine was accepted without a proof, since this was cleared */
+    bool no_reference; /* it could not be compiled */
 } trp__dnn_prover;
 
 /* The context must be current. */
@@ -38,10 +38,10 @@ trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
                                              trp__kernel_module module);
 
 /* Whether an engine may serve a part: known as good, or proven now. Without a prover it always may.
- * One that can't be proven because the reference is not compiled or memory is short may too,
- * as any with proofs off, and sets prover->unproven. Compiles nothing: where the reference would
- * have to be compiled it sets prover->postponed. False, with prover->broken, if the proof has
- * broken the context. */
+ * One that can't be proven because there is no compiler for the reference or memory is short may
+ * too, as any with proofs off, and sets prover->unproven. Where neither the cache nor a pack has
+ * the reference it is compiled first. False, with prover->broken, if the proof has broken the
+ * context. */
 bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
                             const trp__dnn_engine *engine);
 

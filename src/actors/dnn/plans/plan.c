@@ -166,7 +166,7 @@ trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s: cuDNN does not do this right, and there is no other kernel",
                               trp__dnn_kind_of(node->kind)->name);
-    trp_status status = trp__kernels_make(planner->modules, TRP__MODULE_DIRECT, &reason);
+    trp_status status = trp__kernels_make(planner->modules, TRP__MODULE_DIRECT, NULL, &reason);
     if (status != TRP_OK)
         return trp__error_set(error, status == TRP_E_MISSING ? TRP_E_UNSUPPORTED : status,
                               "%s needs a kernel of Troupe's: %.400s",
@@ -187,7 +187,7 @@ trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_
     if (!step->family || count != step->count)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "%s: no kernel takes %u nodes from here",
                               trp__dnn_kind_of(graph->node[step->first].kind)->name, step->count);
-    trp_status status = trp__kernels_make(planner->modules, step->family->module, error);
+    trp_status status = trp__kernels_make(planner->modules, step->family->module, NULL, error);
     if (status == TRP_OK)
         status = step->family->make(&part, planner->modules, &step->kernel, step->engine.name,
                                     &step->engine.workspace, error);

@@ -43,7 +43,6 @@ typedef struct trp__dnn_plan {
     bool found;   /* in the kernel cache, or it was there for an earlier request */
     bool makeshift; /* cuBLASLt was wanted, and was not there: not for the kernel cache */
     bool proven;    /* every piece was, or is a kernel of ours */
-    bool postponed; /* it can be, once the reference is compiled */
     bool refused;   /* a library has refused to run a piece of it, which it had planned: */
     uint32_t refused_step;
     char refused_reason[200];

@@ -268,24 +268,15 @@ trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, co
     return have_image(m, &t, NULL, image, bytes, error);
 }
 
-trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error)
+trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module,
+                             const atomic_bool *stop, trp_error *error)
 {
     char source[SOURCE_BYTES];
     texts t;
     if (m->module[module].image)
         return TRP_OK;
     collect_module(module, source, &t);
-    return have_image(m, &t, NULL, &m->module[module].image, &m->module[module].bytes, error);
-}
-
-trp_status trp__kernels_compile(const trp__kernel_modules *m, trp__kernel_module module,
-                                const atomic_bool *stop, void **image, size_t *bytes,
-                                trp_error *error)
-{
-    char source[SOURCE_BYTES];
-    texts t;
-    collect_module(module, source, &t);
-    return have_image(m, &t, stop, image, bytes, error);
+    return have_image(m, &t, stop, &m->module[module].image, &m->module[module].bytes, error);
 }
 
 bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module)
@@ -353,7 +344,7 @@ trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
                                  trp__kernel_module module, const char *name, trp__cu_function *out,
                                  trp_error *error)
 {
-    trp_status status = trp__kernels_make(m, module, error);
+    trp_status status = trp__kernels_make(m, module, NULL, error);
     if (status == TRP_OK && !m->module[module].loaded)
         status = trp__kernel_check(
             instance, m->cu->cuModuleLoadData(&m->module[module].loaded, m->module[module].image),

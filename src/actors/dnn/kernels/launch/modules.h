@@ -65,19 +65,15 @@ typedef struct trp__kernel_modules {
 const char *trp__kernels_name(trp__kernel_module module);
 
 /* Finds the image, or compiles it, which takes seconds. Needs no device. One thread at a time.
- * TRP_E_MISSING: no NVRTC, and no pack has it; TRP_E_LIBRARY; TRP_E_MEMORY. */
-trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error);
+ * TRP_E_MISSING: no NVRTC, and no pack has it; TRP_E_CANCELLED: `stop`, which may be NULL, has
+ * become true; TRP_E_LIBRARY; TRP_E_MEMORY. */
+trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module,
+                             const atomic_bool *stop, trp_error *error);
 
 /* The image of a source of one's own, which may include the files of these kernels: from the cache,
  * or compiled and put there. `name` is for messages. *image is the caller's to free. Any thread. */
 trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
                               void **image, size_t *bytes, trp_error *error);
-
-/* The same of a module, which is not set: *image is the caller's to free. TRP_E_CANCELLED: `stop`
- * has become true. Any thread. */
-trp_status trp__kernels_compile(const trp__kernel_modules *m, trp__kernel_module module,
-                                const atomic_bool *stop, void **image, size_t *bytes,
-                                trp_error *error);
 
 /* Compiles a module for a target and puts it into a store or, if that is NULL, a pack. */
 struct trp__cache_pack_writer;
