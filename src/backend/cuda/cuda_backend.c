@@ -1,60 +1,18 @@
 /* The CUDA backend. Every call of the driver goes through trp__cuda_check(), so that the first
  * error that breaks the context is remembered, whoever met it. */
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/accel.h"
 
 #include "base/error.h"
-#include "base/os/futex.h"
-#include "base/os/thread.h"
 
-#include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 
 /* Host memory that the device reaches. */
-typedef struct region {
-    struct region *next;
+typedef struct trp__cuda_region {
+    struct trp__cuda_region *next;
     char *base;
     uint64_t bytes;
     trp__cu_address device;
 } region;
-
-/* Waits for the work of a stream by an interrupt, so that sleepers are woken without anybody
- * looking all the time. Started when it is first needed. */
-typedef struct waker {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    trp__cu_event event;
-    _Atomic uint32_t *futex; /* whose sleepers to wake after the event; NULL: nothing to do */
-    bool stop;
-} waker;
-
-struct trp__stream {
-    trp__stream *next;
-    trp__accel *accel;
-    trp__cu_stream stream;
-    trp__cu_event reached; /* recorded for each stream that follows this one; NULL: not made */
-    waker *waker;          /* NULL: not started */
-};
-
-struct trp__accel {
-    const trp__cuda *cu;
-    trp__cu_device device;
-    trp__cu_context context;
-    size_t granularity; /* of address reservations */
-    size_t stack_bytes; /* the driver's own limit; 0: not asked yet */
-    /* True while every registered region has the same address on the device: then an address needs
-     * no translation. That is how it is wherever CUDA has unified addressing and the processor's
-     * whole address space is mapped; elsewhere translating takes the lock. */
-    atomic_bool same_addresses;
-
-    pthread_mutex_t lock; /* of all below; never held over a call that can block */
-    region *regions;
-    trp__stream *streams;
-    int broken; /* the first sticky result; 0: none */
-    const char *broken_call;
-};
 
 trp_status trp__cuda_fail(trp__accel *accel, int result, const char *call, trp_error *error)
 {
@@ -71,7 +29,7 @@ trp_status trp__cuda_fail(trp__accel *accel, int result, const char *call, trp_e
 
 /* Opening. */
 
-static trp_status attach(trp__accel *accel, trp_error *error)
+trp_status trp__cuda_attach(trp__accel *accel, trp_error *error)
 {
     return trp__cuda_check(accel, accel->cu->cuCtxSetCurrent(accel->context), "cuCtxSetCurrent",
                            error);
@@ -129,7 +87,7 @@ static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *erro
     pthread_mutex_init(&accel->lock, NULL);
     status = start_context(accel, ordinal, error);
     if (status == TRP_OK)
-        status = attach(accel, error);
+        status = trp__cuda_attach(accel, error);
     if (status != TRP_OK) {
         close_accel(accel);
         return status;
@@ -278,7 +236,7 @@ static trp__cu_address translate_slowly(trp__accel *accel, uintptr_t address)
 }
 
 /* The device's address of a word of registered memory. */
-static trp__cu_address translate(trp__accel *accel, _Atomic uint64_t *word)
+trp__cu_address trp__cuda_translate(trp__accel *accel, _Atomic uint64_t *word)
 {
     if (atomic_load_explicit(&accel->same_addresses, memory_order_acquire))
         return (trp__cu_address)(uintptr_t)word;
@@ -290,286 +248,6 @@ static void *host_address(trp__accel *accel, void *address)
     if (atomic_load_explicit(&accel->same_addresses, memory_order_acquire))
         return address;
     return (void *)(uintptr_t)translate_slowly(accel, (uintptr_t)address);
-}
-
-/* Streams. */
-
-static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
-{
-    trp__stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a stream");
-    stream->accel = accel;
-    trp_status status = trp__cuda_check(
-        accel, accel->cu->cuStreamCreate(&stream->stream, TRP__CU_STREAM_NON_BLOCKING),
-        "cuStreamCreate", error);
-    if (status != TRP_OK) {
-        free(stream);
-        return status;
-    }
-    pthread_mutex_lock(&accel->lock);
-    stream->next = accel->streams;
-    accel->streams = stream;
-    pthread_mutex_unlock(&accel->lock);
-    *out = stream;
-    return TRP_OK;
-}
-
-static void *waker_main(void *argument)
-{
-    trp__stream *stream = argument;
-    waker *w = stream->waker;
-    prctl(PR_SET_NAME, "trp-waker"); /* by itself, see host_backend.c */
-    attach(stream->accel, NULL);
-    pthread_mutex_lock(&w->lock);
-    for (;;) {
-        while (!w->futex && !w->stop)
-            pthread_cond_wait(&w->changed, &w->lock);
-        if (w->stop)
-            break;
-        pthread_mutex_unlock(&w->lock);
-        /* After a fault it returns at once: then there is news as well. */
-        trp__cuda_check(stream->accel, stream->accel->cu->cuEventSynchronize(w->event),
-                        "cuEventSynchronize", NULL);
-        trp__futex_wake(w->futex, INT_MAX);
-        pthread_mutex_lock(&w->lock);
-        w->futex = NULL;
-    }
-    pthread_mutex_unlock(&w->lock);
-    return NULL;
-}
-
-static void free_waker(trp__accel *accel, waker *w)
-{
-    trp__cuda_check(accel, accel->cu->cuEventDestroy_v2(w->event), "cuEventDestroy", NULL);
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->lock);
-    free(w);
-}
-
-static trp_status start_waker(trp__stream *stream, trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    waker *w = calloc(1, sizeof *w);
-    if (!w)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a thread that waits");
-    trp_status status =
-        trp__cuda_check(accel,
-                        accel->cu->cuEventCreate(&w->event, TRP__CU_EVENT_BLOCKING_SYNC |
-                                                                TRP__CU_EVENT_DISABLE_TIMING),
-                        "cuEventCreate", error);
-    if (status != TRP_OK) {
-        free(w);
-        return status;
-    }
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->changed, NULL);
-    stream->waker = w;
-    int code = trp__thread_start(&w->thread, TRP__SIGNALS_BLOCKED, waker_main, stream);
-    if (code != 0) {
-        stream->waker = NULL;
-        free_waker(accel, w);
-        trp__error_set(error, TRP_E_SYSTEM, "a thread that waits can't be started");
-        return TRP_E_SYSTEM;
-    }
-    return TRP_OK;
-}
-
-/* The stream's work is done, so the thread has nothing left to wait for. */
-static void stop_waker(trp__stream *stream)
-{
-    waker *w = stream->waker;
-    if (!w)
-        return;
-    pthread_mutex_lock(&w->lock);
-    w->stop = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
-    free_waker(stream->accel, w);
-}
-
-static trp_status stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    trp_status status = TRP_OK;
-    if (!stream->waker && (status = start_waker(stream, error)) != TRP_OK)
-        return status;
-    waker *w = stream->waker;
-    if (!w)
-        return TRP_E_INTERNAL;
-    pthread_mutex_lock(&w->lock);
-    if (w->futex)
-        status = TRP__AGAIN;
-    else
-        status = trp__cuda_check(accel, accel->cu->cuEventRecord(w->event, stream->stream),
-                                 "cuEventRecord", error);
-    if (status == TRP_OK) {
-        w->futex = futex;
-        pthread_cond_signal(&w->changed);
-    }
-    pthread_mutex_unlock(&w->lock);
-    return status;
-}
-
-static void stream_destroy(trp__stream *stream)
-{
-    trp__accel *accel = stream->accel;
-    const trp__cuda *cu = accel->cu;
-    trp__cuda_check(accel, cu->cuStreamSynchronize(stream->stream), "cuStreamSynchronize", NULL);
-    stop_waker(stream);
-    if (stream->reached)
-        trp__cuda_check(accel, cu->cuEventDestroy_v2(stream->reached), "cuEventDestroy", NULL);
-    pthread_mutex_lock(&accel->lock);
-    trp__stream **at = &accel->streams;
-    while (*at != stream)
-        at = &(*at)->next;
-    *at = stream->next;
-    pthread_mutex_unlock(&accel->lock);
-    trp__cuda_check(accel, cu->cuStreamDestroy_v2(stream->stream), "cuStreamDestroy", NULL);
-    free(stream);
-}
-
-/* Unified addressing: cuMemcpyAsync finds out itself where each side lies. */
-static trp_status stream_copy(trp__stream *stream, void *to, const void *from, uint64_t bytes,
-                              trp_error *error)
-{
-    return trp__cuda_check(stream->accel,
-                           stream->accel->cu->cuMemcpyAsync((trp__cu_address)(uintptr_t)to,
-                                                            (trp__cu_address)(uintptr_t)from, bytes,
-                                                            stream->stream),
-                           "cuMemcpyAsync", error);
-}
-
-static trp_status copy_each_row(trp__stream *stream, void *to, uint64_t to_pitch, const void *from,
-                                uint64_t from_pitch, uint64_t bytes, uint64_t rows,
-                                trp_error *error)
-{
-    trp_status status = TRP_OK;
-    for (uint64_t i = 0; i < rows && status == TRP_OK; i++)
-        status = stream_copy(stream, (char *)to + i * to_pitch, (const char *)from + i * from_pitch,
-                             bytes, error);
-    return status;
-}
-
-/* The driver takes pitches up to CU_DEVICE_ATTRIBUTE_MAX_PITCH, which is 2^31 - 1 on every GPU. Of
- * rows that lie further apart no memory holds many. */
-static trp_status stream_copy_rows(trp__stream *stream, void *to, uint64_t to_pitch,
-                                   const void *from, uint64_t from_pitch, uint64_t bytes,
-                                   uint64_t rows, trp_error *error)
-{
-    const trp__cu_memcpy_2d copy = {.srcMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
-                                    .srcDevice = (trp__cu_address)(uintptr_t)from,
-                                    .srcPitch = from_pitch,
-                                    .dstMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
-                                    .dstDevice = (trp__cu_address)(uintptr_t)to,
-                                    .dstPitch = to_pitch,
-                                    .WidthInBytes = bytes,
-                                    .Height = rows};
-    if (rows == 1 || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
-        return copy_each_row(stream, to, to_pitch, from, from_pitch, bytes, rows, error);
-    return trp__cuda_check(stream->accel,
-                           stream->accel->cu->cuMemcpy2DAsync_v2(&copy, stream->stream),
-                           "cuMemcpy2DAsync", error);
-}
-
-static trp_status stream_fill(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
-                              uint64_t count, trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    const trp__cuda *cu = accel->cu;
-    trp__cu_address address = (trp__cu_address)(uintptr_t)to;
-    switch (width) {
-    case 1:
-        return trp__cuda_check(
-            accel, cu->cuMemsetD8Async(address, (unsigned char)pattern, count, stream->stream),
-            "cuMemsetD8Async", error);
-    case 2:
-        return trp__cuda_check(
-            accel, cu->cuMemsetD16Async(address, (unsigned short)pattern, count, stream->stream),
-            "cuMemsetD16Async", error);
-    case 4:
-        return trp__cuda_check(accel, cu->cuMemsetD32Async(address, pattern, count, stream->stream),
-                               "cuMemsetD32Async", error);
-    default:
-        return trp__error_set(error, TRP_E_INTERNAL, "fill: expected a width of 1, 2 or 4, got %u",
-                              width);
-    }
-}
-
-static trp_status stream_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
-                                trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    return trp__cuda_check(accel,
-                           accel->cu->cuStreamWriteValue64_v2(stream->stream,
-                                                              translate(accel, word), value,
-                                                              TRP__CU_STREAM_WRITE_VALUE_DEFAULT),
-                           "cuStreamWriteValue64", error);
-}
-
-static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
-                              trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    return trp__cuda_check(accel,
-                           accel->cu->cuStreamWaitValue64_v2(stream->stream, translate(accel, word),
-                                                             value, TRP__CU_STREAM_WAIT_VALUE_GEQ),
-                           "cuStreamWaitValue64", error);
-}
-
-/* An event is device memory, which a waiting stream reads sooner than a word of the host. */
-static trp_status stream_follow(trp__stream *stream, trp__stream *other, trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    const trp__cuda *cu = accel->cu;
-    trp_status status = TRP_OK;
-    if (!other->reached)
-        status =
-            trp__cuda_check(accel, cu->cuEventCreate(&other->reached, TRP__CU_EVENT_DISABLE_TIMING),
-                            "cuEventCreate", error);
-    if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuEventRecord(other->reached, other->stream),
-                                 "cuEventRecord", error);
-    if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuStreamWaitEvent(stream->stream, other->reached, 0),
-                                 "cuStreamWaitEvent", error);
-    return status;
-}
-
-/* A capture whose graph is never launched. */
-static trp_status stream_rehearse(trp__stream *stream, trp_error *error)
-{
-    trp__accel *accel = stream->accel;
-    return trp__cuda_check(
-        accel,
-        accel->cu->cuStreamBeginCapture_v2(stream->stream, TRP__CU_STREAM_CAPTURE_MODE_RELAXED),
-        "cuStreamBeginCapture", error);
-}
-
-/* A capture that a call has made invalid ends with an error, which says nothing of the context. */
-static void stream_forget(trp__stream *stream)
-{
-    const trp__cuda *cu = stream->accel->cu;
-    trp__cu_graph graph = NULL;
-    if (cu->cuStreamEndCapture(stream->stream, &graph) == TRP__CU_SUCCESS && graph)
-        cu->cuGraphDestroy(graph);
-}
-
-static void stream_drain(trp__stream *stream)
-{
-    trp__cuda_check(stream->accel, stream->accel->cu->cuStreamSynchronize(stream->stream),
-                    "cuStreamSynchronize", NULL);
-}
-
-static bool stream_idle(const trp__stream *stream)
-{
-    return stream->accel->cu->cuStreamQuery(stream->stream) == TRP__CU_SUCCESS;
-}
-
-static void *stream_native(trp__stream *stream)
-{
-    return stream->stream;
 }
 
 /* The driver notices a fault of the device when it is asked about a stream. A sticky result is the
@@ -595,7 +273,7 @@ const trp__backend trp__cuda_backend = {
     .name = "cuda",
     .open = open_accel,
     .close = close_accel,
-    .attach = attach,
+    .attach = trp__cuda_attach,
     .expect_deep_kernels = expect_deep_kernels,
     .arena_map = arena_map,
     .arena_protect = arena_protect,
@@ -603,20 +281,20 @@ const trp__backend trp__cuda_backend = {
     .host_register = host_register,
     .host_unregister = host_unregister,
     .host_address = host_address,
-    .stream_create = stream_create,
-    .stream_destroy = stream_destroy,
-    .stream_copy = stream_copy,
-    .stream_copy_rows = stream_copy_rows,
-    .stream_fill = stream_fill,
-    .stream_signal = stream_signal,
-    .stream_wait = stream_wait,
-    .stream_follow = stream_follow,
-    .stream_rehearse = stream_rehearse,
-    .stream_forget = stream_forget,
-    .stream_wake = stream_wake,
-    .stream_drain = stream_drain,
-    .stream_idle = stream_idle,
-    .stream_native = stream_native,
+    .stream_create = trp__cuda_stream_create,
+    .stream_destroy = trp__cuda_stream_destroy,
+    .stream_copy = trp__cuda_stream_copy,
+    .stream_copy_rows = trp__cuda_stream_copy_rows,
+    .stream_fill = trp__cuda_stream_fill,
+    .stream_signal = trp__cuda_stream_signal,
+    .stream_wait = trp__cuda_stream_wait,
+    .stream_follow = trp__cuda_stream_follow,
+    .stream_rehearse = trp__cuda_stream_rehearse,
+    .stream_forget = trp__cuda_stream_forget,
+    .stream_wake = trp__cuda_stream_wake,
+    .stream_drain = trp__cuda_stream_drain,
+    .stream_idle = trp__cuda_stream_idle,
+    .stream_native = trp__cuda_stream_native,
     .fail = trp__cuda_fail,
     .health = health,
 };
