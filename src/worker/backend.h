@@ -64,6 +64,11 @@ typedef struct trp__backend {
     /* Writes a word of registered host memory when the work before it is done. */
     trp_status (*stream_signal)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                 trp_error *error);
+    /* The same of a stream in which only this backend's copies run, and which goes on meanwhile if
+     * what is before it is long. Words are written in order, and who follows the stream waits for
+     * them too. */
+    trp_status (*stream_tell)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                              trp_error *error);
     /* Holds the stream until the word is at least `value`. */
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);

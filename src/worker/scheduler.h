@@ -80,6 +80,13 @@ static inline bool trp__tracing(const trp__scheduler *s)
                             0);
 }
 
+/* Whether all that runs in an actor's stream are copies with the host. None of them reads a buffer
+ * that a later one of the same actor writes, so no end must be written before the next begins. */
+static inline bool trp__only_copies(uint32_t actor)
+{
+    return actor == TRP__LANE_UPLOAD || actor == TRP__LANE_DOWNLOAD;
+}
+
 /* One timeline write for everything issued to an actor since the last. */
 trp_status trp__signal_lane(trp__scheduler *s, uint32_t actor, trp_error *error);
 

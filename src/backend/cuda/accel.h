@@ -16,6 +16,10 @@ struct trp__stream {
     trp__cu_stream stream;
     trp__cu_event reached;  /* recorded for each stream that follows this one; NULL: not made */
     trp__cuda_waker *waker; /* NULL: not started */
+    trp__cu_stream beside;  /* where stream_tell() writes; NULL: not made */
+    bool long_copy;         /* the last operation of the stream is one */
+    bool told;              /* the last operation is in `beside` */
+    bool ahead;             /* the stream has not waited for all that is in `beside` */
 };
 
 struct trp__accel {
@@ -45,6 +49,12 @@ trp__cu_address trp__cuda_translate(trp__accel *accel, _Atomic uint64_t *word);
 /* waker.c: the stream's work must be done. */
 void trp__cuda_waker_stop(trp__stream *stream);
 
+/* What the last operation is in, behind which all others of the stream are. */
+static inline trp__cu_stream trp__cuda_tail(const trp__stream *stream)
+{
+    return stream->told ? stream->beside : stream->stream;
+}
+
 /* The rest is as in worker/backend.h. */
 trp_status trp__cuda_stream_copy(trp__stream *stream, void *to, const void *from, uint64_t bytes,
                                  trp_error *error);
@@ -63,6 +73,8 @@ void *trp__cuda_stream_native(trp__stream *stream);
 trp_status trp__cuda_stream_rehearse(trp__stream *stream, trp_error *error);
 trp_status trp__cuda_stream_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                    trp_error *error);
+trp_status trp__cuda_stream_tell(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                                 trp_error *error);
 trp_status trp__cuda_stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                  trp_error *error);
 trp_status trp__cuda_stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);

@@ -287,6 +287,7 @@ const trp__backend trp__cuda_backend = {
     .stream_copy_rows = trp__cuda_stream_copy_rows,
     .stream_fill = trp__cuda_stream_fill,
     .stream_signal = trp__cuda_stream_signal,
+    .stream_tell = trp__cuda_stream_tell,
     .stream_wait = trp__cuda_stream_wait,
     .stream_follow = trp__cuda_stream_follow,
     .stream_rehearse = trp__cuda_stream_rehearse,

@@ -1,9 +1,16 @@
-/* Streams of the CUDA backend. */
+/* Streams of the CUDA backend.
+ *
+ * A copy runs on a copy engine, and the write of a word behind it does not: a stream that goes from
+ * one to the other and back stands still meanwhile. So words that tell of long copies are written
+ * in a stream beside, which follows by events, and the engine goes on with the next copy. */
 #include "backend/cuda/accel.h"
 #include "base/error.h"
 
 #include <limits.h>
 #include <stdlib.h>
+
+/* A copy is long from so many bytes on, 5 us of it. */
+enum { LONG_COPY = 256 << 10 };
 
 trp_status trp__cuda_stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
 {
@@ -30,7 +37,7 @@ void trp__cuda_stream_destroy(trp__stream *stream)
 {
     trp__accel *accel = stream->accel;
     const trp__cuda *cu = accel->cu;
-    trp__cuda_check(accel, cu->cuStreamSynchronize(stream->stream), "cuStreamSynchronize", NULL);
+    trp__cuda_stream_drain(stream);
     trp__cuda_waker_stop(stream);
     if (stream->reached)
         trp__cuda_check(accel, cu->cuEventDestroy_v2(stream->reached), "cuEventDestroy", NULL);
@@ -40,14 +47,24 @@ void trp__cuda_stream_destroy(trp__stream *stream)
         at = &(*at)->next;
     *at = stream->next;
     pthread_mutex_unlock(&accel->lock);
+    if (stream->beside)
+        trp__cuda_check(accel, cu->cuStreamDestroy_v2(stream->beside), "cuStreamDestroy", NULL);
     trp__cuda_check(accel, cu->cuStreamDestroy_v2(stream->stream), "cuStreamDestroy", NULL);
     free(stream);
+}
+
+/* An operation is put into the stream; of a copy so many bytes. */
+static void note_operation(trp__stream *stream, uint64_t bytes)
+{
+    stream->long_copy = bytes >= LONG_COPY;
+    stream->told = false;
 }
 
 /* Unified addressing: cuMemcpyAsync finds out itself where each side lies. */
 trp_status trp__cuda_stream_copy(trp__stream *stream, void *to, const void *from, uint64_t bytes,
                                  trp_error *error)
 {
+    note_operation(stream, bytes);
     return trp__cuda_check(stream->accel,
                            stream->accel->cu->cuMemcpyAsync((trp__cu_address)(uintptr_t)to,
                                                             (trp__cu_address)(uintptr_t)from, bytes,
@@ -82,6 +99,7 @@ trp_status trp__cuda_stream_copy_rows(trp__stream *stream, void *to, uint64_t to
                                     .Height = rows};
     if (rows == 1 || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
         return copy_each_row(stream, to, to_pitch, from, from_pitch, bytes, rows, error);
+    note_operation(stream, bytes * rows);
     return trp__cuda_check(stream->accel,
                            stream->accel->cu->cuMemcpy2DAsync_v2(&copy, stream->stream),
                            "cuMemcpy2DAsync", error);
@@ -93,6 +111,7 @@ trp_status trp__cuda_stream_fill(trp__stream *stream, void *to, uint32_t pattern
     trp__accel *accel = stream->accel;
     const trp__cuda *cu = accel->cu;
     trp__cu_address address = (trp__cu_address)(uintptr_t)to;
+    note_operation(stream, 0);
     switch (width) {
     case 1:
         return trp__cuda_check(
@@ -111,21 +130,73 @@ trp_status trp__cuda_stream_fill(trp__stream *stream, void *to, uint32_t pattern
     }
 }
 
+/* What is put into `stream` from now on waits for all that is in `other` now. */
+static trp_status follow(trp__stream *owner, trp__cu_stream stream, trp__cu_stream other,
+                         trp_error *error)
+{
+    trp__accel *accel = owner->accel;
+    const trp__cuda *cu = accel->cu;
+    trp_status status = TRP_OK;
+    if (!owner->reached)
+        status =
+            trp__cuda_check(accel, cu->cuEventCreate(&owner->reached, TRP__CU_EVENT_DISABLE_TIMING),
+                            "cuEventCreate", error);
+    if (status == TRP_OK)
+        status = trp__cuda_check(accel, cu->cuEventRecord(owner->reached, other), "cuEventRecord",
+                                 error);
+    if (status == TRP_OK)
+        status = trp__cuda_check(accel, cu->cuStreamWaitEvent(stream, owner->reached, 0),
+                                 "cuStreamWaitEvent", error);
+    return status;
+}
+
+static trp_status write_word(trp__accel *accel, trp__cu_stream stream, _Atomic uint64_t *word,
+                             uint64_t value, trp_error *error)
+{
+    return trp__cuda_check(
+        accel,
+        accel->cu->cuStreamWriteValue64_v2(stream, trp__cuda_translate(accel, word), value,
+                                           TRP__CU_STREAM_WRITE_VALUE_DEFAULT),
+        "cuStreamWriteValue64", error);
+}
+
 trp_status trp__cuda_stream_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                    trp_error *error)
 {
+    trp_status status = TRP_OK;
+    if (stream->ahead) /* a word may be written twice, in order */
+        status = follow(stream, stream->stream, stream->beside, error);
+    if (status != TRP_OK)
+        return status;
+    stream->ahead = false;
+    note_operation(stream, 0);
+    return write_word(stream->accel, stream->stream, word, value, error);
+}
+
+trp_status trp__cuda_stream_tell(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                                 trp_error *error)
+{
     trp__accel *accel = stream->accel;
-    return trp__cuda_check(
-        accel,
-        accel->cu->cuStreamWriteValue64_v2(stream->stream, trp__cuda_translate(accel, word), value,
-                                           TRP__CU_STREAM_WRITE_VALUE_DEFAULT),
-        "cuStreamWriteValue64", error);
+    trp_status status = TRP_OK;
+    if (!stream->long_copy)
+        return trp__cuda_stream_signal(stream, word, value, error);
+    if (!stream->beside)
+        status = trp__cuda_check(
+            accel, accel->cu->cuStreamCreate(&stream->beside, TRP__CU_STREAM_NON_BLOCKING),
+            "cuStreamCreate", error);
+    if (status == TRP_OK && !stream->told)
+        status = follow(stream, stream->beside, stream->stream, error);
+    if (status != TRP_OK)
+        return status;
+    stream->told = stream->ahead = true;
+    return write_word(accel, stream->beside, word, value, error);
 }
 
 trp_status trp__cuda_stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                  trp_error *error)
 {
     trp__accel *accel = stream->accel;
+    note_operation(stream, 0);
     return trp__cuda_check(accel,
                            accel->cu->cuStreamWaitValue64_v2(stream->stream,
                                                              trp__cuda_translate(accel, word),
@@ -136,20 +207,11 @@ trp_status trp__cuda_stream_wait(trp__stream *stream, _Atomic uint64_t *word, ui
 /* An event is device memory, which a waiting stream reads sooner than a word of the host. */
 trp_status trp__cuda_stream_follow(trp__stream *stream, trp__stream *other, trp_error *error)
 {
-    trp__accel *accel = stream->accel;
-    const trp__cuda *cu = accel->cu;
     trp_status status = TRP_OK;
-    if (!other->reached)
-        status =
-            trp__cuda_check(accel, cu->cuEventCreate(&other->reached, TRP__CU_EVENT_DISABLE_TIMING),
-                            "cuEventCreate", error);
-    if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuEventRecord(other->reached, other->stream),
-                                 "cuEventRecord", error);
-    if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuStreamWaitEvent(stream->stream, other->reached, 0),
-                                 "cuStreamWaitEvent", error);
-    return status;
+    note_operation(stream, 0);
+    if (other->ahead && !other->told)
+        status = follow(other, stream->stream, other->beside, error);
+    return status == TRP_OK ? follow(other, stream->stream, trp__cuda_tail(other), error) : status;
 }
 
 /* A capture whose graph is never launched. */
@@ -173,13 +235,19 @@ void trp__cuda_stream_forget(trp__stream *stream)
 
 void trp__cuda_stream_drain(trp__stream *stream)
 {
-    trp__cuda_check(stream->accel, stream->accel->cu->cuStreamSynchronize(stream->stream),
-                    "cuStreamSynchronize", NULL);
+    trp__accel *accel = stream->accel;
+    const trp__cuda *cu = accel->cu;
+    trp__cuda_check(accel, cu->cuStreamSynchronize(stream->stream), "cuStreamSynchronize", NULL);
+    if (stream->beside)
+        trp__cuda_check(accel, cu->cuStreamSynchronize(stream->beside), "cuStreamSynchronize",
+                        NULL);
 }
 
 bool trp__cuda_stream_idle(const trp__stream *stream)
 {
-    return stream->accel->cu->cuStreamQuery(stream->stream) == TRP__CU_SUCCESS;
+    const trp__cuda *cu = stream->accel->cu;
+    return cu->cuStreamQuery(stream->stream) == TRP__CU_SUCCESS &&
+           (!stream->beside || cu->cuStreamQuery(stream->beside) == TRP__CU_SUCCESS);
 }
 
 void *trp__cuda_stream_native(trp__stream *stream)

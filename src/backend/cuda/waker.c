@@ -105,7 +105,7 @@ trp_status trp__cuda_stream_wake(trp__stream *stream, _Atomic uint32_t *futex, t
     if (w->futex)
         status = TRP__AGAIN;
     else
-        status = trp__cuda_check(accel, accel->cu->cuEventRecord(w->event, stream->stream),
+        status = trp__cuda_check(accel, accel->cu->cuEventRecord(w->event, trp__cuda_tail(stream)),
                                  "cuEventRecord", error);
     if (status == TRP_OK) {
         w->futex = futex;

@@ -451,6 +451,7 @@ const trp__backend trp__host_backend = {
     .stream_copy_rows = stream_copy_rows,
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
+    .stream_tell = stream_signal,
     .stream_wait = stream_wait,
     .stream_wake = stream_wake,
     .stream_drain = trp__host_drain,
