@@ -410,6 +410,24 @@ static trp_status launch(trp_instance *instance, const trp__matmul *g, void *at[
     return status;
 }
 
+/* The sums over an A or B of no elements, which cuBLASLt has no algorithm for: the request goes on
+ * without them. */
+static trp_status clear_gradient(trp_instance *instance, const trp_job *job, trp__matmul *g,
+                                 trp_error *error)
+{
+    const uint64_t width = trp_dtype_bits((trp_dtype)g->vector_type) / 8;
+    const int64_t count = g->gradient == TRP_BIAS_GRADIENT_A ? g->m : g->n;
+    char *at = job->access[g->access[TRP__MATMUL_VECTOR]].address;
+    trp_status status = TRP_OK;
+    for (int64_t i = 0; i < g->batch && status == TRP_OK; i++)
+        status = instance->services->fill(instance,
+                                          at + (uint64_t)i * (uint64_t)g->vector_stride * width, 0,
+                                          1, (uint64_t)count * width, error);
+    g->gradient = TRP_BIAS_GRADIENT_NONE;
+    g->access[TRP__MATMUL_VECTOR] = TRP__MATMUL_NO_ACCESS;
+    return status;
+}
+
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     void *at[TRP__MATMUL_OPERANDS];
@@ -421,6 +439,11 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (g.batch > INT_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a batch of 2^31 or more, which cuBLASLt can't take");
+    if (g.k == 0 && (g.gradient == TRP_BIAS_GRADIENT_A || g.gradient == TRP_BIAS_GRADIENT_B)) {
+        const trp_status status = clear_gradient(instance, job, &g, error);
+        if (status != TRP_OK)
+            return status;
+    }
     const size_t zeros = trp__matmul_use_zeros(&g);
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
         const trp_job_access *access =

@@ -15,7 +15,7 @@ static size_t rounded_up(size_t bytes)
 /* Sums over A or B need them as they are. */
 static bool needs_inputs(const trp__matmul *g)
 {
-    return g->k > 0 && (g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B);
+    return g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
 }
 
 size_t trp__matmul_use_zeros(trp__matmul *g)
