@@ -43,8 +43,10 @@ bool trp__bench_fill(const trp__bench *b, trp_dtype type, double low, double hig
 /* Makes all copies what the first one is. */
 bool trp__bench_copy(const trp__bench *b);
 
-/* Microseconds of one run, over `count`, on one copy after the other or (hot) on the first alone.
- * Negative: one was refused, or the device has failed. */
+/* Microseconds of one run, over `count`, on one copy after the other or (hot) on the first alone:
+ * the device's, or those of a worker that sends nothing but such requests, if they are more. So a
+ * way of two kernels that a GPU does sooner than it can be sent is no faster than it is in an
+ * actor. Negative: one was refused, or the device has failed. */
 float trp__bench_measure(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
                          void *context);
 
