@@ -42,6 +42,8 @@ static const struct {
     {"shapes", "products of bf16 and fp8: squares, and shapes of transformers", suite_matmul_shapes,
      MATMUL},
     {"tuned", "the same after a full search", suite_matmul_tuned, MATMUL},
+    {"searched", "products that no search was tried on: after one, against none",
+     suite_matmul_searched, MATMUL},
     {"epilogue", "a product with bias, gelu and aux against one without", suite_matmul_epilogue,
      MATMUL},
     {"overhead", "what a request costs beyond the library's call", suite_matmul_overhead, MATMUL},

@@ -41,7 +41,8 @@ bool product_begin(product *p)
     p->piece = malloc(FILLED_PIECE);
     if (!p->piece)
         return false;
-    filled_piece(w->type, p->piece, s->seed);
+    /* As f32, pairs of bf16 are small numbers too. */
+    filled_piece(w->type == TRP_F32 ? TRP_BF16 : w->type, p->piece, s->seed);
     bool good = product_buffer(p, copies * product_bytes(w->type, w->k, w->m), true, &p->a) &&
                 product_buffer(p, copies * product_bytes(w->type, w->k, w->n), true, &p->b) &&
                 product_buffer(p, copies * product_bytes(w->type_d, w->m, w->n), false, &p->d);
@@ -86,6 +87,8 @@ trp_matmul_request product_request(const product *p, uint32_t copy)
         .a = {.buffer = p->a, .type = w->type, .offset = copy * product_bytes(w->type, w->k, w->m)},
         .b = {.buffer = p->b, .offset = copy * product_bytes(w->type, w->k, w->n)},
         .d = {.buffer = p->d, .type = w->type_d, .offset = d_offset},
+        .compute = p->compute,
+        .workspace_bytes = p->workspace,
         .tune = p->tune,
     };
     if (p->epilogue) {

@@ -18,8 +18,10 @@ typedef struct product {
     bool cutlass; /* it is the cutlass actor */
     trp_cutlass_chosen chosen;
     trp_tune tune;
-    uint32_t next; /* copy */
-    bool fused;    /* gelu(sums + bias) * factors + aux */
+    trp_compute compute;
+    uint64_t workspace; /* bytes that an algorithm may have; 0: the actor's default */
+    uint32_t next;      /* copy */
+    bool fused;         /* gelu(sums + bias) * factors + aux */
     trp_buffer a, b, d, bias, aux, factors;
     trp_epilogue_node node[8];
     void *piece;

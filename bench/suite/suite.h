@@ -40,6 +40,7 @@ void suite_load(suite *s);
 void suite_alloc(suite *s);
 void suite_matmul_shapes(suite *s);
 void suite_matmul_tuned(suite *s);
+void suite_matmul_searched(suite *s);
 void suite_matmul_epilogue(suite *s);
 void suite_matmul_overhead(suite *s);
 void suite_matmul_plans(suite *s);
