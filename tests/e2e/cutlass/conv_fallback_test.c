@@ -85,9 +85,12 @@ static bool run(const h_kernels *k, cv_problem p)
     return by_cudnn(&p.chosen);
 }
 
+/* Without a compiler there is no reference that engines of cuDNN could be proven by. */
 static h_kernels begin(bool compiles)
 {
-    h_kernels k = h_kernels_open(NULL);
+    trp_device_options options = h_options();
+    options.proof = compiles ? TRP_PROOF_ON : TRP_PROOF_OFF;
+    h_kernels k = h_kernels_open(&options);
     h_kernels_tell(&k, "cudnn_takes", "all");
     if (!compiles)
         h_kernels_tell(&k, "compile_ms", "100000");
