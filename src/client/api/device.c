@@ -10,6 +10,7 @@
 #include "client/memory/failures.h"
 #include "client/observe/trace.h"
 #include "driver/device_memory.h"
+#include "wire/rank.h"
 
 #include <troupe/version.h>
 

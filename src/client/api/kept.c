@@ -2,6 +2,7 @@
 
 #include "base/checksum.h"
 #include "client/api/module.h"
+#include "wire/rank.h"
 
 #include <errno.h>
 #include <stdlib.h>

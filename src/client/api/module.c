@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "wire/rank.h"
 
 #include <stdlib.h>
 #include <string.h>

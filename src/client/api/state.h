@@ -3,7 +3,7 @@
 #define TRP_CLIENT_API_STATE_H
 
 #include "client/core/actor.h"
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 
 /* Actors that share the work of all actors whose class has companions; made with the first of those
  * and ended with the last. The lock comes before all others, and is held while they are made. */

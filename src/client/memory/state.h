@@ -4,7 +4,7 @@
 
 #include "base/ranges.h"
 #include "client/core/actor.h"
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "client/core/suballoc.h"
 #include "wire/layout.h"
 

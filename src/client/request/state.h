@@ -2,7 +2,7 @@
 #ifndef TRP_CLIENT_REQUEST_STATE_H
 #define TRP_CLIENT_REQUEST_STATE_H
 
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "client/core/slot.h"
 #include "wire/layout.h"
 
