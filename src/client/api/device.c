@@ -180,8 +180,8 @@ static void init_locks(trp_device *device)
     trp__lock_init(&device->memory.lock, TRP__RANK_MEMORY);
     trp__lock_init(&device->memory.segment_lock, TRP__RANK_SEGMENT);
     trp__contents_init(device);
-    trp__lock_init(&device->api.pool.opening, TRP__RANK_OPENING);
-    trp__lock_init(&device->api.pool.lock, TRP__RANK_POOL);
+    trp__lock_init(&device->memory.pool.opening, TRP__RANK_OPENING);
+    trp__lock_init(&device->memory.pool.lock, TRP__RANK_POOL);
     trp__kept_init(device);
 }
 
@@ -279,8 +279,8 @@ static void end_device(trp_device *device)
     trp__lock_destroy(&device->lock);
     trp__lock_destroy(&device->memory.lock);
     trp__lock_destroy(&device->memory.segment_lock);
-    trp__lock_destroy(&device->api.pool.opening);
-    trp__lock_destroy(&device->api.pool.lock);
+    trp__lock_destroy(&device->memory.pool.opening);
+    trp__lock_destroy(&device->memory.pool.lock);
 }
 
 /* One that the program has never had. */

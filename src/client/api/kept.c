@@ -192,7 +192,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
         free(input);
         return NULL;
     }
-    memcpy(input, device->api.pool.base + trp__home_input_at(home), home->input_bytes);
+    memcpy(input, device->memory.pool.base + trp__home_input_at(home), home->input_bytes);
     *k = (trp__kept){.holders = 2,
                      .sum = sum,
                      .room = room,
@@ -218,7 +218,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
 static uint64_t look_at_output(const trp_device *device, const trp__home *home,
                                trp__home_output *head, bool *good)
 {
-    const char *output = device->api.pool.base + trp__home_output_at(home);
+    const char *output = device->memory.pool.base + trp__home_output_at(home);
     memcpy(head, output, sizeof *head);
     uint64_t size = trp__home_output_size(head, home->output_bytes);
     bool possible = head->magic == TRP__HOME_OUTPUT && size != UINT64_MAX;
@@ -243,7 +243,7 @@ static void take_made(trp_device *device, trp__kept *k)
         stamps = malloc(head.stamps_bytes + 1);
     if (stamps)
         memcpy(stamps,
-               device->api.pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
+               device->memory.pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
                head.stamps_bytes);
     trp__lock_take(&list->lock);
     if (k->state == MAKING && size > 0) {

@@ -136,7 +136,7 @@ static void cut_all(trp_device *device)
 
 static char *at_pool(trp_device *device, uint64_t offset)
 {
-    return device->api.pool.base + offset;
+    return device->memory.pool.base + offset;
 }
 
 static void cut_home(trp_device *device, trp__module *m)
@@ -171,7 +171,7 @@ static trp_status make_home(trp_device *device, trp__module *m, const trp__modul
                             trp_error *error)
 {
     uint64_t offset = 0;
-    m->home.segment = device->api.pool.segment;
+    m->home.segment = device->memory.pool.segment;
     m->home.output_kind = wish->output_kind;
     uint64_t bytes = trp__home_bytes(&m->home);
     m->extent = m->home.shared ? trp__kept_take_head(device, &offset) : NULL;

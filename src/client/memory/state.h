@@ -104,6 +104,17 @@ typedef struct trp__client_segment {
     trp_error answer;
 } trp__client_segment;
 
+typedef struct trp__extent trp__extent;
+
+/* Where modules have their homes, see heap.c. */
+typedef struct trp__pool {
+    trp__lock opening;
+    trp__lock lock; /* the pieces; the last lock of all */
+    char *base;     /* NULL: not made yet */
+    uint32_t segment;
+    trp__extent *first;
+} trp__pool;
+
 typedef struct trp__memory_state {
     trp__buffer_meta *meta;
     struct trp__failures *failures; /* failures.c */
@@ -120,6 +131,7 @@ typedef struct trp__memory_state {
     trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
     trp__lock segment_lock;                     /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
+    trp__pool pool;
     uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
 } trp__memory_state;
 

@@ -3,7 +3,7 @@
  * something was written, and go when a piece is given back. */
 #include "base/error.h"
 #include "base/os/shm.h"
-#include "client/api/module.h"
+#include "client/memory/memory.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ struct trp__extent {
 
 trp_status trp__pool_open(trp_device *device)
 {
-    trp__pool *pool = &device->api.pool;
+    trp__pool *pool = &device->memory.pool;
     trp_error error = {0};
     trp_status status = TRP_OK;
     uint32_t segment = 0;
@@ -51,7 +51,7 @@ trp_status trp__pool_open(trp_device *device)
 
 void trp__pool_close(trp_device *device)
 {
-    trp__pool *pool = &device->api.pool;
+    trp__pool *pool = &device->memory.pool;
     while (pool->first) {
         trp__extent *after = pool->first->after;
         free(pool->first);
@@ -95,7 +95,7 @@ static uint64_t units(uint64_t bytes)
 
 trp__extent *trp__pool_take(trp_device *device, uint64_t bytes, uint64_t *offset)
 {
-    trp__pool *pool = &device->api.pool;
+    trp__pool *pool = &device->memory.pool;
     uint64_t wanted = units(bytes);
     trp__lock_take(&pool->lock);
     trp__extent *e = pool->first;
@@ -124,7 +124,7 @@ static void give_back(trp__pool *pool, trp__extent *e)
 
 void trp__pool_cut(trp_device *device, trp__extent *extent, uint64_t bytes)
 {
-    trp__pool *pool = &device->api.pool;
+    trp__pool *pool = &device->memory.pool;
     trp__lock_take(&pool->lock);
     if (units(bytes) < extent->bytes && split(extent, units(bytes))) {
         extent->after->used = true;
@@ -135,7 +135,7 @@ void trp__pool_cut(trp_device *device, trp__extent *extent, uint64_t bytes)
 
 void trp__pool_return(trp_device *device, trp__extent *extent)
 {
-    trp__lock_take(&device->api.pool.lock);
-    give_back(&device->api.pool, extent);
-    trp__lock_drop(&device->api.pool.lock);
+    trp__lock_take(&device->memory.pool.lock);
+    give_back(&device->memory.pool, extent);
+    trp__lock_drop(&device->memory.pool.lock);
 }
