@@ -154,7 +154,7 @@ typedef struct trp__actor_class {
      * nothing shall wait for but what needs their results. Each such operation goes to the one that
      * has the least to do. One class for all that have companions. */
     const struct trp__actor_class *companion;
-    bool modules;    /* needs the pool for modules */
+    bool modules;    /* needs the heap */
     bool deep;       /* runs kernels of the program, which may need stack that nobody knows of */
     bool host_alone; /* on the host it has no companions and no modules */
     /* What is kept for an actor in the application, for pack(): made with it, NULL: no memory.

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define TRP__MODULE_TOKEN   256                  /* bytes of the buffer */
-#define TRP__POOL_BYTES     (UINT64_C(16) << 30) /* of address space; memory only as it is used */
+#define TRP__HEAP_BYTES     (UINT64_C(16) << 30) /* of address space; memory only as it is used */
 #define TRP__OUTPUT_DEFAULT (UINT64_C(16) << 20)
 #define TRP__OUTPUT_MAX     (UINT64_C(1) << 30)
 #define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* a complete output begins so */

@@ -9,7 +9,7 @@
 /* In the order in which they may be taken. */
 typedef enum trp__rank {
     TRP__RANK_COMPANIONS, /* held while actors are made */
-    TRP__RANK_OPENING,    /* the pool of modules is made */
+    TRP__RANK_OPENING,    /* the heap is made */
     TRP__RANK_REGISTRY,   /* devices by tag; held while the traces of all are written */
     TRP__RANK_SYSTEM,     /* devices and queues of a system; held while mailboxes are swept */
     TRP__RANK_JUDGING,    /* what becomes of a request that is cancelled, or whose worker died */
@@ -22,10 +22,10 @@ typedef enum trp__rank {
     TRP__RANK_QUEUE,
     TRP__RANK_FAILURES,
     TRP__RANK_CONTENT, /* parts of one buffer */
-    TRP__RANK_MODULE,
-    TRP__RANK_KEPT,
-    TRP__RANK_POOL,   /* pieces of the pool of modules */
-    TRP__RANK_COPIER, /* starting and stopping copying threads */
+    TRP__RANK_OBJECT,  /* of one object of an actor */
+    TRP__RANK_OBJECTS, /* of what its class keeps for all of them */
+    TRP__RANK_HEAP,    /* pieces of the heap */
+    TRP__RANK_COPIER,  /* starting and stopping copying threads */
 } trp__rank;
 
 #endif

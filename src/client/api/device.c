@@ -180,8 +180,8 @@ static void init_locks(trp_device *device)
     trp__lock_init(&device->memory.lock, TRP__RANK_MEMORY);
     trp__lock_init(&device->memory.segment_lock, TRP__RANK_SEGMENT);
     trp__contents_init(device);
-    trp__lock_init(&device->memory.pool.opening, TRP__RANK_OPENING);
-    trp__lock_init(&device->memory.pool.lock, TRP__RANK_POOL);
+    trp__lock_init(&device->memory.heap.opening, TRP__RANK_OPENING);
+    trp__lock_init(&device->memory.heap.lock, TRP__RANK_HEAP);
     trp__kept_init(device);
 }
 
@@ -237,7 +237,7 @@ static void end_device(trp_device *device)
     }
     trp__objects_destroy(device);
     trp__kept_close(device);
-    trp__pool_close(device);
+    trp__heap_close(device);
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->memory.segment[i].state == TRP__NUMBER_LIVE)
             trp__segment_close(device, &device->memory.segment[i]);
@@ -279,8 +279,8 @@ static void end_device(trp_device *device)
     trp__lock_destroy(&device->lock);
     trp__lock_destroy(&device->memory.lock);
     trp__lock_destroy(&device->memory.segment_lock);
-    trp__lock_destroy(&device->memory.pool.opening);
-    trp__lock_destroy(&device->memory.pool.lock);
+    trp__lock_destroy(&device->memory.heap.opening);
+    trp__lock_destroy(&device->memory.heap.lock);
 }
 
 /* One that the program has never had. */

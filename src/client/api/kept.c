@@ -38,7 +38,7 @@ struct trp__kept {
 
 /* The list of a device. */
 typedef struct trp__kept_list {
-    trp__lock lock; /* pool.lock may be taken under it, no other */
+    trp__lock lock; /* heap.lock may be taken under it, no other */
     uint64_t bytes, bytes_most, used;
     uint32_t count;
     uint64_t sum[TRP__KEPT_MOST]; /* of entry[i] */
@@ -56,7 +56,7 @@ void trp__kept_init(trp_device *device)
     device->api.kept = list; /* NULL: nothing is kept */
     if (!list)
         return;
-    trp__lock_init(&list->lock, TRP__RANK_KEPT);
+    trp__lock_init(&list->lock, TRP__RANK_OBJECTS);
     list->bytes_most = BYTES_DEFAULT;
     if (!text || !*text)
         return;
@@ -77,7 +77,7 @@ static void let_go(trp_device *device, trp__kept *k)
 {
     if (--k->holders > 0)
         return;
-    trp__pool_return(device, k->extent);
+    trp__heap_return(device, k->extent);
     free(k->input);
     free(k->stamps);
     free(k);
@@ -137,7 +137,7 @@ void trp__kept_drop_all(trp_device *device)
     while (list->count > 0)
         drop(device, 0);
     while (list->heads > 0)
-        trp__pool_return(device, list->head[--list->heads]);
+        trp__heap_return(device, list->head[--list->heads]);
     trp__lock_drop(&list->lock);
 }
 
@@ -192,7 +192,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
         free(input);
         return NULL;
     }
-    memcpy(input, device->memory.pool.base + trp__home_input_at(home), home->input_bytes);
+    memcpy(input, device->memory.heap.base + trp__home_input_at(home), home->input_bytes);
     *k = (trp__kept){.holders = 2,
                      .sum = sum,
                      .room = room,
@@ -218,7 +218,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
 static uint64_t look_at_output(const trp_device *device, const trp__home *home,
                                trp__home_output *head, bool *good)
 {
-    const char *output = device->memory.pool.base + trp__home_output_at(home);
+    const char *output = device->memory.heap.base + trp__home_output_at(home);
     memcpy(head, output, sizeof *head);
     uint64_t size = trp__home_output_size(head, home->output_bytes);
     bool possible = head->magic == TRP__HOME_OUTPUT && size != UINT64_MAX;
@@ -243,12 +243,12 @@ static void take_made(trp_device *device, trp__kept *k)
         stamps = malloc(head.stamps_bytes + 1);
     if (stamps)
         memcpy(stamps,
-               device->memory.pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
+               device->memory.heap.base + trp__home_output_at(&home) + size - head.stamps_bytes,
                head.stamps_bytes);
     trp__lock_take(&list->lock);
     if (k->state == MAKING && size > 0) {
         k->home.output_bytes = (uint32_t)size;
-        trp__pool_cut(device, k->extent, trp__home_bytes(&k->home));
+        trp__heap_cut(device, k->extent, trp__home_bytes(&k->home));
     }
     if (k->state == MAKING && stamps) {
         k->state = MADE;

@@ -8,7 +8,7 @@
 
 enum { TRP__KEPT_MOST = 256 };
 
-/* What one compile was asked for and has made, and the piece of the pool where that lies. */
+/* What one compile was asked for and has made, and the piece of the heap where that lies. */
 typedef struct trp__kept trp__kept;
 
 void trp__kept_init(trp_device *device);

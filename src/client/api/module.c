@@ -64,12 +64,12 @@ static void destroy(trp_device *device, trp__object *object, bool made)
     trp__module *m = (trp__module *)(void *)object;
     for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
         if (m->set[i].extent)
-            trp__pool_return(device, m->set[i].extent);
+            trp__heap_return(device, m->set[i].extent);
     }
     if (m->kept && !m->home.shared)
         trp__kept_settle(device, m->kept, made);
     if (m->extent && !(m->home.shared && trp__kept_return_head(device, m->extent, m->home.offset)))
-        trp__pool_return(device, m->extent);
+        trp__heap_return(device, m->extent);
     if (m->kept)
         trp__kept_release(device, m->kept);
     free_module(m);
@@ -80,7 +80,7 @@ static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *
     trp__module *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
-    trp__lock_init(&m->lock, TRP__RANK_MODULE);
+    trp__lock_init(&m->lock, TRP__RANK_OBJECT);
     m->object.destroy = destroy;
     m->actor = actor;
     m->actor_made = actor->made;
@@ -134,9 +134,9 @@ static void cut_all(trp_device *device)
     trp__lock_drop(&device->memory.lock);
 }
 
-static char *at_pool(trp_device *device, uint64_t offset)
+static char *at_heap(trp_device *device, uint64_t offset)
 {
-    return device->memory.pool.base + offset;
+    return device->memory.heap.base + offset;
 }
 
 static void cut_home(trp_device *device, trp__module *m)
@@ -144,11 +144,11 @@ static void cut_home(trp_device *device, trp__module *m)
     trp__home_output head;
     trp__lock_take(&m->lock);
     if (!m->cut && !m->kept) { /* what is shared is cut by kept.c */
-        memcpy(&head, at_pool(device, trp__home_output_at(&m->home)), sizeof head);
+        memcpy(&head, at_heap(device, trp__home_output_at(&m->home)), sizeof head);
         uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
         if (head.magic == TRP__HOME_OUTPUT && size != UINT64_MAX) {
             m->home.output_bytes = (uint32_t)size;
-            trp__pool_cut(device, m->extent, trp__home_bytes(&m->home));
+            trp__heap_cut(device, m->extent, trp__home_bytes(&m->home));
             m->cut = true;
         }
     }
@@ -160,8 +160,8 @@ static void describe_place(trp_device *device, trp__module *m, trp__module_place
     trp__lock_take(&m->lock);
     place->home = m->home;
     trp__lock_drop(&m->lock);
-    place->input = at_pool(device, trp__home_input_at(&place->home));
-    place->output = at_pool(device, trp__home_output_at(&place->home));
+    place->input = at_heap(device, trp__home_input_at(&place->home));
+    place->output = at_heap(device, trp__home_output_at(&place->home));
     place->name_count = m->name_count;
     place->names = (const char *const *)m->names;
     place->module = m;
@@ -171,27 +171,27 @@ static trp_status make_home(trp_device *device, trp__module *m, const trp__modul
                             trp_error *error)
 {
     uint64_t offset = 0;
-    m->home.segment = device->memory.pool.segment;
+    m->home.segment = device->memory.heap.segment;
     m->home.output_kind = wish->output_kind;
     uint64_t bytes = trp__home_bytes(&m->home);
     m->extent = m->home.shared ? trp__kept_take_head(device, &offset) : NULL;
     if (!m->extent)
-        m->extent = trp__pool_take(device, bytes, &offset);
+        m->extent = trp__heap_take(device, bytes, &offset);
     if (!m->extent) {
         trp__kept_drop_all(device);
         cut_all(device);
-        m->extent = trp__pool_take(device, bytes, &offset);
+        m->extent = trp__heap_take(device, bytes, &offset);
     }
     if (!m->extent)
         return trp__error_set(error, TRP_E_BUSY,
                               "the modules of this device, with room for those that are being "
                               "made, take all of %llu GiB: free some, or await some",
-                              (unsigned long long)(TRP__POOL_BYTES >> 30));
+                              (unsigned long long)(TRP__HEAP_BYTES >> 30));
     m->home.offset = offset;
     /* A piece that was used before is zeroed by the kernel, where it can do that. */
-    memset(at_pool(device, offset), 0, sizeof(trp__home_head));
+    memset(at_heap(device, offset), 0, sizeof(trp__home_head));
     if (!m->home.shared)
-        memset(at_pool(device, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
+        memset(at_heap(device, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
     return TRP_OK;
 }
 
@@ -396,13 +396,13 @@ static bool covers(trp_device *device, const module_set *by, const module_set *o
 {
     return by->name_bytes == one->name_bytes && by->at <= one->at &&
            by->at + by->bytes >= one->at + one->bytes &&
-           memcmp(at_pool(device, by->offset), at_pool(device, one->offset), one->name_bytes) == 0;
+           memcmp(at_heap(device, by->offset), at_heap(device, one->offset), one->name_bytes) == 0;
 }
 
 static void drop_set(trp_device *device, module_set *s, trp__home_set *shared)
 {
     atomic_store(&shared->number, 0);
-    trp__pool_return(device, s->extent);
+    trp__heap_return(device, s->extent);
     *s = (module_set){0};
 }
 
@@ -431,7 +431,7 @@ static trp_status add_set(trp__pack *pack, const trp__module_place *place, const
     trp_device *device = device_of(pack);
     const trp__slot *request = pack->context;
     trp__module *m = place->module;
-    trp__home_head *head = (trp__home_head *)(void *)at_pool(device, place->home.offset);
+    trp__home_head *head = (trp__home_head *)(void *)at_heap(device, place->home.offset);
     uint32_t name_bytes = (uint32_t)strlen(variable) + 1, i = 0;
     uint64_t offset = 0;
     trp_status status = TRP_OK;
@@ -441,10 +441,10 @@ static trp_status add_set(trp__pack *pack, const trp__module_place *place, const
     while (i < TRP__MODULE_SETS && m->set[i].extent)
         i++;
     trp__extent *extent =
-        i < TRP__MODULE_SETS ? trp__pool_take(device, (uint64_t)name_bytes + bytes, &offset) : NULL;
+        i < TRP__MODULE_SETS ? trp__heap_take(device, (uint64_t)name_bytes + bytes, &offset) : NULL;
     if (extent) {
         trp__home_set *shared = &head->set[i];
-        char *room = at_pool(device, offset);
+        char *room = at_heap(device, offset);
         memcpy(room, variable, name_bytes);
         memcpy(room + name_bytes, data, bytes);
         shared->data = offset;

@@ -86,14 +86,14 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
                             void **base, trp_error *error);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
-/* heap.c. Makes the pool of a device if there is none yet; waits for the worker. Raises its error.
+/* heap.c. Makes the heap of a device if there is none yet; waits for the worker. Raises its error.
  */
-trp_status trp__pool_open(trp_device *device);
-void trp__pool_close(trp_device *device);
+trp_status trp__heap_open(trp_device *device);
+void trp__heap_close(trp_device *device);
 /* A piece of it, zeroed, and where it lies; NULL: there is no room. */
-trp__extent *trp__pool_take(trp_device *device, uint64_t bytes, uint64_t *offset);
+trp__extent *trp__heap_take(trp_device *device, uint64_t bytes, uint64_t *offset);
 /* Keeps the first `bytes` of a piece. */
-void trp__pool_cut(trp_device *device, trp__extent *extent, uint64_t bytes);
-void trp__pool_return(trp_device *device, trp__extent *extent);
+void trp__heap_cut(trp_device *device, trp__extent *extent, uint64_t bytes);
+void trp__heap_return(trp_device *device, trp__extent *extent);
 
 #endif

@@ -99,7 +99,7 @@ typedef struct trp__client_segment {
     uint64_t bytes;
     uint32_t holders; /* requests */
     bool freed;
-    bool plain; /* the device does not reach it: the pool of modules */
+    bool plain; /* the device does not reach it: the heap of modules */
     bool answered;
     trp_error answer;
 } trp__client_segment;
@@ -107,13 +107,13 @@ typedef struct trp__client_segment {
 typedef struct trp__extent trp__extent;
 
 /* Where modules have their homes, see heap.c. */
-typedef struct trp__pool {
+typedef struct trp__heap {
     trp__lock opening;
     trp__lock lock; /* the pieces; the last lock of all */
     char *base;     /* NULL: not made yet */
     uint32_t segment;
     trp__extent *first;
-} trp__pool;
+} trp__heap;
 
 typedef struct trp__memory_state {
     trp__buffer_meta *meta;
@@ -131,7 +131,7 @@ typedef struct trp__memory_state {
     trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
     trp__lock segment_lock;                     /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
-    trp__pool pool;
+    trp__heap heap;
     uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
 } trp__memory_state;
 
