@@ -8,6 +8,7 @@
 #define TRP_WIRE_ACTOR_CLASS_H
 
 #include "wire/module.h"
+#include "wire/object.h"
 #include "wire/record.h"
 
 #include <troupe/jit.h>
@@ -90,6 +91,8 @@ typedef struct trp__pack {
     trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
                            uint32_t bytes, void **room);
     const trp__module_ops *modules;
+    const trp__object_ops *objects;
+    trp__heap *heap; /* of the device, for objects */
     /* Sends a request of an operation of the actor's companions, or of its own, which nobody
      * awaits, as trp_submit() does. It comes before the one that is packed. */
     trp_status (*submit)(struct trp__pack *pack, const trp_request *request);
@@ -154,12 +157,13 @@ typedef struct trp__actor_class {
      * nothing shall wait for but what needs their results. Each such operation goes to the one that
      * has the least to do. One class for all that have companions. */
     const struct trp__actor_class *companion;
-    bool modules;    /* needs the heap */
+    /* Its requests make and use such objects. NULL: none. */
+    const trp__object_class *objects;
     bool deep;       /* runs kernels of the program, which may need stack that nobody knows of */
-    bool host_alone; /* on the host it has no companions and no modules */
+    bool host_alone; /* on the host it has no companions and no objects */
     /* What is kept for an actor in the application, for pack(): made with it, NULL: no memory.
      * sender_end() is called when no more of its requests can be sent; the device is NULL if it is
-     * closing, and its modules with it. Both or neither. */
+     * closing, and its objects with it. Both or neither. */
     void *(*sender_make)(void);
     void (*sender_end)(void *sender, trp_device *device);
 } trp__actor_class;

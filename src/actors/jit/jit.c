@@ -33,6 +33,6 @@ const trp__actor_class trp__jit_class = {
     .cuda = &trp__jit_cuda,
     .host = &trp__jit_host,
     .companion = &trp__jit_maker_class,
-    .modules = true,
+    .objects = &trp__module_class,
     .deep = true,
 };

@@ -341,13 +341,9 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     wish wanted = {0};
     trp__client_actor *actor = NULL;
     status = check_options(options, &wanted);
-    if (status == TRP_OK && wanted.class && wanted.class->modules &&
-        is_helped(device, wanted.class)) {
-        status = trp__heap_open(device);
-        /* The worker hears of it before it does of the actor; so the first module, whose token is a
-         * buffer, needs not wait until the worker has mapped it. */
-        trp__buffer_expect(device, TRP__MODULE_TOKEN);
-    }
+    if (status == TRP_OK && wanted.class && wanted.class->objects &&
+        is_helped(device, wanted.class))
+        status = trp__objects_open(device, wanted.class->objects);
     if (status == TRP_OK)
         status = make_one(device, &wanted, options->cold, &actor);
     if (status != TRP_OK || !actor)

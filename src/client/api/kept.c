@@ -1,7 +1,7 @@
 #include "client/api/kept.h"
 
 #include "base/checksum.h"
-#include "client/api/module.h"
+#include "base/os/lock.h"
 #include "wire/rank.h"
 
 #include <errno.h>
@@ -28,17 +28,17 @@ struct trp__kept {
     uint64_t input_bytes;
     trp__extent *extent;
     trp__home home;
-    trp_buffer token; /* of the module that makes it, until that goes */
-    char *stamps;     /* MADE: of its headers */
+    uint64_t module; /* the handle of the one that makes it, until that goes */
+    char *stamps;    /* MADE: of its headers */
     uint64_t stamps_bytes;
     uint64_t bytes; /* that count against the bound */
     uint64_t used;
     uint32_t incarnation; /* of the worker, when the output was last looked at */
 };
 
-/* The list of a device. */
-typedef struct trp__kept_list {
-    trp__lock lock; /* heap.lock may be taken under it, no other */
+struct trp__kept_list {
+    trp__heap *heap;
+    trp__lock lock;
     uint64_t bytes, bytes_most, used;
     uint32_t count;
     uint64_t sum[TRP__KEPT_MOST]; /* of entry[i] */
@@ -46,114 +46,107 @@ typedef struct trp__kept_list {
     uint32_t heads;
     trp__extent *head[HEADS];
     uint64_t head_at[HEADS];
-} trp__kept_list;
+};
 
-void trp__kept_init(trp_device *device)
+void *trp__kept_make(trp__heap *heap)
 {
     const char *text = secure_getenv("TROUPE_JIT_MEMORY");
     char *end = NULL;
     trp__kept_list *list = calloc(1, sizeof *list);
-    device->api.kept = list; /* NULL: nothing is kept */
     if (!list)
-        return;
+        return NULL;
+    list->heap = heap;
     trp__lock_init(&list->lock, TRP__RANK_OBJECTS);
     list->bytes_most = BYTES_DEFAULT;
     if (!text || !*text)
-        return;
+        return list;
     errno = 0;
     unsigned long long bytes = strtoull(text, &end, 10);
     if (*end == '\0' && *text != '-' && errno == 0)
         list->bytes_most = bytes;
     else
-        trp__log_line(&device->system->log, TRP__LOG_WARNING,
+        trp__log_line(trp__heap_log(heap), TRP__LOG_WARNING,
                       "TROUPE_JIT_MEMORY: expected bytes, got '%.40s'; %llu are taken", text,
                       (unsigned long long)BYTES_DEFAULT);
+    return list;
 }
 
 /* Letting go. */
 
 /* The lock is held. */
-static void let_go(trp_device *device, trp__kept *k)
+static void let_go(trp__kept_list *list, trp__kept *k)
 {
     if (--k->holders > 0)
         return;
-    trp__heap_return(device, k->extent);
+    trp__heap_return(list->heap, k->extent);
     free(k->input);
     free(k->stamps);
     free(k);
 }
 
 /* Takes one off the list. The lock is held. */
-static void drop(trp_device *device, uint32_t i)
+static void drop(trp__kept_list *list, uint32_t i)
 {
-    trp__kept_list *list = device->api.kept;
     trp__kept *k = list->entry[i];
     list->bytes -= k->bytes;
     k->bytes = 0;
     list->count--;
     list->entry[i] = list->entry[list->count];
     list->sum[i] = list->sum[list->count];
-    let_go(device, k);
+    let_go(list, k);
 }
 
-static void drop_one(trp_device *device, const trp__kept *k)
+static void drop_one(trp__kept_list *list, const trp__kept *k)
 {
-    trp__kept_list *list = device->api.kept;
     for (uint32_t i = 0; i < list->count; i++) {
         if (list->entry[i] == k) {
-            drop(device, i);
+            drop(list, i);
             return;
         }
     }
 }
 
 /* Until there are at most so many, and what they have fits. */
-static void drop_old(trp_device *device, uint32_t most)
+static void drop_old(trp__kept_list *list, uint32_t most)
 {
-    trp__kept_list *list = device->api.kept;
     while (list->count > 0 && (list->count > most || list->bytes > list->bytes_most)) {
         uint32_t oldest = 0;
         for (uint32_t i = 1; i < list->count; i++) {
             if (list->entry[i]->used < list->entry[oldest]->used)
                 oldest = i;
         }
-        drop(device, oldest);
+        drop(list, oldest);
     }
 }
 
-void trp__kept_release(trp_device *device, trp__kept *kept)
+void trp__kept_release(trp__kept_list *list, trp__kept *kept)
 {
-    trp__lock_take(&device->api.kept->lock);
-    let_go(device, kept);
-    trp__lock_drop(&device->api.kept->lock);
-}
-
-void trp__kept_drop_all(trp_device *device)
-{
-    trp__kept_list *list = device->api.kept;
-    if (!list)
-        return;
     trp__lock_take(&list->lock);
-    while (list->count > 0)
-        drop(device, 0);
-    while (list->heads > 0)
-        trp__heap_return(device, list->head[--list->heads]);
+    let_go(list, kept);
     trp__lock_drop(&list->lock);
 }
 
-void trp__kept_close(trp_device *device)
+void trp__kept_drop_all(void *cache)
 {
-    if (!device->api.kept)
-        return;
-    trp__kept_drop_all(device);
-    trp__lock_destroy(&device->api.kept->lock);
-    free(device->api.kept);
-    device->api.kept = NULL;
+    trp__kept_list *list = cache;
+    trp__lock_take(&list->lock);
+    while (list->count > 0)
+        drop(list, 0);
+    while (list->heads > 0)
+        trp__heap_return(list->heap, list->head[--list->heads]);
+    trp__lock_drop(&list->lock);
 }
 
-trp__extent *trp__kept_take_head(trp_device *device, uint64_t *offset)
+void trp__kept_end(void *cache)
 {
-    trp__kept_list *list = device->api.kept;
+    trp__kept_list *list = cache;
+    trp__kept_drop_all(list);
+    trp__lock_destroy(&list->lock);
+    free(list);
+}
+
+trp__extent *trp__kept_take_head(trp__kept_list *list, uint64_t *offset)
+{
     trp__extent *extent = NULL;
     trp__lock_take(&list->lock);
     if (list->heads > 0) {
@@ -164,9 +157,8 @@ trp__extent *trp__kept_take_head(trp_device *device, uint64_t *offset)
     return extent;
 }
 
-bool trp__kept_return_head(trp_device *device, trp__extent *extent, uint64_t offset)
+bool trp__kept_return_head(trp__kept_list *list, trp__extent *extent, uint64_t offset)
 {
-    trp__kept_list *list = device->api.kept;
     trp__lock_take(&list->lock);
     bool room = list->heads < HEADS;
     if (room) {
@@ -179,10 +171,9 @@ bool trp__kept_return_head(trp_device *device, trp__extent *extent, uint64_t off
 
 /* Keeping. */
 
-trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home, uint32_t room,
-                         trp_buffer token, trp__extent *extent)
+trp__kept *trp__kept_add(trp__kept_list *list, uint64_t sum, const trp__home *home, uint32_t room,
+                         uint64_t module, trp__extent *extent)
 {
-    trp__kept_list *list = device->api.kept;
     if (!list || list->bytes_most == 0)
         return NULL;
     trp__kept *k = calloc(1, sizeof *k);
@@ -192,7 +183,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
         free(input);
         return NULL;
     }
-    memcpy(input, device->memory.heap.base + trp__home_input_at(home), home->input_bytes);
+    memcpy(input, trp__heap_at(list->heap, trp__home_input_at(home)), home->input_bytes);
     *k = (trp__kept){.holders = 2,
                      .sum = sum,
                      .room = room,
@@ -200,25 +191,25 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
                      .input_bytes = home->input_bytes,
                      .extent = extent,
                      .home = *home,
-                     .token = token,
+                     .module = module,
                      .bytes = home->input_bytes + sizeof *k};
     trp__lock_take(&list->lock);
-    drop_old(device, TRP__KEPT_MOST - 1);
+    drop_old(list, TRP__KEPT_MOST - 1);
     k->used = ++list->used;
     list->sum[list->count] = sum;
     list->entry[list->count++] = k;
     list->bytes += k->bytes;
-    drop_old(device, TRP__KEPT_MOST);
+    drop_old(list, TRP__KEPT_MOST);
     trp__lock_drop(&list->lock);
     return k;
 }
 
 /* The size of an output; 0: it can't be true. *good: it is whole, and can be used as long as its
  * headers are the same. */
-static uint64_t look_at_output(const trp_device *device, const trp__home *home,
+static uint64_t look_at_output(const trp__kept_list *list, const trp__home *home,
                                trp__home_output *head, bool *good)
 {
-    const char *output = device->memory.heap.base + trp__home_output_at(home);
+    const char *output = trp__heap_at(list->heap, trp__home_output_at(home));
     memcpy(head, output, sizeof *head);
     uint64_t size = trp__home_output_size(head, home->output_bytes);
     bool possible = head->magic == TRP__HOME_OUTPUT && size != UINT64_MAX;
@@ -228,27 +219,26 @@ static uint64_t look_at_output(const trp_device *device, const trp__home *home,
 }
 
 /* A module that was made: its stamps are copied, and its home is cut to what is in it. */
-static void take_made(trp_device *device, trp__kept *k)
+static void take_made(trp__kept_list *list, trp__kept *k)
 {
-    trp__kept_list *list = device->api.kept;
     trp__home_output head;
     char *stamps = NULL;
-    uint32_t incarnation = atomic_load(&device->incarnation);
+    uint32_t incarnation = trp__heap_incarnation(list->heap);
     bool good;
     trp__lock_take(&list->lock); /* another thread may be at it */
     const trp__home home = k->home;
     trp__lock_drop(&list->lock);
-    uint64_t size = look_at_output(device, &home, &head, &good);
+    uint64_t size = look_at_output(list, &home, &head, &good);
     if (good)
         stamps = malloc(head.stamps_bytes + 1);
     if (stamps)
         memcpy(stamps,
-               device->memory.heap.base + trp__home_output_at(&home) + size - head.stamps_bytes,
+               trp__heap_at(list->heap, trp__home_output_at(&home) + size - head.stamps_bytes),
                head.stamps_bytes);
     trp__lock_take(&list->lock);
     if (k->state == MAKING && size > 0) {
         k->home.output_bytes = (uint32_t)size;
-        trp__heap_cut(device, k->extent, trp__home_bytes(&k->home));
+        trp__heap_cut(list->heap, k->extent, trp__home_bytes(&k->home));
     }
     if (k->state == MAKING && stamps) {
         k->state = MADE;
@@ -263,30 +253,30 @@ static void take_made(trp_device *device, trp__kept *k)
         stamps = NULL;
     } else if (k->state == MAKING) {
         k->state = USELESS;
-        drop_one(device, k);
+        drop_one(list, k);
     }
-    drop_old(device, TRP__KEPT_MOST);
+    drop_old(list, TRP__KEPT_MOST);
     trp__lock_drop(&list->lock);
     free(stamps);
 }
 
-static void make_useless(trp_device *device, trp__kept *k)
+static void make_useless(trp__kept_list *list, trp__kept *k)
 {
-    trp__lock_take(&device->api.kept->lock);
+    trp__lock_take(&list->lock);
     k->state = USELESS;
-    drop_one(device, k);
-    trp__lock_drop(&device->api.kept->lock);
+    drop_one(list, k);
+    trp__lock_drop(&list->lock);
 }
 
-void trp__kept_settle(trp_device *device, trp__kept *kept, bool made)
+void trp__kept_settle(trp__kept_list *list, trp__kept *kept, bool made)
 {
-    trp__lock_take(&device->api.kept->lock);
+    trp__lock_take(&list->lock);
     bool open = kept->state == MAKING;
-    trp__lock_drop(&device->api.kept->lock);
+    trp__lock_drop(&list->lock);
     if (open && made)
-        take_made(device, kept);
+        take_made(list, kept);
     else if (open)
-        make_useless(device, kept);
+        make_useless(list, kept);
 }
 
 /* Finding. */
@@ -320,7 +310,7 @@ static bool same_files(const trp__kept *k)
 
 /* What is known of one that was found. */
 typedef struct look {
-    trp_buffer token; /* of its maker, if that has not been seen to end */
+    uint64_t module; /* of its maker, if that has not been seen to end */
     bool made;
     uint32_t incarnation;
     trp__home home;
@@ -329,7 +319,7 @@ typedef struct look {
 /* The lock is held. */
 static void look_at(const trp__kept *k, look *out)
 {
-    out->token = k->state == MAKING ? k->token : (trp_buffer){0};
+    out->module = k->state == MAKING ? k->module : 0;
     out->made = k->state == MADE;
     out->incarnation = k->incarnation;
     out->home = k->home;
@@ -356,35 +346,35 @@ static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, look 
 }
 
 /* Looks whether the request that makes it has ended; its module may be freed meanwhile. */
-static void look_at_maker(trp_device *device, trp__kept *k, trp_buffer token)
+static void look_at_maker(trp__kept_list *list, trp__kept *k, uint64_t module)
 {
-    uint32_t slot;
-    if (trp__buffer_hold(device, token, &slot) != TRP_OK)
+    trp__object *object;
+    if (trp__object_hold(trp__heap_device(list->heap), &trp__module_class, module, &object) !=
+        TRP_OK)
         return;
-    if (atomic_load(&device->memory.meta[slot].contents.word[TRP__GOOD]) != 0)
-        take_made(device, k);
-    trp__buffer_release(device, slot);
+    if (trp__object_is_made(object))
+        take_made(list, k);
+    trp__object_release(object);
 }
 
-trp__kept *trp__kept_find(trp_device *device, const trp__module_wish *wish, trp__home *output)
+trp__kept *trp__kept_find(trp__kept_list *list, const trp__module_wish *wish, trp__home *output)
 {
-    trp__kept_list *list = device->api.kept;
     trp__home_output head;
     look l;
     trp__kept *k = list ? find(list, wish, &l) : NULL;
     if (!k)
         return NULL;
-    bool on_its_way = l.token.id != 0;
+    bool on_its_way = l.module != 0;
     if (on_its_way) {
-        look_at_maker(device, k, l.token);
+        look_at_maker(list, k, l.module);
         trp__lock_take(&list->lock);
         look_at(k, &l);
         trp__lock_drop(&list->lock);
     }
     /* A worker that died may have written anywhere before. */
-    uint32_t now = atomic_load(&device->incarnation);
+    uint32_t now = trp__heap_incarnation(list->heap);
     if (l.made && l.incarnation != now) {
-        look_at_output(device, &l.home, &head, &l.made);
+        look_at_output(list, &l.home, &head, &l.made);
         trp__lock_take(&list->lock);
         k->incarnation = now;
         trp__lock_drop(&list->lock);
@@ -393,7 +383,7 @@ trp__kept *trp__kept_find(trp_device *device, const trp__module_wish *wish, trp_
     if (l.made && same_files(k))
         return k;
     if (!on_its_way)
-        make_useless(device, k);
-    trp__kept_release(device, k);
+        make_useless(list, k);
+    trp__kept_release(list, k);
     return NULL;
 }

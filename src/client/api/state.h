@@ -1,4 +1,4 @@
-/* What a device keeps for the program's calls on it as a whole, and for modules. */
+/* What a device keeps for the program's calls on it as a whole. */
 #ifndef TRP_CLIENT_API_STATE_H
 #define TRP_CLIENT_API_STATE_H
 
@@ -17,7 +17,6 @@ typedef struct trp__api_state {
     trp__remnant *remnant; /* for what stays of the device */
     _Atomic bool closed;   /* a thread has begun to close it */
     trp__companions companions;
-    struct trp__kept_list *kept; /* kept.c */
 } trp__api_state;
 
 #endif

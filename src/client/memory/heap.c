@@ -1,10 +1,6 @@
-/* The heap: memory that the application shares with workers for the homes of modules. One sparse
- * memory file of TRP__HEAP_BYTES, made with the first actor that needs it; pages exist only where
- * something was written, and go when a piece is given back. */
-#include "base/error.h"
-#include "base/os/shm.h"
-#include "client/memory/memory.h"
+#include "client/memory/heap.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -18,48 +14,59 @@ struct trp__extent {
     trp__extent *before, *after;
 };
 
-trp_status trp__heap_open(trp_device *device)
+void trp__heap_init(trp__heap *heap, trp_device *device, const _Atomic uint32_t *incarnation,
+                    trp__log *log)
 {
-    trp__heap *heap = &device->memory.heap;
-    trp_error error = {0};
-    trp_status status = TRP_OK;
-    uint32_t segment = 0;
-    void *base = NULL;
-    trp__lock_take(&heap->opening);
-    if (!heap->base) {
-        trp__extent *all = calloc(1, sizeof *all);
-        if (!all)
-            status = trp__error_set(&error, TRP_E_MEMORY, "no memory for a table of images");
-        else
-            status = trp__segment_add(device, TRP__HEAP_BYTES, true, &segment, &base, &error);
-        if (status == TRP_OK && all) {
-            madvise(base, TRP__HEAP_BYTES, MADV_DONTFORK);
-            madvise(base, TRP__HEAP_BYTES, MADV_DONTDUMP);
-            all->bytes = TRP__HEAP_BYTES;
-            trp__lock_take(&heap->lock);
-            heap->segment = segment;
-            heap->first = all;
-            heap->base = base;
-            trp__lock_drop(&heap->lock);
-        } else {
-            free(all);
-        }
-    }
-    trp__lock_drop(&heap->opening);
-    return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
+    heap->device = device;
+    heap->incarnation = incarnation;
+    heap->log = log;
+    trp__lock_init(&heap->opening, TRP__RANK_OPENING);
+    trp__lock_init(&heap->lock, TRP__RANK_HEAP);
 }
 
-void trp__heap_close(trp_device *device)
+bool trp__heap_reserve(trp__heap *heap)
 {
-    trp__heap *heap = &device->memory.heap;
+    if (!heap->first)
+        heap->first = calloc(1, sizeof *heap->first);
+    return heap->first != NULL;
+}
+
+void trp__heap_begin(trp__heap *heap, char *base, uint64_t bytes, uint32_t segment)
+{
+    trp__lock_take(&heap->lock);
+    heap->segment = segment;
+    heap->first->bytes = bytes;
+    heap->bytes = bytes;
+    heap->base = base;
+    trp__lock_drop(&heap->lock);
+}
+
+void trp__heap_add_class(trp__heap *heap, const trp__object_class *class)
+{
+    uint32_t count = atomic_load(&heap->classes);
+    for (uint32_t i = 0; i < count; i++) {
+        if (heap->class[i] == class)
+            return;
+    }
+    assert(count < TRP__OBJECT_CLASSES);
+    heap->class[count] = class;
+    heap->cache[count] = class->cache_make ? class->cache_make(heap) : NULL;
+    atomic_store(&heap->classes, count + 1);
+}
+
+void trp__heap_end(trp__heap *heap)
+{
+    for (uint32_t i = 0; i < atomic_load(&heap->classes); i++) {
+        if (heap->cache[i])
+            heap->class[i]->cache_end(heap->cache[i]);
+    }
     while (heap->first) {
         trp__extent *after = heap->first->after;
         free(heap->first);
         heap->first = after;
     }
-    if (heap->base)
-        trp__shm_unmap(heap->base, TRP__HEAP_BYTES);
-    heap->base = NULL;
+    trp__lock_destroy(&heap->opening);
+    trp__lock_destroy(&heap->lock);
 }
 
 /* Cuts what is behind `bytes` off a piece; the lock is held. False: no memory to note it. */
@@ -93,9 +100,8 @@ static uint64_t units(uint64_t bytes)
     return bytes == 0 ? UNIT : (bytes + UNIT - 1) / UNIT * UNIT;
 }
 
-trp__extent *trp__heap_take(trp_device *device, uint64_t bytes, uint64_t *offset)
+trp__extent *trp__heap_take(trp__heap *heap, uint64_t bytes, uint64_t *offset)
 {
-    trp__heap *heap = &device->memory.heap;
     uint64_t wanted = units(bytes);
     trp__lock_take(&heap->lock);
     trp__extent *e = heap->first;
@@ -122,9 +128,8 @@ static void give_back(trp__heap *heap, trp__extent *e)
         join(e->before);
 }
 
-void trp__heap_cut(trp_device *device, trp__extent *extent, uint64_t bytes)
+void trp__heap_cut(trp__heap *heap, trp__extent *extent, uint64_t bytes)
 {
-    trp__heap *heap = &device->memory.heap;
     trp__lock_take(&heap->lock);
     if (units(bytes) < extent->bytes && split(extent, units(bytes))) {
         extent->after->used = true;
@@ -133,9 +138,43 @@ void trp__heap_cut(trp_device *device, trp__extent *extent, uint64_t bytes)
     trp__lock_drop(&heap->lock);
 }
 
-void trp__heap_return(trp_device *device, trp__extent *extent)
+void trp__heap_return(trp__heap *heap, trp__extent *extent)
 {
-    trp__lock_take(&device->memory.heap.lock);
-    give_back(&device->memory.heap, extent);
-    trp__lock_drop(&device->memory.heap.lock);
+    trp__lock_take(&heap->lock);
+    give_back(heap, extent);
+    trp__lock_drop(&heap->lock);
+}
+
+char *trp__heap_at(const trp__heap *heap, uint64_t offset)
+{
+    return heap->base + offset;
+}
+
+trp_device *trp__heap_device(const trp__heap *heap)
+{
+    return heap->device;
+}
+
+uint32_t trp__heap_segment(const trp__heap *heap)
+{
+    return heap->segment;
+}
+
+uint32_t trp__heap_incarnation(const trp__heap *heap)
+{
+    return atomic_load(heap->incarnation);
+}
+
+void *trp__heap_cache(const trp__heap *heap, const trp__object_class *class)
+{
+    for (uint32_t i = 0; i < atomic_load(&heap->classes); i++) {
+        if (heap->class[i] == class)
+            return heap->cache[i];
+    }
+    return NULL;
+}
+
+trp__log *trp__heap_log(const trp__heap *heap)
+{
+    return heap->log;
 }

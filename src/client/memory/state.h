@@ -6,6 +6,7 @@
 #include "client/core/actor.h"
 #include "base/os/lock.h"
 #include "client/core/suballoc.h"
+#include "client/memory/heap.h"
 #include "wire/layout.h"
 
 /* See contents.h. */
@@ -45,15 +46,6 @@ typedef struct trp__contents {
     trp__ranges map;                   /* of trp__part; under the buffer's content lock */
     trp__judged judged;                /* of all bytes; likewise */
 } trp__contents;
-
-/* Something that requests make, use and share in order, as they do a buffer: one is its token, and
- * brings generations, freeing while requests are on their way, and that those that use what could
- * not be made are refused. First member of the struct of whoever makes such objects. */
-typedef struct trp__object {
-    /* Nobody holds the token any more, or the device is closing. `made`: the request that makes the
-     * object has succeeded. */
-    void (*destroy)(trp_device *device, struct trp__object *object, bool made);
-} trp__object;
 
 /* What only this side knows of a buffer. */
 typedef struct trp__buffer_meta {
@@ -103,17 +95,6 @@ typedef struct trp__client_segment {
     bool answered;
     trp_error answer;
 } trp__client_segment;
-
-typedef struct trp__extent trp__extent;
-
-/* Where modules have their homes, see heap.c. */
-typedef struct trp__heap {
-    trp__lock opening;
-    trp__lock lock; /* the pieces; the last lock of all */
-    char *base;     /* NULL: not made yet */
-    uint32_t segment;
-    trp__extent *first;
-} trp__heap;
 
 typedef struct trp__memory_state {
     trp__buffer_meta *meta;

@@ -372,7 +372,7 @@ static char *shared_modules(void)
     FILE *maps = fopen("/proc/self/maps", "re");
     H_CHECK(maps != NULL);
     while (base == 0 && fgets(line, sizeof line, maps)) {
-        if (strstr(line, "memfd:troupe-modules"))
+        if (strstr(line, "memfd:troupe-heap"))
             base = strtoull(line, NULL, 16);
     }
     fclose(maps);
