@@ -61,7 +61,7 @@ ACTOR_PAIRS = {
 }
 
 # The folders of src/client from bottom to top: each includes itself and those before it. What goes up
-# goes through a function that is named in a struct of the folder below (trp_device.end_over, .modules,
+# goes through a function that is named in a struct of the folder below (trp_device.end_over,
 # trp__object_class).
 CLIENT_ORDER = ["core", "observe", "memory", "request", "recovery", "api"]
 # The header that has struct trp_device, of which each folder has a part, named as the folder.

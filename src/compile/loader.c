@@ -1,6 +1,7 @@
 #include "compile/loader.h"
 
 #include "base/error.h"
+#include "wire/object.h"
 #include "worker/actor.h"
 #include "worker/worker.h"
 

@@ -9,8 +9,6 @@
 #ifndef TRP_WIRE_MODULE_H
 #define TRP_WIRE_MODULE_H
 
-#include "wire/object.h"
-
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -18,8 +16,6 @@
 #define TRP__OUTPUT_MAX     (UINT64_C(1) << 30)
 #define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* a complete output begins so */
 #define TRP__MODULE_SETS    32
-
-extern const trp__object_class trp__module_class;
 
 /* Where a home lies, in a record. */
 typedef struct trp__home {

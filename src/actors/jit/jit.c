@@ -1,5 +1,6 @@
 /* The operations of the jit actor. */
 #include "actors/jit/jit.h"
+#include "wire/modules.h"
 
 #define ROW(number, request, label, function, elsewhere)                                           \
     {                                                                                              \

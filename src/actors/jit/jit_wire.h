@@ -7,6 +7,8 @@
 #include "wire/module.h"
 #include "wire/record.h"
 
+#include <troupe/jit.h>
+
 /* Payload of compile, link and load. */
 typedef struct trp__jit_make {
     trp__home home;

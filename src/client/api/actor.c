@@ -2,7 +2,7 @@
 #include "base/call.h"
 #include "base/os/cpu.h"
 #include "base/error.h"
-#include "client/api/module.h"
+#include "client/api/api.h"
 #include "client/core/backoff.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 #include "base/os/shm.h"
 #include "base/os/zeroed.h"
 #include "client/api/api.h"
-#include "client/api/module.h"
 #include "client/core/backoff.h"
 #include "client/memory/failures.h"
 #include "client/observe/trace.h"
@@ -198,7 +197,6 @@ static trp_device *new_device(trp_system *system)
     device->api.remnant = remnant;
     device->system = system;
     device->alive = system->alive;
-    device->request.modules = &trp__modules;
     device->end_over = trp__sweep_device;
     return device;
 }

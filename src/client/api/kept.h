@@ -4,7 +4,7 @@
 #ifndef TRP_CLIENT_API_KEPT_H
 #define TRP_CLIENT_API_KEPT_H
 
-#include "wire/actor_class.h"
+#include "wire/modules.h"
 
 enum { TRP__KEPT_MOST = 256 };
 

@@ -1,8 +1,9 @@
 /* Modules: objects whose homes lie in the heap, and what is told of them. */
+#include "wire/modules.h"
+
 #include "base/call.h"
 #include "base/os/lock.h"
 #include "client/api/kept.h"
-#include "client/api/module.h"
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -20,7 +21,7 @@ typedef struct module_set {
     trp__request_id request; /* that writes it */
 } module_set;
 
-typedef struct trp__module {
+struct trp__module {
     trp__object object; /* first: its token names it */
     trp__heap *heap;
     trp__kept_list *list; /* the cache of modules; NULL: there is none */
@@ -32,7 +33,7 @@ typedef struct trp__module {
     trp__home home;
     bool cut; /* the home is as small as it can be */
     module_set set[TRP__MODULE_SETS];
-} trp__module;
+};
 
 _Static_assert(TRP_MODULE_SETS_MAX - TRP__MODULE_SETS == 0, "as the header says");
 
@@ -184,8 +185,8 @@ static trp_status no_memory(trp__pack *pack)
     return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
 }
 
-static trp_status make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                       trp__module_place *place)
+trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                            trp__module_place *place)
 {
     trp__module *m = new_module(pack, wish);
     if (!m)
@@ -195,8 +196,8 @@ static trp_status make(trp__pack *pack, const trp__module_wish *wish, trp_module
     return add_module(pack, m, wish, out, place);
 }
 
-static trp_status make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                             trp__module_place *place, bool *found)
+trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                                  trp__module_place *place, bool *found)
 {
     trp__kept_list *list = trp__heap_cache(pack->heap, &trp__module_class);
     trp__home output;
@@ -215,10 +216,9 @@ static trp_status make_again(trp__pack *pack, const trp__module_wish *wish, trp_
     return add_module(pack, m, wish, out, place);
 }
 
-static void keep(trp__pack *pack, const trp__module_wish *wish, const trp__module_place *place)
+void trp__module_keep(const trp__module_wish *wish, const trp__module_place *place)
 {
     trp__module *m = place->module;
-    (void)pack;
     if (m->list)
         m->kept = trp__kept_add(m->list, wish->sum, &m->home, (uint32_t)wish->output_bytes,
                                 m->object.handle, m->extent);
@@ -239,8 +239,8 @@ trp_status trp_module_free(trp_device *device, trp_module module)
 
 /* Using. */
 
-static trp_status use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                      trp__module_place *place)
+trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
+                           trp__module_place *place)
 {
     trp__object *object = NULL;
     trp_status status =
@@ -286,8 +286,9 @@ static void tidy_sets(trp__pack *pack, trp__module *m, trp__home_head *head)
     }
 }
 
-static trp_status add_set(trp__pack *pack, const trp__module_place *place, const char *variable,
-                          uint64_t at, const void *data, uint32_t bytes, uint32_t *set)
+trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
+                               const char *variable, uint64_t at, const void *data, uint32_t bytes,
+                               uint32_t *set)
 {
     trp__module *m = place->module;
     trp__home_head *head = (trp__home_head *)(void *)trp__heap_at(m->heap, place->home.offset);
@@ -330,9 +331,6 @@ static trp_status add_set(trp__pack *pack, const trp__module_place *place, const
     trp__lock_drop(&m->lock);
     return status;
 }
-
-const trp__module_ops trp__modules = {
-    .make = make, .again = make_again, .keep = keep, .use = use, .add_set = add_set};
 
 /* Telling. */
 

@@ -27,7 +27,6 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
                        .exchange = trp__exchange_reserve,
-                       .modules = device->request.modules,
                        .objects = &trp__objects,
                        .heap = &device->memory.heap,
                        .compute =
