@@ -43,6 +43,9 @@ OUTSIDE = {
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,
 }
 
+# Folders of a layer that see less than the layer: what an actor does in the application.
+PARTS = {"src/compile/modules": ["base", "wire", "compile/modules"]}
+
 # Files of src/ that join layers: the worker's main puts worker, backends and actors together.
 JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
 
@@ -72,7 +75,9 @@ CLIENT_PART = re.compile(r"\bdevice\)?->(" + "|".join(CLIENT_ORDER) + r")\.")
 ONLY_IN = {"pthread_create": "src/base/os/thread.c"}
 ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
 
-# Public functions of src/client that take no lock and wait for nothing.
+# Where public functions stand that take locks or wait.
+CALLS = ("src/client/", "src/compile/modules/")
+# Those of them that take no lock and wait for nothing.
 NO_CALL = {"trp_actor_device", "trp_backend_name", "trp_notice_name", "trp_queue_fd",
            "trp_stats_metrics", "trp_latency_bound", "trp_latency_quantile"}
 PUBLIC = re.compile(r"^[a-z_0-9]+(?: [a-z_0-9]+)* \*?(trp_(?!_)[a-z_0-9]+)\([^;{]*?\)\n\{\n(.*)", re.M)
@@ -86,6 +91,8 @@ def allowed_layers(path: Path):
     name = path.as_posix()
     if name in JOINTS:
         return JOINTS[name]
+    if path.parent.as_posix() in PARTS:
+        return PARTS[path.parent.as_posix()]
     if path.parts[0] == "src":
         layer = path.parts[1]
         return BELOW[layer] + [layer] if layer in BELOW else None
@@ -97,6 +104,8 @@ def target_layer(path: Path, include: str):
     if (path.parent / include).is_file() and "/" not in include:
         return None
     first = include.split("/")[0]
+    if "src/" + os.path.dirname(include) in PARTS and path.parent.as_posix() in PARTS:
+        return os.path.dirname(include)
     if first in BELOW or first in ("cli", "bench", "tests"):
         return first
     # "../x/y.h" and the like: resolve, to see where it really leads.
@@ -229,7 +238,7 @@ def main():
         for path in sorted(Path(folder).rglob("*.[ch]")):
             count += 1
             found = list(problems(path))
-            if path.parts[:2] == ("src", "client"):
+            if path.as_posix().startswith(CALLS):
                 found += calls(path)
             for number, text in found:
                 print(f"{path}:{number}: {text}")

@@ -1,6 +1,6 @@
 /* The operations of the jit actor. */
 #include "actors/jit/jit.h"
-#include "wire/modules.h"
+#include "compile/modules/module.h"
 
 #define ROW(number, request, label, function, elsewhere)                                           \
     {                                                                                              \

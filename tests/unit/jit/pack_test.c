@@ -13,7 +13,7 @@
 #include "compile/blobs.h"
 #include "support/label.h"
 #include "wire/layout.h"
-#include "wire/modules.h"
+#include "compile/modules/module.h"
 
 #include <troupe/troupe.h>
 

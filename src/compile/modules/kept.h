@@ -1,10 +1,10 @@
 /* Modules that were compiled once are kept, so that the same request again needs no compile, no
  * file and no copy: a new module shares what the first one has made. Bounded by TRP__KEPT_MOST and
  * by bytes; what was not used for longest goes. */
-#ifndef TRP_CLIENT_API_KEPT_H
-#define TRP_CLIENT_API_KEPT_H
+#ifndef TRP_COMPILE_MODULES_KEPT_H
+#define TRP_COMPILE_MODULES_KEPT_H
 
-#include "wire/modules.h"
+#include "compile/modules/module.h"
 
 enum { TRP__KEPT_MOST = 256 };
 

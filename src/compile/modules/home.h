@@ -6,8 +6,8 @@
  *   input    what makes the module; the actor's own affair
  *   output   trp__home_output, then log, names, headers, image and stamps, one behind the other
  */
-#ifndef TRP_WIRE_MODULE_H
-#define TRP_WIRE_MODULE_H
+#ifndef TRP_COMPILE_MODULES_HOME_H
+#define TRP_COMPILE_MODULES_HOME_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* Modules in the application: objects of which pack functions make, use and change some, and of
  * which the program is told. Any thread. */
-#ifndef TRP_WIRE_MODULES_H
-#define TRP_WIRE_MODULES_H
+#ifndef TRP_COMPILE_MODULES_MODULE_H
+#define TRP_COMPILE_MODULES_MODULE_H
 
 #include "wire/actor_class.h"
-#include "wire/module.h"
+#include "compile/modules/home.h"
 
 #include <troupe/jit.h>
 

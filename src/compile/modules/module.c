@@ -1,9 +1,9 @@
 /* Modules: objects whose homes lie in the heap, and what is told of them. */
-#include "wire/modules.h"
+#include "compile/modules/module.h"
 
 #include "base/call.h"
 #include "base/os/lock.h"
-#include "client/api/kept.h"
+#include "compile/modules/kept.h"
 
 #include "base/checksum.h"
 #include "base/error.h"

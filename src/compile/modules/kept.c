@@ -1,4 +1,4 @@
-#include "client/api/kept.h"
+#include "compile/modules/kept.h"
 
 #include "base/checksum.h"
 #include "base/os/lock.h"
