@@ -63,6 +63,13 @@ ACTOR_PAIRS = {
     "src/actors/cutlass/cutlass.c": {"actors/jit/jit.h"},
 }
 
+# What knows no actor: neither its public headers nor names of its. Copies and fills are the device's
+# own, and the client writes their records, so both know the payload of the memory actors.
+KNOW_NO_ACTOR = ("src/wire/", "src/client/")
+ACTORS = sorted(p.name for p in (Path(__file__).resolve().parent.parent / "src/actors").iterdir()
+                if p.is_dir() and p.name != "memory")
+NAME_OF_ACTOR = re.compile(r"\btrp_+(?:op_)?(?:" + "|".join(ACTORS + ["module", "kernel"]) + r")(?:_|\b)", re.I)
+
 # The folders of src/client from bottom to top: each includes itself and those before it. What goes up
 # goes through a function that is named in a struct of the folder below (trp_device.end_over,
 # trp__object_class).
@@ -155,6 +162,12 @@ def problems(path: Path):
         match = INCLUDE.match(line)
         for part in client_parts(path, line) if path.as_posix() != CLIENT_DEVICE else []:
             yield number, f"may not use the part of trp_device that client/{part} has"
+        if path.as_posix().startswith(KNOW_NO_ACTOR):
+            header = match and re.match(r"troupe/(\w+)\.h$", match.group(2))
+            name = header.group(1) if header and header.group(1) in ACTORS else None
+            name = name or (NAME_OF_ACTOR.search(line) or [None])[0]
+            if name:
+                yield number, f"knows an actor: {name}"
         if not match:
             call = path.parts[0] == "src" and ONLY_IN_CALL.search(line)
             if call and path.as_posix() != ONLY_IN[call.group(1)]:

@@ -91,7 +91,7 @@ typedef struct trp__client_segment {
     uint64_t bytes;
     uint32_t holders; /* requests */
     bool freed;
-    bool plain; /* the device does not reach it: the heap of modules */
+    bool plain; /* the device does not reach it: the heap of objects */
     bool answered;
     trp_error answer;
 } trp__client_segment;
