@@ -105,6 +105,7 @@ typedef struct trp__actor_class {
      * nothing shall wait for but what needs their results. Each such operation goes to the one that
      * has the least to do. One class for all that have companions. */
     const struct trp__actor_class *companion;
+    const char *name; /* of a companion, before its number */
     /* Its requests make and use such objects. NULL: none. */
     const trp__object_class *objects;
     bool deep;       /* runs kernels of the program, which may need stack that nobody knows of */

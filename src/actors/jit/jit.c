@@ -20,6 +20,7 @@ static const trp__op_class ops[] = {
 
 const trp__actor_class trp__jit_maker_class = {
     .kind = "jit-maker",
+    .name = "compiler",
     .internal = true,
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
