@@ -3,7 +3,7 @@
 
 #include "base/call.h"
 #include "base/os/lock.h"
-#include "compile/modules/kept.h"
+#include "compile/modules/cache.h"
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -24,12 +24,12 @@ typedef struct module_set {
 struct trp__module {
     trp__object object; /* first: its token names it */
     trp__heap *heap;
-    trp__kept_list *list; /* the cache of modules; NULL: there is none */
+    trp__module_cache *cache; /* the cache of modules; NULL: there is none */
     uint32_t name_count;
     char **names;
-    trp__extent *extent; /* NULL: it belongs to `kept` */
-    trp__kept *kept;     /* what it shares with others or may; NULL: nothing */
-    trp__lock lock;      /* the rest */
+    trp__extent *extent;        /* NULL: it belongs to `cached` */
+    trp__cached_module *cached; /* what it shares with others or may; NULL: nothing */
+    trp__lock lock;             /* the rest */
     trp__home home;
     bool cut; /* the home is as small as it can be */
     module_set set[TRP__MODULE_SETS];
@@ -60,12 +60,13 @@ static void destroy(trp__object *object, bool made)
         if (m->set[i].extent)
             trp__heap_return(m->heap, m->set[i].extent);
     }
-    if (m->kept && !m->home.shared)
-        trp__kept_settle(m->list, m->kept, made);
-    if (m->extent && !(m->home.shared && trp__kept_return_head(m->list, m->extent, m->home.offset)))
+    if (m->cached && !m->home.shared)
+        trp__module_cache_settle(m->cache, m->cached, made);
+    if (m->extent &&
+        !(m->home.shared && trp__module_cache_return_head(m->cache, m->extent, m->home.offset)))
         trp__heap_return(m->heap, m->extent);
-    if (m->kept)
-        trp__kept_release(m->list, m->kept);
+    if (m->cached)
+        trp__module_cache_release(m->cache, m->cached);
     free_module(m);
 }
 
@@ -77,7 +78,7 @@ static trp__module *new_module(trp__pack *pack, const trp__module_wish *wish)
     trp__lock_init(&m->lock, TRP__RANK_OBJECT);
     m->object.class = &trp__module_class;
     m->heap = pack->heap;
-    m->list = trp__heap_cache(pack->heap, &trp__module_class);
+    m->cache = trp__heap_cache(pack->heap, &trp__module_class);
     m->names = calloc(wish->name_count ? wish->name_count : 1, sizeof *m->names);
     for (uint32_t i = 0; m->names && i < wish->name_count; i++) {
         m->names[i] = strdup(wish->names[i]);
@@ -97,7 +98,7 @@ static void cut_home(trp__module *m)
 {
     trp__home_output head;
     trp__lock_take(&m->lock);
-    if (!m->cut && !m->kept) { /* what is shared is cut by kept.c */
+    if (!m->cut && !m->cached) { /* what is shared is cut by cache.c */
         memcpy(&head, trp__heap_at(m->heap, trp__home_output_at(&m->home)), sizeof head);
         uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
         if (head.magic == TRP__HOME_OUTPUT && size != UINT64_MAX) {
@@ -114,16 +115,16 @@ static void cut_home(trp__module *m)
 static void trim(trp__object *object)
 {
     trp__module *m = of(object);
-    if (m->kept && !m->home.shared)
-        trp__kept_settle(m->list, m->kept, true);
+    if (m->cached && !m->home.shared)
+        trp__module_cache_settle(m->cache, m->cached, true);
     else
         cut_home(m);
 }
 
 const trp__object_class trp__module_class = {.name = "module",
-                                             .cache_make = trp__kept_make,
-                                             .cache_end = trp__kept_end,
-                                             .cache_drop = trp__kept_drop_all,
+                                             .cache_make = trp__module_cache_make,
+                                             .cache_end = trp__module_cache_end,
+                                             .cache_drop = trp__module_cache_drop_all,
                                              .trim = trim,
                                              .destroy = destroy};
 
@@ -145,7 +146,7 @@ static trp_status make_home(trp__pack *pack, trp__module *m, const trp__module_w
     m->home.segment = trp__heap_segment(m->heap);
     m->home.output_kind = wish->output_kind;
     uint64_t bytes = trp__home_bytes(&m->home);
-    m->extent = m->home.shared ? trp__kept_take_head(m->list, &offset) : NULL;
+    m->extent = m->home.shared ? trp__module_cache_take_head(m->cache, &offset) : NULL;
     if (!m->extent)
         m->extent = trp__heap_take(m->heap, bytes, &offset);
     if (!m->extent) {
@@ -199,18 +200,18 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
 trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
                                   trp__module_place *place, bool *found)
 {
-    trp__kept_list *list = trp__heap_cache(pack->heap, &trp__module_class);
+    trp__module_cache *cache = trp__heap_cache(pack->heap, &trp__module_class);
     trp__home output;
-    trp__kept *kept = list ? trp__kept_find(list, wish, &output) : NULL;
-    *found = kept != NULL;
-    if (!kept)
+    trp__cached_module *cached = trp__module_cache_find(cache, wish, &output);
+    *found = cached != NULL;
+    if (!cached)
         return TRP_OK;
     trp__module *m = new_module(pack, wish);
     if (!m) {
-        trp__kept_release(list, kept);
+        trp__module_cache_release(cache, cached);
         return no_memory(pack);
     }
-    m->kept = kept;
+    m->cached = cached;
     m->home =
         (trp__home){.output_bytes = output.output_bytes, .shared = trp__home_output_at(&output)};
     return add_module(pack, m, wish, out, place);
@@ -219,10 +220,9 @@ trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish,
 void trp__module_keep(const trp__module_wish *wish, const trp__module_place *place)
 {
     trp__module *m = place->module;
-    if (m->list)
-        m->kept = trp__kept_add(m->list, wish->sum, &m->home, (uint32_t)wish->output_bytes,
-                                m->object.handle, m->extent);
-    if (m->kept)
+    m->cached = trp__module_cache_add(m->cache, wish->sum, &m->home, (uint32_t)wish->output_bytes,
+                                      m->object.handle, m->extent);
+    if (m->cached)
         m->extent = NULL;
 }
 
