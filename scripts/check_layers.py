@@ -43,6 +43,9 @@ OUTSIDE = {
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,
 }
 
+# Folders of a layer that see less than the layer: what an actor does in the application.
+PARTS = {"src/compile/modules": ["base", "wire", "compile/modules"]}
+
 # Files of src/ that join layers: the worker's main puts worker, backends and actors together.
 JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
 
@@ -60,9 +63,16 @@ ACTOR_PAIRS = {
     "src/actors/cutlass/cutlass.c": {"actors/jit/jit.h"},
 }
 
+# What knows no actor: neither its public headers nor names of its. Copies and fills are the device's
+# own, and the client writes their records, so both know the payload of the memory actors.
+KNOW_NO_ACTOR = ("src/wire/", "src/client/")
+ACTORS = sorted(p.name for p in (Path(__file__).resolve().parent.parent / "src/actors").iterdir()
+                if p.is_dir() and p.name != "memory")
+NAME_OF_ACTOR = re.compile(r"\btrp_+(?:op_)?(?:" + "|".join(ACTORS + ["module", "kernel"]) + r")(?:_|\b)", re.I)
+
 # The folders of src/client from bottom to top: each includes itself and those before it. What goes up
-# goes through a function that is named in a struct of the folder below (trp_device.end_over, .modules,
-# trp__object.destroy).
+# goes through a function that is named in a struct of the folder below (trp_device.end_over,
+# trp__object_class).
 CLIENT_ORDER = ["core", "observe", "memory", "request", "recovery", "api"]
 # The header that has struct trp_device, of which each folder has a part, named as the folder.
 CLIENT_DEVICE = "src/client/core/device.h"
@@ -72,7 +82,9 @@ CLIENT_PART = re.compile(r"\bdevice\)?->(" + "|".join(CLIENT_ORDER) + r")\.")
 ONLY_IN = {"pthread_create": "src/base/os/thread.c"}
 ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
 
-# Public functions of src/client that take no lock and wait for nothing.
+# Where public functions stand that take locks or wait.
+CALLS = ("src/client/", "src/compile/modules/")
+# Those of them that take no lock and wait for nothing.
 NO_CALL = {"trp_actor_device", "trp_backend_name", "trp_notice_name", "trp_queue_fd",
            "trp_stats_metrics", "trp_latency_bound", "trp_latency_quantile"}
 PUBLIC = re.compile(r"^[a-z_0-9]+(?: [a-z_0-9]+)* \*?(trp_(?!_)[a-z_0-9]+)\([^;{]*?\)\n\{\n(.*)", re.M)
@@ -86,6 +98,8 @@ def allowed_layers(path: Path):
     name = path.as_posix()
     if name in JOINTS:
         return JOINTS[name]
+    if path.parent.as_posix() in PARTS:
+        return PARTS[path.parent.as_posix()]
     if path.parts[0] == "src":
         layer = path.parts[1]
         return BELOW[layer] + [layer] if layer in BELOW else None
@@ -97,6 +111,8 @@ def target_layer(path: Path, include: str):
     if (path.parent / include).is_file() and "/" not in include:
         return None
     first = include.split("/")[0]
+    if "src/" + os.path.dirname(include) in PARTS and path.parent.as_posix() in PARTS:
+        return os.path.dirname(include)
     if first in BELOW or first in ("cli", "bench", "tests"):
         return first
     # "../x/y.h" and the like: resolve, to see where it really leads.
@@ -146,6 +162,12 @@ def problems(path: Path):
         match = INCLUDE.match(line)
         for part in client_parts(path, line) if path.as_posix() != CLIENT_DEVICE else []:
             yield number, f"may not use the part of trp_device that client/{part} has"
+        if path.as_posix().startswith(KNOW_NO_ACTOR):
+            header = match and re.match(r"troupe/(\w+)\.h$", match.group(2))
+            name = header.group(1) if header and header.group(1) in ACTORS else None
+            name = name or (NAME_OF_ACTOR.search(line) or [None])[0]
+            if name:
+                yield number, f"knows an actor: {name}"
         if not match:
             call = path.parts[0] == "src" and ONLY_IN_CALL.search(line)
             if call and path.as_posix() != ONLY_IN[call.group(1)]:
@@ -229,7 +251,7 @@ def main():
         for path in sorted(Path(folder).rglob("*.[ch]")):
             count += 1
             found = list(problems(path))
-            if path.parts[:2] == ("src", "client"):
+            if path.as_posix().startswith(CALLS):
                 found += calls(path)
             for number, text in found:
                 print(f"{path}:{number}: {text}")

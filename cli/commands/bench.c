@@ -117,8 +117,7 @@ int command_bench(int argc, char **argv)
         .about = "Measures, in one run and in turns, what work costs through Troupe's worker "
                  "process and\n"
                  "what the same work costs with the driver and the library called directly.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .optional_count = 1,
         .show_more = show_sections,
     };

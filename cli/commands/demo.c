@@ -246,8 +246,7 @@ int command_demo(int argc, char **argv)
                  "worker that runs the library (GPU: a kernel writes to an illegal address; host:\n"
                  "SIGSEGV), shows that data and program are still there, and multiplies again.\n"
                  "Both products are checked against float64.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     int exit_status;
     if (!options_parse(&command, argc, argv, &exit_status))

@@ -73,8 +73,7 @@ static int engines(int argc, char **argv)
             "Lists what proofs have found about engines of cuDNN and algorithms of cuBLASLt: the\n"
             "verdict, the engine, the part of a graph, and the reason. 'proving' is one that a\n"
             "worker is at, or died of. Those of packs come first.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))
         return exit_status;

@@ -227,8 +227,7 @@ int command_doctor(int argc, char **argv)
         .about = "Lists devices, driver and libraries, with what to install where one is missing;\n"
                  "then tries each device: a product in a worker process, a fault, and a product\n"
                  "again. Exit status 0 if at least one device works.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     int exit_status;
     if (!options_parse(&command, argc, argv, &exit_status))

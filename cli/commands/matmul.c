@@ -185,8 +185,7 @@ static bool read_options(matmul *job, int argc, char **argv, int *exit_status)
         .about = "Multiplies two matrices in NumPy files, in C or Fortran order, on a GPU or this\n"
                  "machine's processors, and writes the result in C order:\n\n"
                  "    scale_d * activation(alpha * scale_a A * scale_b B + beta * ADD + bias)",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 2,
     };
     if (!options_parse(&command, argc, argv, exit_status))

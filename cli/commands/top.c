@@ -254,8 +254,7 @@ int command_top(int argc, char **argv)
             "memory, faults. It reads the processes' shared memory and does not disturb them. On "
             "a\n"
             "terminal it is refreshed twice a second, until the process ends or q is pressed.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .optional_count = 1,
     };
     int exit_status;

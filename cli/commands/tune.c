@@ -296,8 +296,7 @@ static bool read_options(tune *t, int argc, char **argv, int *exit_status)
             "  scale=tensor|vector  scale factors of A and B;  scale_d, amax: of D\n"
             "  tf32, pedantic, fast   arithmetic; fast: fp8 accumulated faster\n"
             "  workspace=BYTES   the most that an algorithm may use",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 1,
     };
     if (!options_parse(&command, argc, argv, exit_status))

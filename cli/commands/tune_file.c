@@ -10,8 +10,6 @@
 #include "ui/lines.h"
 #include "ui/ui.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,16 +24,7 @@ typedef struct reader {
     size_t error_size;
 } reader;
 
-static bool wrong(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool wrong(reader *r, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(r->error, r->error_size, format, args);
-    va_end(args);
-    return false;
-}
+#define wrong(r, ...) lines_wrong((r)->error, (r)->error_size, __VA_ARGS__)
 
 /* Values. */
 
@@ -344,36 +333,33 @@ bool tune_parse_line(const char *line, tune_problem *out, char *error, size_t er
     return set_sizes(&r);
 }
 
-static bool add_problem(tune_problem **all, size_t *count, const tune_problem *p)
+typedef struct problems {
+    tune_problem *all;
+    size_t count;
+} problems;
+
+static bool take_line(void *context, const char *line, int number, char *error, size_t size)
 {
-    if ((*count & (*count - 1)) == 0) { /* 0 or a power of two: it is full */
-        tune_problem *more = realloc(*all, (*count ? 2 * *count : 1) * sizeof **all);
-        if (!more)
-            return false;
-        *all = more;
-    }
-    (*all)[(*count)++] = *p;
+    problems *read = context;
+    tune_problem p, *more;
+    if (!tune_parse_line(line, &p, error, size))
+        return false;
+    if (p.line == 0)
+        return true;
+    p.line = number;
+    more = lines_room(read->all, read->count, sizeof p);
+    if (!more)
+        return lines_wrong(error, size, "out of memory");
+    read->all = more;
+    read->all[read->count++] = p;
     return true;
 }
 
 bool tune_read_file(const char *path, tune_problem **out, size_t *count)
 {
-    char error[256];
-    bool ok = true;
-    line_reader l;
-    *out = NULL;
-    *count = 0;
-    for (bool open = lines_begin(&l, path); open && ok && lines_next(&l);) {
-        tune_problem p;
-        ok = tune_parse_line(l.line, &p, error, sizeof error);
-        if (!ok)
-            ui_error("%s:%d: %s", path, l.number, error);
-        bool any = ok && p.line != 0;
-        p.line = l.number;
-        if (any && !add_problem(out, count, &p)) {
-            ui_error("%s: out of memory", path);
-            ok = false;
-        }
-    }
-    return lines_end(&l) && ok;
+    problems read = {0};
+    bool ok = lines_read(path, take_line, &read);
+    *out = read.all;
+    *count = read.count;
+    return ok;
 }

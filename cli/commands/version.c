@@ -62,8 +62,7 @@ int command_version(int argc, char **argv)
         .about =
             "Shows the version of Troupe, its interfaces, this build of it, and the libraries\n"
             "that its worker finds; 'troupe doctor' says what is missing and what that costs.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     int exit_status;
     if (!options_parse(&command, argc, argv, &exit_status))

@@ -3,10 +3,21 @@
 #include "ui.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LINE_MOST = 1 << 20, BYTES_MOST = 64 << 20 };
+
+typedef struct line_reader {
+    const char *path;
+    FILE *file;
+    char *line; /* the one that was read, with its end */
+    size_t bytes;
+    int number; /* from 1 */
+    bool failed;
+} line_reader;
 
 static bool fail(line_reader *l, const char *what)
 {
@@ -18,7 +29,8 @@ static bool fail(line_reader *l, const char *what)
     return false;
 }
 
-bool lines_begin(line_reader *l, const char *path)
+/* False: it can't be opened, which is said. */
+static bool begin(line_reader *l, const char *path)
 {
     *l = (line_reader){.path = path, .file = fopen(path, "re")};
     if (!l->file)
@@ -27,7 +39,8 @@ bool lines_begin(line_reader *l, const char *path)
     return l->line || fail(l, "out of memory");
 }
 
-bool lines_next(line_reader *l)
+/* False: there is none, or `failed`, which is said. */
+static bool next(line_reader *l)
 {
     size_t length = 0;
     int c = '\0';
@@ -49,10 +62,31 @@ bool lines_next(line_reader *l)
     return length > 0;
 }
 
-bool lines_end(line_reader *l)
+bool lines_read(const char *path, line_taker take, void *context)
 {
-    free(l->line);
-    if (l->file)
-        fclose(l->file);
-    return !l->failed;
+    char error[512];
+    line_reader l;
+    for (bool open = begin(&l, path); open && next(&l);) {
+        if (!take(context, l.line, l.number, error, sizeof error))
+            open = fail(&l, error);
+    }
+    free(l.line);
+    if (l.file)
+        fclose(l.file);
+    return !l.failed;
+}
+
+bool lines_wrong(char *error, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error, size, format, args);
+    va_end(args);
+    return false;
+}
+
+void *lines_room(void *items, size_t count, size_t size)
+{
+    const bool full = (count & (count - 1)) == 0; /* 0 or a power of two */
+    return full ? realloc(items, (count ? 2 * count : 1) * size) : items;
 }

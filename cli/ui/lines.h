@@ -5,24 +5,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
-typedef struct line_reader {
-    const char *path;
-    FILE *file;
-    char *line; /* the one that was read, with its end */
-    size_t bytes;
-    int number; /* from 1 */
-    bool failed;
-} line_reader;
+/* A line with its end, and its number from 1. False: `error` says what is wrong with it. */
+typedef bool (*line_taker)(void *context, const char *line, int number, char *error, size_t size);
 
-/* False: it can't be opened, which is said. lines_end() in both cases. */
-bool lines_begin(line_reader *l, const char *path);
+/* Hands over all lines of a file until one is wrong. False: that, or the file, was told. */
+bool lines_read(const char *path, line_taker take, void *context);
 
-/* The next one. False: there is none, or `failed`, which is said. */
-bool lines_next(line_reader *l);
+/* Says what is wrong with a line; false. */
+bool lines_wrong(char *error, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Whether all was read. */
-bool lines_end(line_reader *l);
+/* Room for one more item behind so many of that size; NULL: no memory, and they are as they were.
+ */
+void *lines_room(void *items, size_t count, size_t size);
 
 #endif

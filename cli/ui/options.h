@@ -52,6 +52,9 @@ struct command {
     void (*show_more)(void); /* prints what the help text has behind the options; NULL: nothing */
 };
 
+/* In the initializer of a command: its options. */
+#define OPTIONS_OF(table) .options = (table), .option_count = sizeof(table) / sizeof *(table)
+
 /* Has options_parse() hand the table to a visitor, in place of parsing. `run` is the function of a
  * command; what it returns is of no account. */
 typedef void (*options_visitor)(void *user, const struct command *command);

@@ -3,7 +3,7 @@
 #ifndef TRP_COMPILE_INPUT_H
 #define TRP_COMPILE_INPUT_H
 
-#include "wire/module.h"
+#include "compile/modules/home.h"
 
 #include <stdint.h>
 

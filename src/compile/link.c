@@ -6,7 +6,7 @@
 #include "compile/lines.h"
 #include "compile/make.h"
 #include "libs/nvjitlink/nvjitlink.h"
-#include "wire/module.h"
+#include "compile/modules/home.h"
 
 #include <troupe/jit.h>
 

@@ -148,13 +148,13 @@ static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const t
     trp__cu_address address = 0;
     size_t size = 0;
     trp_status status = TRP_OK;
-    if (data > source->pool_bytes || name_bytes + bytes > source->pool_bytes - data)
+    if (data > source->heap_bytes || name_bytes + bytes > source->heap_bytes - data)
         return atomic_load(&shared->number) == number ? damaged(error, "record of variables")
                                                       : TRP_OK;
     char *copy = malloc(name_bytes + bytes + 1);
     if (!copy)
         return no_memory(error);
-    memcpy(copy, source->pool + data, name_bytes + bytes);
+    memcpy(copy, source->heap + data, name_bytes + bytes);
     bool same = atomic_load(&shared->number) == number;
     bool whole = name_bytes > 0 && copy[name_bytes - 1] == '\0' &&
                  trp__checksum(copy, name_bytes + bytes) == sum;

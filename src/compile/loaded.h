@@ -38,8 +38,8 @@ typedef struct trp__jit_source {
     const trp__home_head *head;
     const char *output;
     uint64_t room;
-    const char *pool; /* the whole segment, for what was set */
-    uint64_t pool_bytes;
+    const char *heap; /* the whole segment, for what was set */
+    uint64_t heap_bytes;
     uint64_t before; /* sets with a lower number are made again */
 } trp__jit_source;
 

@@ -1,6 +1,7 @@
 #include "compile/loader.h"
 
 #include "base/error.h"
+#include "wire/object.h"
 #include "worker/actor.h"
 #include "worker/worker.h"
 
@@ -141,9 +142,9 @@ trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *hom
                                   trp__jit_source *source, trp_error *error)
 {
     trp__worker *w = worker_of(l->instance);
-    void *pool = NULL, *head = NULL, *output = NULL;
+    void *heap = NULL, *head = NULL, *output = NULL;
     trp_status status =
-        trp__worker_host_address(w, home->segment, 0, TRP__POOL_BYTES, &pool, error);
+        trp__worker_host_address(w, home->segment, 0, TRP__HEAP_BYTES, &heap, error);
     if (status == TRP_OK)
         status = trp__worker_host_address(w, home->segment, home->offset, sizeof(trp__home_head),
                                           &head, error);
@@ -155,8 +156,8 @@ trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *hom
     *source = (trp__jit_source){.head = head,
                                 .output = output,
                                 .room = home->output_bytes,
-                                .pool = pool,
-                                .pool_bytes = TRP__POOL_BYTES,
+                                .heap = heap,
+                                .heap_bytes = TRP__HEAP_BYTES,
                                 .before = ticket};
     return status;
 }

@@ -9,7 +9,7 @@
 #include "compile/make_key.h"
 #include "libs/nvjitlink/nvjitlink.h"
 #include "libs/nvrtc/nvrtc.h"
-#include "wire/module.h"
+#include "compile/modules/home.h"
 
 #include <troupe/jit.h>
 

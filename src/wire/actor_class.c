@@ -1,7 +1,6 @@
 #include "wire/actor_class.h"
 
 #include "base/error.h"
-#include "wire/memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,33 +84,11 @@ const trp__op_class *trp__op_class_find(const trp__actor_class *actor_class, uin
     return &actor_class->ops[index];
 }
 
-/* Those of the memory actors are in no table: the application writes their records itself. */
-static const char *memory_op_name(uint32_t op)
-{
-    switch (op) {
-    case TRP__OP_MEMORY_UPLOAD:
-        return "upload";
-    case TRP__OP_MEMORY_DOWNLOAD:
-        return "download";
-    case TRP__OP_MEMORY_STREAM:
-        return "stream";
-    case TRP__OP_MEMORY_COPY:
-        return "copy";
-    case TRP__OP_MEMORY_FILL:
-        return "fill";
-    case TRP__OP_MEMORY_DISCARD:
-        return "discard";
-    default:
-        return NULL;
-    }
-}
-
 void trp__op_name(const trp__actor_class *actor_class, uint32_t op, char *out, size_t size)
 {
     const trp__op_class *found = actor_class ? trp__op_class_find(actor_class, op) : NULL;
-    const char *name = found ? found->name : memory_op_name(op);
-    if (name)
-        trp__copy_string(out, size, name);
+    if (found)
+        trp__copy_string(out, size, found->name);
     else
         snprintf(out, size, "0x%04x", op);
 }

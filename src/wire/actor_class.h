@@ -7,60 +7,10 @@
 #ifndef TRP_WIRE_ACTOR_CLASS_H
 #define TRP_WIRE_ACTOR_CLASS_H
 
-#include "wire/module.h"
+#include "wire/object.h"
 #include "wire/record.h"
 
-#include <troupe/jit.h>
-
 struct trp_actor_impl;
-
-/* A module that a request is to make. */
-typedef struct trp__module_wish {
-    uint64_t input_bytes;
-    uint64_t output_bytes; /* room for it */
-    uint32_t output_kind;  /* trp_jit_output */
-    uint32_t name_count;
-    const char *const *names; /* copied */
-    /* Of one that may be kept and found again: a checksum of all that the request asks for, and
-     * whether an input of so many bytes asks for the same. 0 and NULL: none. */
-    uint64_t sum;
-    bool (*is_same)(const void *request, const char *input);
-    const void *request;
-} trp__module_wish;
-
-/* A module that a request makes or uses; valid while the record is packed. */
-typedef struct trp__module_place {
-    trp__home home;
-    char *input;  /* of the home, here */
-    char *output; /* likewise */
-    uint32_t name_count;
-    const char *const *names;
-    struct trp__module *module; /* the application's */
-} trp__module_place;
-
-struct trp__pack;
-
-/* What a pack function does with modules; the application's side has one table of them. */
-typedef struct trp__module_ops {
-    /* Makes a module, of which the record's next access is that it writes it whole: compiled by the
-     * worker, or filled by the caller. Its input is to be filled by the caller. */
-    trp_status (*make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                       trp__module_place *place);
-    /* Makes one of what the same request has made before, which needs nothing of the worker but
-     * that it tells of the end. *found false: there is none, and nothing was done. */
-    trp_status (*again)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                        trp__module_place *place, bool *found);
-    /* Keeps what a module's request will have made, whose input is complete. */
-    void (*keep)(struct trp__pack *pack, const trp__module_wish *wish,
-                 const trp__module_place *place);
-    /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
-    trp_status (*use)(struct trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                      trp__module_place *place);
-    /* Notes in a module's home what a request will write to a variable; its number in *set. */
-    trp_status (*add_set)(struct trp__pack *pack, const trp__module_place *place,
-                          const char *variable, uint64_t at, const void *data, uint32_t bytes,
-                          uint32_t *set);
-} trp__module_ops;
 
 /* A record in the making. */
 typedef struct trp__pack {
@@ -89,7 +39,8 @@ typedef struct trp__pack {
      * to be written, which goes to `target`. */
     trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
                            uint32_t bytes, void **room);
-    const trp__module_ops *modules;
+    const trp__object_ops *objects;
+    trp__heap *heap; /* of the device, for objects */
     /* Sends a request of an operation of the actor's companions, or of its own, which nobody
      * awaits, as trp_submit() does. It comes before the one that is packed. */
     trp_status (*submit)(struct trp__pack *pack, const trp_request *request);
@@ -154,26 +105,22 @@ typedef struct trp__actor_class {
      * nothing shall wait for but what needs their results. Each such operation goes to the one that
      * has the least to do. One class for all that have companions. */
     const struct trp__actor_class *companion;
-    bool modules;    /* needs the pool for modules */
+    const char *name; /* of a companion, before its number */
+    /* Its requests make and use such objects. NULL: none. */
+    const trp__object_class *objects;
     bool deep;       /* runs kernels of the program, which may need stack that nobody knows of */
-    bool host_alone; /* on the host it has no companions and no modules */
+    bool host_alone; /* on the host it has no companions and no objects */
     /* What is kept for an actor in the application, for pack(): made with it, NULL: no memory.
      * sender_end() is called when no more of its requests can be sent; the device is NULL if it is
-     * closing, and its modules with it. Both or neither. */
+     * closing, and its objects with it. Both or neither. */
     void *(*sender_make)(void);
     void (*sender_end)(void *sender, trp_device *device);
 } trp__actor_class;
 
 enum { TRP__COMPANIONS = 8 };
 
-/* What a sender needs of the application's side, inside a call of the program: the public functions
- * trp_device_get_info(), trp_module_free(), trp_module_get_info() and trp_module_read() stand on
- * these. */
+/* trp_device_get_info(), for a sender inside a call of the program. */
 trp_status trp__device_info(trp_device *device, trp_device_info *out);
-trp_status trp__module_free(trp_device *device, trp_module module);
-trp_status trp__module_info(trp_device *device, trp_module module, trp_module_info *out);
-trp_status trp__module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
-                            uint64_t size, uint64_t *bytes);
 
 /* All classes, NULL-terminated. */
 extern const trp__actor_class *const trp__actor_classes[];

@@ -201,7 +201,7 @@
 /* Only what differs from the rest of its domain has rows. */
 #define ERRNO_ROWS(X) X(ENOMEM, 12, TRIM)
 
-/* The drills of the probe actor. */
+/* Drills: errors that a program asks for, one for each directive. */
 #define PROBE_ROWS(X)                                                                              \
     X(PROBE_LIBRARY_ERROR, 1, REPLY)                                                               \
     X(PROBE_ACTOR_ERROR, 2, RESTART_ACTOR)                                                         \

@@ -2,7 +2,7 @@
 #ifndef TRP_WIRE_RECORD_H
 #define TRP_WIRE_RECORD_H
 
-#include <troupe/custom.h>
+#include <troupe/submit.h>
 
 #include <stdatomic.h>
 
@@ -69,8 +69,8 @@ typedef struct trp__record {
     uint8_t reserved;
     uint64_t cause;
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
-    uint32_t code;              /* of a custom request */
-    uint32_t payload_bytes;     /* of a custom request; others know theirs */
+    uint32_t code;              /* of a request to an actor from a library */
+    uint32_t payload_bytes;     /* likewise; others know theirs */
     /* A small piece of staging memory for a result, or for input: its number + 1, 0 for none; and
      * how many of its bytes. The actor finds it as one more access, behind those below. */
     uint32_t piece;
@@ -87,14 +87,6 @@ typedef struct trp__record {
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 960, "layout of a record");
-
-_Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int)TRP_ACCESS_WRITE &&
-                   (TRP__READ | TRP__WRITE) == (int)TRP_ACCESS_READ_WRITE &&
-                   (TRP__WRITE | TRP__COVER) == (int)TRP_ACCESS_COVER,
-               "the public modes are those of a record");
-_Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
-                   TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
-               "a custom request fits into a record");
 
 /* Notes one of those; false if it is too old. told_last is set, and the words were zero. */
 static inline bool trp__name_told(trp__record *record, uint64_t failed)

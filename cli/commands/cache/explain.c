@@ -220,8 +220,7 @@ int cache_explain(int argc, char **argv)
             "With FILE:LINE it shows whether what a line of a file for 'troupe cache warm' "
             "compiles\n"
             "is there for each --arch, and if not, why. It is compiled for that, and not kept.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .optional_count = 1,
     };
     if (!options_parse(&command, argc, argv, &exit_status))

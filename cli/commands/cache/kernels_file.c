@@ -12,7 +12,6 @@
 #include "ui/ui.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,16 +25,7 @@ typedef struct reader {
     size_t error_size;
 } reader;
 
-static bool wrong(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool wrong(reader *r, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(r->error, r->error_size, format, args);
-    va_end(args);
-    return false;
-}
+#define wrong(r, ...) lines_wrong((r)->error, (r)->error_size, __VA_ARGS__)
 
 static bool add(reader *r, kernel_list *list, const char *item)
 {
@@ -43,13 +33,10 @@ static bool add(reader *r, kernel_list *list, const char *item)
         return wrong(r, "out of memory");
     if (list != &r->k->owned && list->count == TRP_JIT_OPTIONS_MAX)
         return wrong(r, "'%.60s': expected at most %d of its kind", item, TRP_JIT_OPTIONS_MAX);
-    if ((list->count & (list->count - 1)) == 0) { /* 0 or a power of two: it is full */
-        const char **more =
-            realloc(list->item, (list->count ? 2 * list->count : 1) * sizeof *list->item);
-        if (!more)
-            return wrong(r, "out of memory");
-        list->item = more;
-    }
+    const char **more = lines_room(list->item, list->count, sizeof *list->item);
+    if (!more)
+        return wrong(r, "out of memory");
+    list->item = more;
     list->item[list->count++] = item;
     return true;
 }
@@ -320,53 +307,43 @@ void kernels_end(kernel *all, size_t count)
     free(all);
 }
 
-static bool add_kernel(kernel **all, size_t *count, const kernel *k)
-{
-    if ((*count & (*count - 1)) == 0) {
-        kernel *more = realloc(*all, (*count ? 2 * *count : 1) * sizeof **all);
-        if (!more)
-            return false;
-        *all = more;
-    }
-    (*all)[(*count)++] = *k;
-    return true;
-}
+typedef struct reading {
+    const char *folder; /* of the file; NULL: the current one */
+    kernel *all;
+    size_t count;
+} reading;
 
-static bool read_line(const char *line, int number, const char *folder, kernel **out, size_t *count,
-                      char *error, size_t size)
+static bool take_line(void *context, const char *line, int number, char *error, size_t size)
 {
-    kernel k;
-    bool ok = kernel_parse(line, folder, &k, error, size);
+    reading *read = context;
+    kernel k, *more = NULL;
+    bool ok = kernel_parse(line, read->folder, &k, error, size);
     bool any = ok && k.line != 0;
     k.line = number;
     if (any)
         ok = kernel_read(&k, error, size);
-    if (any && ok) {
-        if (add_kernel(out, count, &k))
-            return true;
-        snprintf(error, size, "out of memory");
-        ok = false;
+    if (any && ok && !(more = lines_room(read->all, read->count, sizeof k)))
+        ok = lines_wrong(error, size, "out of memory");
+    if (!more) {
+        kernel_end(&k);
+        return ok;
     }
-    kernel_end(&k);
-    return ok;
+    read->all = more;
+    read->all[read->count++] = k;
+    return true;
 }
 
 bool kernels_read_file(const char *path, kernel **out, size_t *count)
 {
-    char error[512];
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : NULL;
+    reading read = {.folder = folder};
     bool ok = !slash || folder;
-    line_reader l;
-    *out = NULL;
-    *count = 0;
     if (!ok)
         ui_error("%s: out of memory", path);
-    for (bool open = lines_begin(&l, path); open && ok && lines_next(&l);) {
-        ok = read_line(l.line, l.number, folder, out, count, error, sizeof error);
-        if (!ok)
-            ui_error("%s:%d: %s", path, l.number, error);
-    }
+    ok = ok && lines_read(path, take_line, &read);
+    *out = read.all;
+    *count = read.count;
     free(folder);
-    return lines_end(&l) && ok;
+    return ok;
 }

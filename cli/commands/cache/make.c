@@ -277,8 +277,7 @@ int cache_warm(int argc, char **argv)
         .about =
             "Compiles what a text file lists, for each architecture, into the kernel cache: so\n"
             "that programs of this user find it. Needs NVRTC, and no GPU.\n\n" KERNELS_HELP,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 1,
     };
     if (read_input(&m, &command, argc, argv, &exit_status)) {
@@ -498,8 +497,7 @@ int cache_pack(int argc, char **argv)
                  "kernels there. Needs NVRTC, and no GPU. With --tuning the pack has the\n"
                  "algorithms that searches on this machine have found, too, or, without FILE,\n"
                  "just these.\n\n" KERNELS_HELP,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .optional_count = 1,
     };
     if (read_input(&m, &command, argc, argv, &exit_status)) {

@@ -68,8 +68,7 @@ int command_kernels(int argc, char **argv)
             "GPU.\n"
             "As share/troupe/kernels.trpk beside the library, or named in TROUPE_CACHE_PACKS,\n"
             "the pack is used by every process: no request waits for these compiles.\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options};
+        OPTIONS_OF(options)};
     trp__cache_pack_writer *writer = NULL;
     trp_error error = {0};
     int status;

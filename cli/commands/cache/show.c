@@ -109,8 +109,7 @@ int cache_ls(int argc, char **argv)
             "Lists the entries: hash, bytes of what was made, when it was last used, kind,\n"
             "name, target and output; those of packs first, then those on disk, the last used\n"
             "first. What is damaged is left out ('troupe cache verify' tells of it).",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))
         return exit_status;
@@ -220,8 +219,7 @@ int cache_stat(int argc, char **argv)
         .operands = "",
         .about = "Shows where the cache is, how much is in it and how much may be\n"
                  "(TROUPE_CACHE_SIZE), and the packs that are laid over it.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))
         return exit_status;

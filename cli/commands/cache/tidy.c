@@ -102,8 +102,7 @@ int cache_verify(int argc, char **argv)
             "Reads every entry on disk and in packs, and tells which are damaged. Those do no\n"
             "harm: they are never loaded, and replaced when they are wanted again.\n"
             "Exit status 1 if any is left.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))
         return exit_status;
@@ -161,8 +160,7 @@ int cache_prune(int argc, char **argv)
             "Removes the entries that were not used for longest until the cache is within its\n"
             "bound (TROUPE_CACHE_SIZE), and what processes left that died while they wrote.\n"
             "Programs do both by themselves.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))
         return exit_status;
@@ -180,8 +178,6 @@ int cache_clear(int argc, char **argv)
         .about = "Removes all entries, also what 'troupe tune' has found. Packs stay. Programs "
                  "that run\n"
                  "keep what they have loaded.",
-        .options = NULL,
-        .option_count = 0,
     };
     if (!options_parse(&command, argc, argv, &exit_status))
         return exit_status;

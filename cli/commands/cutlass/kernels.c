@@ -315,8 +315,7 @@ int cutlass_kernels(int argc, char **argv)
         .operands = "",
         .about = "Lists the kernels that products on a GPU can have, says which of them a problem\n"
                  "would get, or prints one's source. Needs no GPU.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &status))
         return status;

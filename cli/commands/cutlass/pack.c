@@ -307,8 +307,7 @@ int cutlass_pack(int argc, char **argv)
             "Compiles kernels of the catalogue for devices that need not be there, into one file\n"
             "that an application ships: a program for which TROUPE_CACHE_PACKS names it finds\n"
             "them there. Needs NVRTC, nvJitLink and the headers of CUTLASS, and no GPU.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &status))
         return status;

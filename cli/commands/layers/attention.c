@@ -144,8 +144,7 @@ static bool read_options(attention *job, int argc, char **argv, int *exit_status
             "Scaled dot-product attention of arrays in NumPy files, on a GPU or this machine's\n"
             "processors:\n\n"
             "    softmax(S * Q K^T + bias) V",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 3,
     };
     if (!options_parse(&command, argc, argv, exit_status))

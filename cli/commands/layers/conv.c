@@ -107,8 +107,7 @@ static bool read_options(conv *job, int argc, char **argv, int *exit_status)
             "    activation(alpha * conv(X, W) + beta * ADD + bias)\n\n"
             "With --pass data or filter the gradient of X or of W: the files are DY and W, or\n"
             "X and DY.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 2,
     };
     if (!options_parse(&command, argc, argv, exit_status))

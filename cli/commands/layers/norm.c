@@ -159,8 +159,7 @@ static bool read_options(norm *job, int argc, char **argv, int *exit_status)
             "Normalises an array in a NumPy file, n x c x any sizes, on a GPU or this machine's\n"
             "processors:\n\n"
             "    activation((X - mean) / sqrt(variance + epsilon) * scale + bias)",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 1,
     };
     if (!options_parse(&command, argc, argv, exit_status))

@@ -78,8 +78,7 @@ static bool read_options(pool *job, int argc, char **argv, int *exit_status)
         .about = "Takes the largest or the mean element of each window of images, n x c x one to\n"
                  "three sizes, in a NumPy file, on a GPU or this machine's processors; or the\n"
                  "gradient of that.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        OPTIONS_OF(options),
         .operand_count = 1,
     };
     if (!options_parse(&command, argc, argv, exit_status))

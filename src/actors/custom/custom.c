@@ -9,6 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int)TRP_ACCESS_WRITE &&
+                   (TRP__READ | TRP__WRITE) == (int)TRP_ACCESS_READ_WRITE &&
+                   (TRP__WRITE | TRP__COVER) == (int)TRP_ACCESS_COVER,
+               "the public modes are those of a record");
+_Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
+                   TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
+               "a custom request fits into a record");
+
 static bool is_mode(trp_access_mode mode)
 {
     return mode == TRP_ACCESS_READ || mode == TRP_ACCESS_WRITE || mode == TRP_ACCESS_READ_WRITE ||

@@ -1,5 +1,6 @@
 /* The operations of the jit actor. */
 #include "actors/jit/jit.h"
+#include "compile/modules/module.h"
 
 #define ROW(number, request, label, function, elsewhere)                                           \
     {                                                                                              \
@@ -19,6 +20,7 @@ static const trp__op_class ops[] = {
 
 const trp__actor_class trp__jit_maker_class = {
     .kind = "jit-maker",
+    .name = "compiler",
     .internal = true,
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
@@ -33,6 +35,6 @@ const trp__actor_class trp__jit_class = {
     .cuda = &trp__jit_cuda,
     .host = &trp__jit_host,
     .companion = &trp__jit_maker_class,
-    .modules = true,
+    .objects = &trp__module_class,
     .deep = true,
 };

@@ -223,9 +223,9 @@ static trp_status set_variable(trp_instance *instance, trp_job *job, trp_error *
     const trp_job_access *from = &job->access[job->access_count - 1];
     uint64_t data = shared->data, at = shared->at;
     uint32_t name_bytes = shared->name_bytes;
-    if (name_bytes == 0 || name_bytes > sizeof name || data > source.pool_bytes - name_bytes)
+    if (name_bytes == 0 || name_bytes > sizeof name || data > source.heap_bytes - name_bytes)
         return trp__error_set(error, TRP_E_INTERNAL, "a set without its name");
-    memcpy(name, source.pool + data, name_bytes);
+    memcpy(name, source.heap + data, name_bytes);
     name[name_bytes - 1] = '\0';
     status = trp__jit_variable(instance, s->cu, m, name, &address, &size, error);
     if (status == TRP_OK && (at > size || from->bytes > size - at))

@@ -1,11 +1,13 @@
 /* What the jit actor's sender tells its worker. Large things lie in the module's home (see
- * wire/module.h), as compile/input.h describes. */
+ * compile/modules/home.h), as compile/input.h describes. */
 #ifndef TRP_ACTORS_JIT_WIRE_H
 #define TRP_ACTORS_JIT_WIRE_H
 
 #include "compile/input.h"
-#include "wire/module.h"
+#include "compile/modules/home.h"
 #include "wire/record.h"
+
+#include <troupe/jit.h>
 
 /* Payload of compile, link and load. */
 typedef struct trp__jit_make {

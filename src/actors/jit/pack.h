@@ -3,7 +3,7 @@
 #define TRP_ACTORS_JIT_PACK_H
 
 #include "actors/jit/jit_wire.h"
-#include "wire/actor_class.h"
+#include "compile/modules/module.h"
 
 /* TRP_E_ARGUMENT: too many, or one is NULL or empty. Adds what they take as blobs to *bytes. */
 trp_status trp__jit_check_strings(trp__pack *pack, const trp__jit_strings *list, uint64_t *bytes);

@@ -306,7 +306,7 @@ trp_status trp__jit_pack_launch(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = count_args(pack, r, &l.args_bytes);
     if (status == TRP_OK)
-        status = pack->modules->use(pack, "module", r->module, TRP__READ, &place);
+        status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
     if (status == TRP_OK)
         status = trp__jit_find_kernel(pack, &place, r->kernel, &l.name);
     if (status == TRP_OK)
@@ -359,15 +359,15 @@ trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request)
                                 "offset: expected one in the variable, got %llu",
                                 (unsigned long long)r->offset);
     if (status == TRP_OK)
-        status = pack->modules->use(pack, "module", r->module, TRP__WRITE, &place);
+        status = trp__module_use(pack, "module", r->module, TRP__WRITE, &place);
     if (status == TRP_OK)
         status = pack->input(pack, r->bytes, &room);
     if (status != TRP_OK || !room || !r->data)
         return status;
     memcpy(room, r->data, r->bytes);
     number_variable(&place, r->variable, number);
-    status = pack->modules->add_set(pack, &place, number[0] ? number : r->variable, r->offset,
-                                    r->data, r->bytes, &s.set);
+    status = trp__module_add_set(pack, &place, number[0] ? number : r->variable, r->offset, r->data,
+                                 r->bytes, &s.set);
     s.home = place.home;
     memcpy(pack->record->payload, &s, sizeof s);
     return status;
@@ -387,7 +387,7 @@ trp_status trp__jit_pack_query(trp__pack *pack, const trp_request *request)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "block_threads: expected at most 1024, got %u", r->block_threads);
     if (status == TRP_OK)
-        status = pack->modules->use(pack, "module", r->module, TRP__READ, &place);
+        status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
     if (status == TRP_OK)
         status = trp__jit_find_kernel(pack, &place, r->kernel, &q.name);
     if (status == TRP_OK)

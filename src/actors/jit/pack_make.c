@@ -304,14 +304,14 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
         .request = &c};
     status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
     if (status == TRP_OK)
-        status = pack->modules->again(pack, &wish, r->module, &place, &found);
+        status = trp__module_make_again(pack, &wish, r->module, &place, &found);
     if (status != TRP_OK || found)
         return status == TRP_OK ? set_payload(pack, &place, true) : status;
-    status = pack->modules->make(pack, &wish, r->module, &place);
+    status = trp__module_make(pack, &wish, r->module, &place);
     if (status != TRP_OK)
         return status;
     put_compile(&c, place.input);
-    pack->modules->keep(pack, &wish, &place);
+    trp__module_keep(&wish, &place);
     return set_payload(pack, &place, false);
 }
 
@@ -393,7 +393,7 @@ trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
     const trp__module_wish wish = {.output_bytes = sizeof(trp__home_output) + bytes + r->bytes + 1,
                                    .name_count = r->name_count,
                                    .names = r->names};
-    status = pack->modules->make(pack, &wish, r->module, &place);
+    status = trp__module_make(pack, &wish, r->module, &place);
     if (status != TRP_OK)
         return status;
     put_loaded(&place, r);
@@ -483,7 +483,7 @@ static trp_status use_modules(trp__pack *pack, linking *l)
         if (l->r->inputs[i].data)
             continue;
         snprintf(name, sizeof name, "inputs[%u].module", i);
-        status = pack->modules->use(pack, name, l->r->inputs[i].module, TRP__READ, &l->module[m]);
+        status = trp__module_use(pack, name, l->r->inputs[i].module, TRP__READ, &l->module[m]);
         for (uint32_t k = 0; status == TRP_OK && k < l->module[m].name_count; k++)
             l->bytes += trp__jit_blob_bytes(strlen(l->module[m].names[k]) + 1);
         m++;
@@ -542,7 +542,7 @@ trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
                               .names = r->names};
     status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
     if (status == TRP_OK)
-        status = pack->modules->make(pack, &wish, r->module, &place);
+        status = trp__module_make(pack, &wish, r->module, &place);
     if (status != TRP_OK)
         return status;
     put_link(&l, place.input);

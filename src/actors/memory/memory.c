@@ -178,11 +178,25 @@ static trp_status handle(trp_instance *api, trp_job *job, trp_error *error)
 
 static const trp_actor_impl impl = {.abi = TRP_ACTOR_ABI, .handle = handle};
 
-/* The application writes these records itself (client/request/transfer.c), so there is nothing to
- * pack. */
+/* The client writes these records itself (client/request/transfer.c), so there is nothing to pack.
+ */
+#define ROW(number, label)                                                                         \
+    {                                                                                              \
+        .op = number, .name = label                                                                \
+    }
+
+static const trp__op_class ops[] = {
+    ROW(TRP__OP_MEMORY_UPLOAD, "upload"), ROW(TRP__OP_MEMORY_DOWNLOAD, "download"),
+    ROW(TRP__OP_MEMORY_STREAM, "stream"), ROW(TRP__OP_MEMORY_COPY, "copy"),
+    ROW(TRP__OP_MEMORY_FILL, "fill"),     ROW(TRP__OP_MEMORY_DISCARD, "discard"),
+};
+#undef ROW
+
 const trp__actor_class trp__memory_class = {
     .kind = "memory",
     .internal = true,
+    .op_count = sizeof ops / sizeof *ops,
+    .ops = ops,
     .cuda = &impl,
     .host = &impl,
 };

@@ -2,7 +2,7 @@
 #include "base/call.h"
 #include "base/os/cpu.h"
 #include "base/error.h"
-#include "client/api/module.h"
+#include "client/api/api.h"
 #include "client/core/backoff.h"
 
 #include <errno.h>
@@ -140,9 +140,20 @@ static void name_after_library(wish *w)
         *extension = '\0';
 }
 
+/* Without a kind the one of actors from a library, if one is named. */
+static const char *kind_of(const trp_actor_options *o)
+{
+    const trp__actor_class *const *c = trp__actor_classes;
+    if (o->kind || !o->library)
+        return o->kind;
+    while (*c && !(*c)->library)
+        c++;
+    return *c ? (*c)->kind : NULL;
+}
+
 static trp_status check_options(const trp_actor_options *o, wish *w)
 {
-    const char *kind = o->kind || !o->library ? o->kind : "custom";
+    const char *kind = kind_of(o);
     trp_status status = TRP__CHECK_ROOM(o);
     if (status != TRP_OK)
         return status;
@@ -246,63 +257,63 @@ static trp_status make_sender(trp__client_actor *actor)
 
 /* Makes the device's companions, one for each processor. Fewer, where there are not so many places
  * for actors, are only slower. */
-static trp_status make_pool(trp_device *device, const trp__actor_class *class, bool cold)
+static trp_status make_companions(trp_device *device, const trp__actor_class *class, bool cold)
 {
-    trp__companions *pool = &device->api.companions;
+    trp__companions *all = &device->api.companions;
     unsigned int count = trp__cpu_count();
     trp_status status = TRP_OK;
     if (count > TRP__COMPANIONS)
         count = TRP__COMPANIONS;
-    for (pool->count = 0; pool->count < count && status == TRP_OK;) {
+    for (all->count = 0; all->count < count && status == TRP_OK;) {
         wish one = {.class = class, .config = ""};
         trp__client_actor *made = NULL;
-        snprintf(one.name, sizeof one.name, "compiler.%u", pool->count + 1);
+        snprintf(one.name, sizeof one.name, "%s.%u", class->name, all->count + 1);
         status = make_one(device, &one, cold, &made);
         if (status == TRP_OK)
-            pool->actor[pool->count++] = made;
+            all->actor[all->count++] = made;
     }
-    if (status == TRP_E_BUSY && pool->count > 0)
+    if (status == TRP_E_BUSY && all->count > 0)
         status = TRP_OK;
     return status;
 }
 
-/* The pool's lock is held. */
-static void end_pool(trp__companions *pool)
+/* Their lock is held. */
+static void end_companions(trp__companions *all)
 {
-    for (uint32_t i = 0; i < pool->count; i++)
-        end_one(pool->actor[i]);
-    pool->count = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        end_one(all->actor[i]);
+    all->count = 0;
 }
 
 /* Gives an actor the companions of its device, which are made with the first actor that has some.
  */
 static trp_status join_companions(trp_device *device, trp__client_actor *actor, bool cold)
 {
-    trp__companions *pool = &device->api.companions;
+    trp__companions *all = &device->api.companions;
     const trp__actor_class *class = actor->class->companion;
     trp_status status = TRP_OK;
     if (!class || !is_helped(device, actor->class))
         return TRP_OK;
-    trp__lock_take(&pool->lock);
-    if (pool->users == 0)
-        status = make_pool(device, class, cold);
+    trp__lock_take(&all->lock);
+    if (all->users == 0)
+        status = make_companions(device, class, cold);
     if (status == TRP_OK) {
-        pool->users++;
-        memcpy(actor->companion, pool->actor, sizeof pool->actor);
-        actor->companions = pool->count;
+        all->users++;
+        memcpy(actor->companion, all->actor, sizeof all->actor);
+        actor->companions = all->count;
     } else {
         trp_error error = *trp__error_last();
-        end_pool(pool);
+        end_companions(all);
         trp__error_raise(&error);
     }
-    trp__lock_drop(&pool->lock);
+    trp__lock_drop(&all->lock);
     return status;
 }
 
 /* Waits for what an actor has sent to its companions, and leaves them; the last one ends them. */
 static void leave_companions(trp_device *device, trp__client_actor *actor)
 {
-    trp__companions *pool = &device->api.companions;
+    trp__companions *all = &device->api.companions;
     uint64_t sent[TRP__COMPANIONS];
     for (uint32_t i = 0; i < actor->companions; i++)
         sent[i] = atomic_load(actor->companion[i]->tail);
@@ -311,10 +322,10 @@ static void leave_companions(trp_device *device, trp__client_actor *actor)
     if (actor->companions == 0)
         return;
     actor->companions = 0;
-    trp__lock_take(&pool->lock);
-    if (--pool->users == 0)
-        end_pool(pool);
-    trp__lock_drop(&pool->lock);
+    trp__lock_take(&all->lock);
+    if (--all->users == 0)
+        end_companions(all);
+    trp__lock_drop(&all->lock);
 }
 
 /* Its companions first: what waits for them is its own. */
@@ -341,13 +352,9 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     wish wanted = {0};
     trp__client_actor *actor = NULL;
     status = check_options(options, &wanted);
-    if (status == TRP_OK && wanted.class && wanted.class->modules &&
-        is_helped(device, wanted.class)) {
-        status = trp__pool_open(device);
-        /* The worker hears of it before it does of the actor; so the first module, whose token is a
-         * buffer, needs not wait until the worker has mapped it. */
-        trp__buffer_expect(device, TRP__MODULE_TOKEN);
-    }
+    if (status == TRP_OK && wanted.class && wanted.class->objects &&
+        is_helped(device, wanted.class))
+        status = trp__objects_open(device, wanted.class->objects);
     if (status == TRP_OK)
         status = make_one(device, &wanted, options->cold, &actor);
     if (status != TRP_OK || !actor)

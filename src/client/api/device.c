@@ -4,12 +4,11 @@
 #include "base/os/shm.h"
 #include "base/os/zeroed.h"
 #include "client/api/api.h"
-#include "client/api/kept.h"
-#include "client/api/module.h"
 #include "client/core/backoff.h"
 #include "client/memory/failures.h"
 #include "client/observe/trace.h"
 #include "driver/device_memory.h"
+#include "wire/rank.h"
 
 #include <troupe/version.h>
 
@@ -179,9 +178,7 @@ static void init_locks(trp_device *device)
     trp__lock_init(&device->memory.lock, TRP__RANK_MEMORY);
     trp__lock_init(&device->memory.segment_lock, TRP__RANK_SEGMENT);
     trp__contents_init(device);
-    trp__lock_init(&device->api.pool.opening, TRP__RANK_OPENING);
-    trp__lock_init(&device->api.pool.lock, TRP__RANK_POOL);
-    trp__kept_init(device);
+    trp__heap_init(&device->memory.heap, device, &device->incarnation, &device->system->log);
 }
 
 /* Memory in whole pages, so that nothing else shares them. */
@@ -200,7 +197,6 @@ static trp_device *new_device(trp_system *system)
     device->api.remnant = remnant;
     device->system = system;
     device->alive = system->alive;
-    device->request.modules = &trp__modules;
     device->end_over = trp__sweep_device;
     return device;
 }
@@ -234,9 +230,7 @@ static void end_device(trp_device *device)
         if (device->memory.arena[i].state == TRP__NUMBER_LIVE)
             trp__arena_close(device, &device->memory.arena[i]);
     }
-    trp__objects_destroy(device);
-    trp__kept_close(device);
-    trp__pool_close(device);
+    trp__objects_close(device);
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->memory.segment[i].state == TRP__NUMBER_LIVE)
             trp__segment_close(device, &device->memory.segment[i]);
@@ -278,8 +272,6 @@ static void end_device(trp_device *device)
     trp__lock_destroy(&device->lock);
     trp__lock_destroy(&device->memory.lock);
     trp__lock_destroy(&device->memory.segment_lock);
-    trp__lock_destroy(&device->api.pool.opening);
-    trp__lock_destroy(&device->api.pool.lock);
 }
 
 /* One that the program has never had. */

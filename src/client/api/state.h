@@ -1,9 +1,9 @@
-/* What a device keeps for the program's calls on it as a whole, and for modules. */
+/* What a device keeps for the program's calls on it as a whole. */
 #ifndef TRP_CLIENT_API_STATE_H
 #define TRP_CLIENT_API_STATE_H
 
 #include "client/core/actor.h"
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 
 /* Actors that share the work of all actors whose class has companions; made with the first of those
  * and ended with the last. The lock comes before all others, and is held while they are made. */
@@ -13,23 +13,10 @@ typedef struct trp__companions {
     uint32_t count, users;
 } trp__companions;
 
-typedef struct trp__extent trp__extent;
-
-/* Where modules have their homes, see pool.c. */
-typedef struct trp__pool {
-    trp__lock opening;
-    trp__lock lock; /* the pieces; the last lock of all */
-    char *base;     /* NULL: not made yet */
-    uint32_t segment;
-    trp__extent *first;
-} trp__pool;
-
 typedef struct trp__api_state {
     trp__remnant *remnant; /* for what stays of the device */
     _Atomic bool closed;   /* a thread has begun to close it */
     trp__companions companions;
-    trp__pool pool;
-    struct trp__kept_list *kept; /* kept.c */
 } trp__api_state;
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "client/core/device.h"
 #include "driver/device_memory.h"
+#include "wire/rank.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

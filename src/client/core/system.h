@@ -3,7 +3,7 @@
 #define TRP_CLIENT_CORE_SYSTEM_H
 
 #include "base/log.h"
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "wire/layout.h"
 
 #include <troupe/buffer.h>

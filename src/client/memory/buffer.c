@@ -208,7 +208,7 @@ static void recycle(trp_device *device, uint32_t slot)
     if (sealable)
         trp__arena_return(device, arena);
     if (object)
-        object->destroy(device, object, made);
+        object->class->destroy(object, made);
     atomic_fetch_sub(&device->memory.lingering,
                      1); /* whoever waits for the memory can have it now */
 }
@@ -404,15 +404,6 @@ void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *o
     trp__lock_take(&device->memory.lock);
     device->memory.meta[slot_of(token)].object = object;
     trp__lock_drop(&device->memory.lock);
-}
-
-void trp__objects_destroy(trp_device *device)
-{
-    for (uint32_t i = 0; device->memory.meta && i < device->memory.buffers_made; i++) {
-        trp__object *object = device->memory.meta[i].object;
-        if (object)
-            object->destroy(device, object, false);
-    }
 }
 
 trp_status trp__buffer_free(trp_device *device, trp_buffer buffer)

@@ -1,6 +1,7 @@
 #include "client/memory/contents.h"
 
 #include "client/memory/memory.h"
+#include "wire/rank.h"
 
 #include <string.h>
 

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/os/zeroed.h"
 #include "client/memory/memory.h"
+#include "wire/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,8 +34,6 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
 trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
 /* Makes a buffer, which has no holder yet, the token of an object. */
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object);
-/* Destroys all objects; the device is closing. */
-void trp__objects_destroy(trp_device *device);
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
 /* Shows the figures of memory to those who look; memory.lock is held. */
@@ -85,5 +83,14 @@ void trp__segment_release(trp_device *device, uint32_t segment);
 trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
                             void **base, trp_error *error);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
+
+/* object.c */
+/* Objects of that class are to be made: makes the heap if there is none yet, for which it waits for
+ * the worker, and the cache of the class. Raises its error. */
+trp_status trp__objects_open(trp_device *device, const trp__object_class *class);
+/* Destroys all objects, and the heap; the device is closing. */
+void trp__objects_close(trp_device *device);
+/* For pack functions. */
+extern const trp__object_ops trp__objects;
 
 #endif

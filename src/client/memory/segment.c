@@ -81,7 +81,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
 {
     int fd = -1;
     trp_status status =
-        trp__shm_create(plain ? "troupe-modules" : "troupe-host", bytes, false, &fd, base, error);
+        trp__shm_create(plain ? "troupe-heap" : "troupe-host", bytes, false, &fd, base, error);
     if (status != TRP_OK)
         return status;
     trp__lock_take(&device->lock);

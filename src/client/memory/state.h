@@ -4,8 +4,9 @@
 
 #include "base/ranges.h"
 #include "client/core/actor.h"
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "client/core/suballoc.h"
+#include "client/memory/heap.h"
 #include "wire/layout.h"
 
 /* See contents.h. */
@@ -45,15 +46,6 @@ typedef struct trp__contents {
     trp__ranges map;                   /* of trp__part; under the buffer's content lock */
     trp__judged judged;                /* of all bytes; likewise */
 } trp__contents;
-
-/* Something that requests make, use and share in order, as they do a buffer: one is its token, and
- * brings generations, freeing while requests are on their way, and that those that use what could
- * not be made are refused. First member of the struct of whoever makes such objects. */
-typedef struct trp__object {
-    /* Nobody holds the token any more, or the device is closing. `made`: the request that makes the
-     * object has succeeded. */
-    void (*destroy)(trp_device *device, struct trp__object *object, bool made);
-} trp__object;
 
 /* What only this side knows of a buffer. */
 typedef struct trp__buffer_meta {
@@ -99,7 +91,7 @@ typedef struct trp__client_segment {
     uint64_t bytes;
     uint32_t holders; /* requests */
     bool freed;
-    bool plain; /* the device does not reach it: the pool of modules */
+    bool plain; /* the device does not reach it: the heap of objects */
     bool answered;
     trp_error answer;
 } trp__client_segment;
@@ -120,6 +112,7 @@ typedef struct trp__memory_state {
     trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
     trp__lock segment_lock;                     /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
+    trp__heap heap;
     uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
 } trp__memory_state;
 

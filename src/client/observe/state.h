@@ -2,7 +2,7 @@
 #ifndef TRP_CLIENT_OBSERVE_STATE_H
 #define TRP_CLIENT_OBSERVE_STATE_H
 
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "wire/layout.h"
 #include "wire/stats.h"
 

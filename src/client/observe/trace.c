@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "client/observe/latency.h"
+#include "wire/rank.h"
 
 #include <limits.h>
 #include <sched.h>

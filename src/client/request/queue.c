@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "client/core/backoff.h"
 #include "client/request/request.h"
+#include "wire/rank.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -27,7 +27,8 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
                        .exchange = trp__exchange_reserve,
-                       .modules = device->request.modules,
+                       .objects = &trp__objects,
+                       .heap = &device->memory.heap,
                        .compute =
                            device->identity.compute_major * 10 + device->identity.compute_minor,
                        .processors = device->identity.processors,

@@ -2,7 +2,7 @@
 #ifndef TRP_CLIENT_REQUEST_STATE_H
 #define TRP_CLIENT_REQUEST_STATE_H
 
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "client/core/slot.h"
 #include "wire/layout.h"
 
@@ -37,7 +37,6 @@ typedef struct trp__copier {
 } trp__copier;
 
 typedef struct trp__request_state {
-    const trp__module_ops *modules; /* for pack functions */
     /* See rehearsed.c: the checksums of the kinds of requests that are kept for standbys. */
     bool rehearses;
     atomic_flag rehearsed_busy;

@@ -9,6 +9,7 @@
 #include "base/os/thread.h"
 #include "client/request/copies.h"
 #include "client/request/room.h"
+#include "wire/rank.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* The order of locks is checked where assertions are compiled in: a thread that takes one while it
  * holds another of the same or a later rank ends the program. SPDX-License-Identifier: Apache-2.0
  */
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 #include "support/label.h"
+#include "wire/rank.h"
 
 #include <fcntl.h>
 #include <signal.h>

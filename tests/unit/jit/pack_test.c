@@ -9,26 +9,32 @@
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
 #include "base/error.h"
+#include "client/memory/heap.h"
 #include "compile/blobs.h"
 #include "support/label.h"
 #include "wire/layout.h"
+#include "compile/modules/module.h"
 
 #include <troupe/troupe.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 TROUPE_TEST("no tsan");
 
-enum { BUFFER_BYTES = 1 << 20, ROOM = 4 << 20 };
+enum { BUFFER_BYTES = 1 << 20, ROOM = 128 << 20 };
 
 static trp__record record;
 static trp_error error;
-static uint32_t acquired, made, sets;
-static char *home, piece[TRP__SMALL_BYTES];
+static uint32_t acquired, made;
+static char *home, piece[TRP__SMALL_BYTES]; /* the memory of the heap, and a piece */
+static trp__heap heap;
+static _Atomic uint32_t incarnation;
 static const char *const module_names[] = {"&table", "first", "second<int>"};
-static uint32_t module_kind; /* trp_jit_output */
+static uint32_t module_kind; /* trp_jit_output, of the module that is used */
+static trp__object *used[TRP_JIT_CUBIN_LTO], *new_object;
 static trp_backend backend;
 static uint32_t compute;
 
@@ -45,89 +51,63 @@ static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, 
     return TRP_OK;
 }
 
-static void place_of(trp__module_place *place, uint64_t input, uint64_t output)
+/* Of objects that are made the last one stays. */
+static void forget_object(void)
 {
-    place->home = (trp__home){.segment = 5,
-                              .output_kind = module_kind,
-                              .input_bytes = (uint32_t)input,
-                              .output_bytes = (uint32_t)output};
-    assert_true(trp__home_bytes(&place->home) <= ROOM);
-    place->input = home + trp__home_input_at(&place->home);
-    place->output = home + trp__home_output_at(&place->home);
-    place->names = module_names;
-    place->name_count = 3;
+    if (new_object)
+        new_object->class->destroy(new_object, false);
+    new_object = NULL;
 }
 
-static trp_status module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                              trp__module_place *place)
+static trp_status make_object(trp__pack *pack, trp__object *object, uint64_t *handle)
 {
-    trp__access *access = &pack->record->access[pack->record->access_count++];
+    forget_object();
+    pack->record->access[pack->record->access_count++].mode = TRP__WRITE | TRP__COVER;
     acquired++;
     made++;
-    access->mode = TRP__WRITE | TRP__COVER;
-    module_kind = wish->output_kind;
-    if (wish->input_bytes > ROOM / 2)
-        return trp__error_set(pack->error, TRP_E_BUSY, "no room");
-    place_of(place, wish->input_bytes,
-             wish->output_bytes < ROOM / 4 ? wish->output_bytes : ROOM / 4);
-    out->id = 77;
+    new_object = object;
+    *handle = object->handle = 77;
     return TRP_OK;
 }
 
-/* Nothing was made before. */
-static trp_status module_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                               trp__module_place *place, bool *found)
+/* Objects are known by their number, too: 9 is stale, 8 has failed. */
+static trp_status use_object(trp__pack *pack, const trp__object_class *class, const char *name,
+                             uint64_t handle, uint32_t mode, trp__object **object)
 {
-    (void)pack;
-    (void)wish;
-    (void)out;
-    (void)place;
-    *found = false;
-    return TRP_OK;
-}
-
-/* What is kept is found again by the request that it was kept for. */
-static void module_keep(trp__pack *pack, const trp__module_wish *wish,
-                        const trp__module_place *place)
-{
-    (void)pack;
-    assert_true(wish->sum != 0 && wish->is_same(wish->request, place->input));
-}
-
-/* Modules too: 9 is stale, 8 has failed. */
-static trp_status module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                             trp__module_place *place)
-{
-    if (module.id == 0 || module.id == 9)
+    assert_ptr_equal(class, &trp__module_class);
+    if (handle == 0 || handle == 9)
         return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
-    if (module.id == 8)
+    if (handle == 8)
         return trp__error_set(pack->error, TRP_E_DEPENDENCY, "%s: failed", name);
     pack->record->access[pack->record->access_count++].mode = (uint8_t)mode;
     acquired++;
-    place_of(place, 0, 1000);
+    *object = used[module_kind];
     return TRP_OK;
 }
 
-static trp_status module_add_set(trp__pack *pack, const trp__module_place *place,
-                                 const char *variable, uint64_t at, const void *data,
-                                 uint32_t bytes, uint32_t *set)
+static void shed(trp__pack *pack)
 {
     (void)pack;
-    (void)place;
-    (void)at;
-    (void)data;
-    (void)bytes;
-    snprintf(piece + 100, 100, "%s", variable);
-    sets++;
-    *set = 3;
-    return TRP_OK;
 }
 
-static const trp__module_ops modules = {.make = module_make,
-                                        .again = module_again,
-                                        .keep = module_keep,
-                                        .use = module_use,
-                                        .add_set = module_add_set};
+static trp__request_id this_request(trp__pack *pack)
+{
+    (void)pack;
+    return (trp__request_id){0};
+}
+
+static bool has_ended(const trp__pack *pack, trp__request_id request)
+{
+    (void)pack;
+    (void)request;
+    return false;
+}
+
+static const trp__object_ops objects = {.make = make_object,
+                                        .use = use_object,
+                                        .shed = shed,
+                                        .request = this_request,
+                                        .has_ended = has_ended};
 
 static trp_status result(trp__pack *pack, void *target, uint32_t bytes)
 {
@@ -153,7 +133,8 @@ static trp_status pack(trp_status (*function)(trp__pack *, const trp_request *),
                    .acquire = acquire,
                    .result = result,
                    .input = input,
-                   .modules = &modules,
+                   .objects = &objects,
+                   .heap = &heap,
                    .compute = compute};
     memset(&record, 0, sizeof record);
     memset(&error, 0, sizeof error);
@@ -174,21 +155,48 @@ static void refused(trp_status (*function)(trp__pack *, const trp_request *), co
                  trp_status_name(status), word);
 }
 
+/* A module of a kind that others can be used by. */
+static trp__object *used_module(trp_jit_output kind)
+{
+    trp__pack p = {.record = &record, .error = &error, .objects = &objects, .heap = &heap};
+    const trp__module_wish wish = {
+        .output_bytes = 1000, .output_kind = kind, .name_count = 3, .names = module_names};
+    trp__module_place place;
+    trp_module module;
+    memset(&record, 0, sizeof record);
+    assert_int_equal(trp__module_make(&p, &wish, &module, &place), TRP_OK);
+    trp__object *object = new_object;
+    new_object = NULL;
+    return object;
+}
+
 static int begin(void **state)
 {
     (void)state;
-    home = calloc(1, ROOM);
+    home = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                0);
+    assert_ptr_not_equal(home, MAP_FAILED);
+    memset(&heap, 0, sizeof heap);
+    trp__heap_init(&heap, NULL, &incarnation, NULL);
+    assert_true(trp__heap_reserve(&heap));
+    trp__heap_begin(&heap, home, ROOM, 5);
+    trp__heap_add_class(&heap, &trp__module_class);
     backend = TRP_BACKEND_CUDA;
     compute = 90;
     module_kind = TRP_JIT_CUBIN;
-    return home ? 0 : 1;
+    for (uint32_t i = 0; i < TRP_JIT_CUBIN_LTO; i++)
+        used[i] = used_module((trp_jit_output)i);
+    return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    free(home);
-    return 0;
+    forget_object();
+    for (uint32_t i = 0; i < TRP_JIT_CUBIN_LTO; i++)
+        trp__module_class.destroy(used[i], false);
+    trp__heap_end(&heap);
+    return munmap(home, ROOM);
 }
 
 static trp_module out_module;
@@ -529,16 +537,25 @@ static void launch_accepted(void **state)
     assert_memory_equal(piece + 16, large, sizeof large);
 }
 
+/* The name of the variable that the packed set has noted for the workers to come. */
+static const char *noted_variable(void)
+{
+    trp__jit_set s;
+    memcpy(&s, record.payload, sizeof s);
+    const trp__home_head *head = (const trp__home_head *)(void *)(home + s.home.offset);
+    return home + head->set[s.set].data;
+}
+
 static void set_and_query(void **state)
 {
     (void)state;
     trp_module_set_request good = {.module = {1}, .variable = "x", .data = "abcd", .bytes = 4}, r;
     assert_int_equal(pack(trp__jit_pack_set, &good), TRP_OK);
     assert_true(record.access[0].mode == TRP__WRITE); /* so that it can run again */
-    assert_string_equal(piece + 100, "x");
+    assert_string_equal(noted_variable(), "x");
     r = good, r.variable = "table"; /* by its number among the names */
     assert_int_equal(pack(trp__jit_pack_set, &r), TRP_OK);
-    assert_string_equal(piece + 100, "#0");
+    assert_string_equal(noted_variable(), "#0");
     r = good, r.variable = NULL;
     refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "variable");
     r = good, r.variable = "";

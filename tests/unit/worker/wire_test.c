@@ -96,8 +96,10 @@ static void classes(void **unused)
             const trp__op_class *op = &(*c)->ops[i];
             assert_int_equal(op->op & 0xff, i + 1);
             assert_ptr_equal(trp__op_class_find(*c, op->op), op);
-            assert_true(op->request_bytes >= sizeof(trp_request));
-            assert_true((op->pack != NULL) != (op->list != NULL));
+            /* The client writes the records of the memory actors. */
+            const bool sent = strcmp((*c)->kind, "memory") != 0;
+            assert_true(!sent || op->request_bytes >= sizeof(trp_request));
+            assert_int_equal((op->pack != NULL) != (op->list != NULL), sent);
             assert_true(!op->list || trp__op_class_find(*c, op->list->op));
             /* Numbers are unique among all classes; companions have those of their actor. */
             for (const trp__actor_class *const *d = trp__actor_classes; *d; d++) {

@@ -181,7 +181,7 @@ trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
     trp_status status = find_plan(pack, s, row, problem, want, &p);
     *ready = status == TRP_OK && p && p->ready;
     if (status == TRP_OK && p && (*ready || want == TRP__CUTLASS_USE))
-        status = pack->modules->use(pack, "kernel", p->module, TRP__READ, place);
+        status = trp__module_use(pack, "kernel", p->module, TRP__READ, place);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -4,7 +4,7 @@
 #define TRP_ACTORS_CUTLASS_PLAN_PLANS_H
 
 #include "actors/cutlass/catalogue/catalogue.h"
-#include "wire/actor_class.h"
+#include "compile/modules/module.h"
 
 enum {
     TRP__CUTLASS_PLANS_MOST = 256,

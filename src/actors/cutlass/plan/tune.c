@@ -129,7 +129,7 @@ trp_status trp__cutlass_pack_load(trp__pack *pack, const trp_request *request)
     trp__module_place place;
     if (pack->backend != TRP_BACKEND_CUDA)
         return trp__error_set(pack->error, TRP_E_UNSUPPORTED, "modules on the host");
-    trp_status status = pack->modules->use(pack, "module", r->module, TRP__READ, &place);
+    trp_status status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
     if (status != TRP_OK)
         return status;
     run.home = place.home;

@@ -5,7 +5,7 @@
 #define TRP_ACTORS_CUTLASS_WIRE_RUN_H
 
 #include "actors/cutlass/catalogue/catalogue.h"
-#include "wire/module.h"
+#include "compile/modules/home.h"
 #include "wire/record.h"
 
 #include <troupe/cutlass.h>

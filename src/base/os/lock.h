@@ -1,43 +1,18 @@
-/* The locks of this side. Each has a rank: a thread takes a lock only while it holds none of that
- * rank or of a later one. Builds with assertions check it whenever a lock is taken; in others a
- * lock is a mutex and no more.
- *
- * A request that fits its mailbox takes none of them on its way to the worker and back, except for
- * the last holder of a freed buffer, for queues, and for ranges that are not all of a buffer. */
-#ifndef TRP_CLIENT_CORE_LOCK_H
-#define TRP_CLIENT_CORE_LOCK_H
+/* Locks with ranks: a thread takes a lock only while it holds none of that rank or of a later one.
+ * Builds with assertions check it whenever a lock is taken; in others a lock is a mutex and no
+ * more. wire/rank.h has the ranks. */
+#ifndef TRP_BASE_OS_LOCK_H
+#define TRP_BASE_OS_LOCK_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
-/* In the order in which they may be taken. */
-typedef enum trp__rank {
-    TRP__RANK_COMPANIONS, /* held while actors are made */
-    TRP__RANK_OPENING,    /* the pool of modules is made */
-    TRP__RANK_REGISTRY,   /* devices by tag; held while the traces of all are written */
-    TRP__RANK_SYSTEM,     /* devices and queues of a system; held while mailboxes are swept */
-    TRP__RANK_JUDGING,    /* what becomes of a request that is cancelled, or whose worker died */
-    TRP__RANK_TRACE,      /* waits for requests that are being ended, for which others take: */
-    TRP__RANK_STREAM,     /* one direction of large copies */
-    TRP__RANK_MEMORY,     /* sub-allocator, slots of buffers */
-    TRP__RANK_DEVICE,     /* worker, actors, arenas, host segments */
-    TRP__RANK_SEGMENT,    /* holders of host segments */
-    TRP__RANK_WATCH,
-    TRP__RANK_QUEUE,
-    TRP__RANK_FAILURES,
-    TRP__RANK_CONTENT, /* parts of one buffer */
-    TRP__RANK_MODULE,
-    TRP__RANK_KEPT,
-    TRP__RANK_POOL,   /* pieces of the pool of modules */
-    TRP__RANK_COPIER, /* starting and stopping copying threads */
-} trp__rank;
-
 typedef struct trp__lock {
     pthread_mutex_t mutex;
 #ifndef NDEBUG
-    trp__rank rank;
+    uint32_t rank;
 #endif
 } trp__lock;
 
@@ -66,7 +41,7 @@ void trp__lock_note(trp__lock *lock, bool ordered);
 void trp__lock_forget(trp__lock *lock);
 #endif
 
-void trp__lock_init(trp__lock *lock, trp__rank rank);
+void trp__lock_init(trp__lock *lock, uint32_t rank); /* below 32 */
 void trp__lock_destroy(trp__lock *lock);
 
 static inline void trp__lock_take(trp__lock *lock)

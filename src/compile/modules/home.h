@@ -1,20 +1,17 @@
-/* Modules of the jit actor, as both sides know them. A module is a buffer of TRP__MODULE_TOKEN
- * bytes, which is what requests on it are ordered by, and a *home* in memory that the application
- * shares: in it the sender leaves what is to be compiled, the worker the image, and whichever
- * worker comes next finds that there.
+/* Modules of the jit actor, as both sides know them. A module is an object
+ * with a *home* in the heap: in it the sender leaves what is to be compiled, the worker the image,
+ * and whichever worker comes next finds that there.
  *
  *   head     trp__home_head: what was written to variables
  *   input    what makes the module; the actor's own affair
  *   output   trp__home_output, then log, names, headers, image and stamps, one behind the other
  */
-#ifndef TRP_WIRE_MODULE_H
-#define TRP_WIRE_MODULE_H
+#ifndef TRP_COMPILE_MODULES_HOME_H
+#define TRP_COMPILE_MODULES_HOME_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TRP__MODULE_TOKEN   256                  /* bytes of the buffer */
-#define TRP__POOL_BYTES     (UINT64_C(16) << 30) /* of address space; memory only as it is used */
 #define TRP__OUTPUT_DEFAULT (UINT64_C(16) << 20)
 #define TRP__OUTPUT_MAX     (UINT64_C(1) << 30)
 #define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* a complete output begins so */

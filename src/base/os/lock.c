@@ -1,4 +1,4 @@
-#include "client/core/lock.h"
+#include "base/os/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@ static _Thread_local uint32_t held;
 void trp__lock_note(trp__lock *lock, bool ordered)
 {
     if (ordered && held >> lock->rank != 0) {
-        fprintf(stderr, "troupe: a lock of rank %d is taken while locks of ranks %#x are held\n",
-                (int)lock->rank, (unsigned)held);
+        fprintf(stderr, "troupe: a lock of rank %u is taken while locks of ranks %#x are held\n",
+                (unsigned)lock->rank, (unsigned)held);
         abort();
     }
     held |= 1U << lock->rank;
@@ -23,7 +23,7 @@ void trp__lock_forget(trp__lock *lock)
 }
 #endif
 
-void trp__lock_init(trp__lock *lock, trp__rank rank)
+void trp__lock_init(trp__lock *lock, uint32_t rank)
 {
     pthread_mutex_init(&lock->mutex, NULL);
 #ifndef NDEBUG

@@ -1,0 +1,444 @@
+/* Modules: objects whose homes lie in the heap, and what is told of them. */
+#include "compile/modules/module.h"
+
+#include "base/call.h"
+#include "base/os/lock.h"
+#include "compile/modules/cache.h"
+
+#include "base/checksum.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One of the ranges of trp__home_head, as this side knows it: what stands there the worker can have
+ * written over. */
+typedef struct module_set {
+    trp__extent *extent; /* name and bytes; NULL: the place is free */
+    uint64_t offset;     /* of the extent */
+    uint64_t at;         /* bytes, in the variable */
+    uint32_t name_bytes, bytes;
+    trp__request_id request; /* that writes it */
+} module_set;
+
+struct trp__module {
+    trp__object object; /* first: its token names it */
+    trp__heap *heap;
+    trp__module_cache *cache; /* the cache of modules; NULL: there is none */
+    uint32_t name_count;
+    char **names;
+    trp__extent *extent;        /* NULL: it belongs to `cached` */
+    trp__cached_module *cached; /* what it shares with others or may; NULL: nothing */
+    trp__lock lock;             /* the rest */
+    trp__home home;
+    bool cut; /* the home is as small as it can be */
+    module_set set[TRP__MODULE_SETS];
+};
+
+_Static_assert(TRP_MODULE_SETS_MAX - TRP__MODULE_SETS == 0, "as the header says");
+
+static trp__module *of(trp__object *object)
+{
+    return (trp__module *)(void *)object;
+}
+
+/* Making. */
+
+static void free_module(trp__module *m)
+{
+    for (uint32_t i = 0; m->names && i < m->name_count; i++)
+        free(m->names[i]);
+    free(m->names);
+    trp__lock_destroy(&m->lock);
+    free(m);
+}
+
+static void destroy(trp__object *object, bool made)
+{
+    trp__module *m = of(object);
+    for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
+        if (m->set[i].extent)
+            trp__heap_return(m->heap, m->set[i].extent);
+    }
+    if (m->cached && !m->home.shared)
+        trp__module_cache_settle(m->cache, m->cached, made);
+    if (m->extent &&
+        !(m->home.shared && trp__module_cache_return_head(m->cache, m->extent, m->home.offset)))
+        trp__heap_return(m->heap, m->extent);
+    if (m->cached)
+        trp__module_cache_release(m->cache, m->cached);
+    free_module(m);
+}
+
+static trp__module *new_module(trp__pack *pack, const trp__module_wish *wish)
+{
+    trp__module *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    trp__lock_init(&m->lock, TRP__RANK_OBJECT);
+    m->object.class = &trp__module_class;
+    m->heap = pack->heap;
+    m->cache = trp__heap_cache(pack->heap, &trp__module_class);
+    m->names = calloc(wish->name_count ? wish->name_count : 1, sizeof *m->names);
+    for (uint32_t i = 0; m->names && i < wish->name_count; i++) {
+        m->names[i] = strdup(wish->names[i]);
+        m->name_count++;
+        if (!m->names[i]) {
+            free_module(m);
+            return NULL;
+        }
+    }
+    if (m->names)
+        return m;
+    free_module(m);
+    return NULL;
+}
+
+static void cut_home(trp__module *m)
+{
+    trp__home_output head;
+    trp__lock_take(&m->lock);
+    if (!m->cut && !m->cached) { /* what is shared is cut by cache.c */
+        memcpy(&head, trp__heap_at(m->heap, trp__home_output_at(&m->home)), sizeof head);
+        uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
+        if (head.magic == TRP__HOME_OUTPUT && size != UINT64_MAX) {
+            m->home.output_bytes = (uint32_t)size;
+            trp__heap_cut(m->heap, m->extent, trp__home_bytes(&m->home));
+            m->cut = true;
+        }
+    }
+    trp__lock_drop(&m->lock);
+}
+
+/* Homes are made with room for what may come; those of modules that are made are cut to what has.
+ */
+static void trim(trp__object *object)
+{
+    trp__module *m = of(object);
+    if (m->cached && !m->home.shared)
+        trp__module_cache_settle(m->cache, m->cached, true);
+    else
+        cut_home(m);
+}
+
+const trp__object_class trp__module_class = {.name = "module",
+                                             .cache_make = trp__module_cache_make,
+                                             .cache_end = trp__module_cache_end,
+                                             .cache_drop = trp__module_cache_drop_all,
+                                             .trim = trim,
+                                             .destroy = destroy};
+
+static void describe_place(trp__module *m, trp__module_place *place)
+{
+    trp__lock_take(&m->lock);
+    place->home = m->home;
+    trp__lock_drop(&m->lock);
+    place->input = trp__heap_at(m->heap, trp__home_input_at(&place->home));
+    place->output = trp__heap_at(m->heap, trp__home_output_at(&place->home));
+    place->name_count = m->name_count;
+    place->names = (const char *const *)m->names;
+    place->module = m;
+}
+
+static trp_status make_home(trp__pack *pack, trp__module *m, const trp__module_wish *wish)
+{
+    uint64_t offset = 0;
+    m->home.segment = trp__heap_segment(m->heap);
+    m->home.output_kind = wish->output_kind;
+    uint64_t bytes = trp__home_bytes(&m->home);
+    m->extent = m->home.shared ? trp__module_cache_take_head(m->cache, &offset) : NULL;
+    if (!m->extent)
+        m->extent = trp__heap_take(m->heap, bytes, &offset);
+    if (!m->extent) {
+        pack->objects->shed(pack);
+        m->extent = trp__heap_take(m->heap, bytes, &offset);
+    }
+    if (!m->extent)
+        return trp__error_set(pack->error, TRP_E_BUSY,
+                              "the modules of this device, with room for those that are being "
+                              "made, take all of %llu GiB: free some, or await some",
+                              (unsigned long long)(TRP__HEAP_BYTES >> 30));
+    m->home.offset = offset;
+    /* A piece that was used before is zeroed by the kernel, where it can do that. */
+    memset(trp__heap_at(m->heap, offset), 0, sizeof(trp__home_head));
+    if (!m->home.shared)
+        memset(trp__heap_at(m->heap, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
+    return TRP_OK;
+}
+
+/* Gives a module its home and its handle, and adds it to the record; takes it. */
+static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_wish *wish,
+                             trp_module *out, trp__module_place *place)
+{
+    trp_status status = make_home(pack, m, wish);
+    if (status != TRP_OK) {
+        destroy(&m->object, false);
+        return status;
+    }
+    status = pack->objects->make(pack, &m->object, &out->id);
+    if (status == TRP_OK)
+        describe_place(m, place);
+    return status;
+}
+
+static trp_status no_memory(trp__pack *pack)
+{
+    return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
+}
+
+trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                            trp__module_place *place)
+{
+    trp__module *m = new_module(pack, wish);
+    if (!m)
+        return no_memory(pack);
+    m->home = (trp__home){.input_bytes = (uint32_t)wish->input_bytes,
+                          .output_bytes = (uint32_t)wish->output_bytes};
+    return add_module(pack, m, wish, out, place);
+}
+
+trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                                  trp__module_place *place, bool *found)
+{
+    trp__module_cache *cache = trp__heap_cache(pack->heap, &trp__module_class);
+    trp__home output;
+    trp__cached_module *cached = trp__module_cache_find(cache, wish, &output);
+    *found = cached != NULL;
+    if (!cached)
+        return TRP_OK;
+    trp__module *m = new_module(pack, wish);
+    if (!m) {
+        trp__module_cache_release(cache, cached);
+        return no_memory(pack);
+    }
+    m->cached = cached;
+    m->home =
+        (trp__home){.output_bytes = output.output_bytes, .shared = trp__home_output_at(&output)};
+    return add_module(pack, m, wish, out, place);
+}
+
+void trp__module_keep(const trp__module_wish *wish, const trp__module_place *place)
+{
+    trp__module *m = place->module;
+    m->cached = trp__module_cache_add(m->cache, wish->sum, &m->home, (uint32_t)wish->output_bytes,
+                                      m->object.handle, m->extent);
+    if (m->cached)
+        m->extent = NULL;
+}
+
+trp_status trp__module_free(trp_device *device, trp_module module)
+{
+    return trp__object_free(device, &trp__module_class, module.id);
+}
+
+trp_status trp_module_free(trp_device *device, trp_module module)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__module_free(device, module);
+}
+
+/* Using. */
+
+trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
+                           trp__module_place *place)
+{
+    trp__object *object = NULL;
+    trp_status status =
+        pack->objects->use(pack, &trp__module_class, name, module.id, mode, &object);
+    if (status == TRP_OK)
+        describe_place(of(object), place);
+    return status;
+}
+
+/* What was written to variables. */
+
+static bool covers(const trp__module *m, const module_set *by, const module_set *one)
+{
+    return by->name_bytes == one->name_bytes && by->at <= one->at &&
+           by->at + by->bytes >= one->at + one->bytes &&
+           memcmp(trp__heap_at(m->heap, by->offset), trp__heap_at(m->heap, one->offset),
+                  one->name_bytes) == 0;
+}
+
+static void drop_set(trp__module *m, module_set *s, trp__home_set *shared)
+{
+    atomic_store(&shared->number, 0);
+    trp__heap_return(m->heap, s->extent);
+    *s = (module_set){0};
+}
+
+/* Drops what will not be written again: what has failed, and what one that has ended covers. That
+ * has waited for all launches before it, so nothing that runs again needs the older. */
+static void tidy_sets(trp__pack *pack, trp__module *m, trp__home_head *head)
+{
+    for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
+        module_set *s = &m->set[i];
+        trp__home_set *shared = &head->set[i];
+        uint64_t number = atomic_load(&shared->number);
+        if (!s->extent || !pack->objects->has_ended(pack, s->request))
+            continue;
+        bool drop = number == 0;
+        for (uint32_t k = 0; k < TRP__MODULE_SETS && !drop; k++)
+            drop = k != i && m->set[k].extent && atomic_load(&head->set[k].number) > number &&
+                   pack->objects->has_ended(pack, m->set[k].request) && covers(m, &m->set[k], s);
+        if (drop)
+            drop_set(m, s, shared);
+    }
+}
+
+trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
+                               const char *variable, uint64_t at, const void *data, uint32_t bytes,
+                               uint32_t *set)
+{
+    trp__module *m = place->module;
+    trp__home_head *head = (trp__home_head *)(void *)trp__heap_at(m->heap, place->home.offset);
+    uint32_t name_bytes = (uint32_t)strlen(variable) + 1, i = 0;
+    uint64_t offset = 0;
+    trp_status status = TRP_OK;
+    const trp__request_id request = pack->objects->request(pack);
+    trp__lock_take(&m->lock);
+    tidy_sets(pack, m, head);
+    while (i < TRP__MODULE_SETS && m->set[i].extent)
+        i++;
+    trp__extent *extent = i < TRP__MODULE_SETS
+                              ? trp__heap_take(m->heap, (uint64_t)name_bytes + bytes, &offset)
+                              : NULL;
+    if (extent) {
+        trp__home_set *shared = &head->set[i];
+        char *room = trp__heap_at(m->heap, offset);
+        memcpy(room, variable, name_bytes);
+        memcpy(room + name_bytes, data, bytes);
+        shared->data = offset;
+        shared->at = at;
+        shared->name_bytes = name_bytes;
+        shared->bytes = bytes;
+        shared->checksum = trp__checksum(room, name_bytes + bytes);
+        m->set[i] = (module_set){.extent = extent,
+                                 .offset = offset,
+                                 .at = at,
+                                 .name_bytes = name_bytes,
+                                 .bytes = bytes,
+                                 .request = request};
+        *set = i;
+    } else {
+        status = i == TRP__MODULE_SETS
+                     ? trp__error_set(pack->error, TRP_E_BUSY,
+                                      "variable: %d ranges of variables of this module are set; "
+                                      "await some that cover others, or set larger ranges",
+                                      TRP__MODULE_SETS)
+                     : trp__error_set(pack->error, TRP_E_BUSY, "data: the pool of modules is full");
+    }
+    trp__lock_drop(&m->lock);
+    return status;
+}
+
+/* Telling. */
+
+static trp_status hold(trp_device *device, trp_module module, trp__module **m)
+{
+    trp__object *object = NULL;
+    trp_status status = trp__object_hold(device, &trp__module_class, module.id, &object);
+    *m = of(object);
+    return status;
+}
+
+static trp_module_state state_of(const trp__module *m)
+{
+    const trp__object_state state = trp__object_look(&m->object);
+    return state == TRP__OBJECT_MADE     ? TRP_MODULE_READY
+           : state == TRP__OBJECT_FAILED ? TRP_MODULE_FAILED
+                                         : TRP_MODULE_PENDING;
+}
+
+/* A copy of an output's head whose sizes can be true; false: there is none. */
+static bool read_head(const trp__module_place *place, trp__home_output *head)
+{
+    if (place->home.output_bytes < sizeof *head)
+        return false;
+    memcpy(head, place->output, sizeof *head);
+    return head->magic == TRP__HOME_OUTPUT &&
+           trp__home_output_size(head, place->home.output_bytes) != UINT64_MAX;
+}
+
+trp_status trp__module_info(trp_device *device, trp_module module, trp_module_info *out)
+{
+    trp__module *m = NULL;
+    trp__module_place place;
+    trp__home_output head;
+    if (!out)
+        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+    trp_status status = hold(device, module, &m);
+    if (status != TRP_OK || !m)
+        return status;
+    *out = (trp_module_info){.state = state_of(m), .names = m->name_count};
+    describe_place(m, &place);
+    out->output = (trp_jit_output)place.home.output_kind;
+    if (out->state != TRP_MODULE_PENDING && read_head(&place, &head)) {
+        out->image_bytes = out->state == TRP_MODULE_READY ? head.image_bytes : 0;
+        out->log_bytes = head.log_bytes;
+        out->headers = head.headers;
+    }
+    trp__object_release(&m->object);
+    return TRP_OK;
+}
+
+trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module_info *out)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__module_info(device, module, out);
+}
+
+static trp_status read_part(const trp__module_place *place, trp_module_state state,
+                            trp_module_part part, void *out, uint64_t size, uint64_t *bytes)
+{
+    trp__home_output head;
+    *bytes = 0;
+    if (state == TRP_MODULE_PENDING)
+        return trp__fail(TRP_E_BUSY, "the request that makes the module has not ended");
+    if (state == TRP_MODULE_FAILED && part == TRP_MODULE_IMAGE)
+        return trp__fail(TRP_E_DEPENDENCY, "the request that should have made the module failed");
+    bool present = read_head(place, &head);
+    if (!present && state == TRP_MODULE_READY)
+        return trp__fail(TRP_E_INTERNAL, "what the worker has left of the module can't be true");
+    if (!present)
+        return TRP_OK; /* it failed before there was anything to say */
+    const uint64_t length[] = {head.image_bytes, head.log_bytes, head.names_bytes,
+                               head.headers_bytes};
+    const uint64_t before[] = {head.log_bytes + head.names_bytes + head.headers_bytes, 0,
+                               head.log_bytes, head.log_bytes + head.names_bytes};
+    const char *from = place->output + sizeof head + before[part];
+    uint64_t count = length[part] < size ? length[part] : size;
+    *bytes = length[part];
+    if (out && count > 0)
+        memcpy(out, from, count);
+    if (out && part != TRP_MODULE_IMAGE && size > count)
+        ((char *)out)[count] = '\0';
+    return TRP_OK;
+}
+
+trp_status trp__module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
+                            uint64_t size, uint64_t *bytes)
+{
+    trp__module *m = NULL;
+    trp__module_place place;
+    if ((uint32_t)part > TRP_MODULE_HEADERS)
+        return trp__fail(TRP_E_ARGUMENT, "part: expected a trp_module_part, got %d", (int)part);
+    if (!bytes || (!out && size > 0))
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         bytes ? "out" : "bytes");
+    trp_status status = hold(device, module, &m);
+    if (status != TRP_OK || !m)
+        return status;
+    trp_module_state state = state_of(m);
+    describe_place(m, &place);
+    status = read_part(&place, state, part, out, size, bytes);
+    trp__object_release(&m->object);
+    return status;
+}
+
+trp_status trp_module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
+                           uint64_t size, uint64_t *bytes)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__module_read(device, module, part, out, size, bytes);
+}

@@ -1,0 +1,117 @@
+/* Objects: what requests make, use and share in the order that they do buffers in, and what only an
+ * actor knows the meaning of: a module of kernels, a plan with what it was made from.
+ *
+ * 1. An object has a *token*, a buffer of TRP__OBJECT_TOKEN bytes that nobody reads or writes. From
+ *    it come order, generations, freeing while requests are on their way, and that whoever uses
+ *    what could not be made is refused. The object's handle is the token's with one bit more, so
+ *    that neither is taken for the other.
+ * 2. The object itself is a struct of its class in the application, whose first member is a
+ *    trp__object. The class allocates it and hands it over with make(); from then on it is the
+ *    client's, which calls destroy() once nobody holds the token any more, or at the device's end.
+ * 3. Bytes that workers shall see lie in the device's *heap*, memory that the application shares
+ *    with all its workers. So the next worker finds what the last one has left. An extent of it is
+ *    whose who took it. A worker may write anywhere in the heap: what is read there is checked.
+ * 4. What a class has for all its objects of a device is its *cache*. It is made with the first
+ *    actor whose class names the class of objects, and ended after the device's last object.
+ *
+ * Threads: any. Locks: those of the rank TRP__RANK_OBJECT and TRP__RANK_OBJECTS are for classes.
+ * The functions of the heap may be called while they are held, all others while none is. */
+#ifndef TRP_WIRE_OBJECT_H
+#define TRP_WIRE_OBJECT_H
+
+#include "base/log.h"
+#include "wire/rank.h"
+
+#include <troupe/buffer.h>
+
+#define TRP__OBJECT_TOKEN 256                  /* bytes of the buffer */
+#define TRP__HEAP_BYTES   (UINT64_C(16) << 30) /* of address space; memory only as it is used */
+
+struct trp__pack;
+struct trp__client_actor;
+typedef struct trp__heap trp__heap;     /* of a device */
+typedef struct trp__extent trp__extent; /* a part of it that somebody has taken */
+typedef struct trp__object trp__object;
+
+typedef struct trp__object_class {
+    const char *name; /* for messages: "module" */
+    /* The cache. NULL: there is no memory, and the class does without. All three or none. */
+    void *(*cache_make)(trp__heap *heap);
+    void (*cache_end)(void *cache);
+    void (*cache_drop)(void *cache); /* the heap is full: gives up what no object needs */
+    /* The same of an object that was made. Takes no locks but those of a class. NULL: nothing. */
+    void (*trim)(trp__object *object);
+    /* Nobody has it any more. `made`: the request that makes it has succeeded. */
+    void (*destroy)(trp__object *object, bool made);
+} trp__object_class;
+
+struct trp__object {
+    const trp__object_class *class; /* set by the class; the rest is the client's */
+    trp_device *device;
+    uint64_t handle;
+    struct trp__client_actor *actor; /* that has made it, */
+    uint64_t actor_made;             /* which of those of this number */
+};
+
+/* A request, named as long as its device is open. */
+typedef struct trp__request_id {
+    uint32_t slot;
+    uint64_t generation;
+} trp__request_id;
+
+/* What a pack function does with objects. */
+typedef struct trp__object_ops {
+    /* Gives an object its token, of which the record's next access is that it writes it whole, and
+     * its handle. Takes it: on an error it was destroyed, or is with what the request holds. */
+    trp_status (*make)(struct trp__pack *pack, trp__object *object, uint64_t *handle);
+    /* Adds an object of that class, which an actor uses that has made it, as an access, as
+     * acquire() and look() do for a buffer. `name` is the argument's. */
+    trp_status (*use)(struct trp__pack *pack, const trp__object_class *class, const char *name,
+                      uint64_t handle, uint32_t mode, trp__object **object);
+    /* Has all classes give back extents that they can do without. */
+    void (*shed)(struct trp__pack *pack);
+    /* The request that is packed. Those that are over have been ended when it returns. */
+    trp__request_id (*request)(struct trp__pack *pack);
+    bool (*has_ended)(const struct trp__pack *pack, trp__request_id request);
+} trp__object_ops;
+
+/* Inside a call of the program. */
+
+/* Holds an object of that class; raises TRP_E_STALE if there is none. */
+trp_status trp__object_hold(trp_device *device, const trp__object_class *class, uint64_t handle,
+                            trp__object **object);
+void trp__object_release(trp__object *object);
+/* Whoever holds it may go on to do so. Raises TRP_E_STALE. */
+trp_status trp__object_free(trp_device *device, const trp__object_class *class, uint64_t handle);
+
+typedef enum trp__object_state {
+    TRP__OBJECT_PENDING = 0,
+    TRP__OBJECT_MADE,
+    TRP__OBJECT_FAILED, /* it never will be made; that this was told does not change it */
+} trp__object_state;
+
+/* Of one that is held; ends what is over if that may say more. */
+trp__object_state trp__object_look(const trp__object *object);
+/* The same without ending anything. */
+bool trp__object_is_made(const trp__object *object);
+
+/* The heap. */
+
+/* An extent that begins on a page, whose content is not known, and where it lies; NULL: there is no
+ * room. */
+trp__extent *trp__heap_take(trp__heap *heap, uint64_t bytes, uint64_t *offset);
+/* Keeps the first `bytes` of an extent. */
+void trp__heap_cut(trp__heap *heap, trp__extent *extent, uint64_t bytes);
+void trp__heap_return(trp__heap *heap, trp__extent *extent);
+trp_device *trp__heap_device(const trp__heap *heap);
+/* An address, here. */
+char *trp__heap_at(const trp__heap *heap, uint64_t offset);
+/* The segment by which workers know the heap. */
+uint32_t trp__heap_segment(const trp__heap *heap);
+/* Changes with each worker: one that died may have written anywhere before. */
+uint32_t trp__heap_incarnation(const trp__heap *heap);
+/* The cache of a class; NULL: it has none. */
+void *trp__heap_cache(const trp__heap *heap, const trp__object_class *class);
+trp__log *trp__heap_log(const trp__heap *heap);
+
+#endif
