@@ -104,6 +104,9 @@
 /* A program of ready.h in all types. */
 #define FAKE_DEVICE_READY(X, name)                                                                 \
     X(trp_##name##_f32, trp__map)                                                                  \
+    X(trp_reduce_##name##_f32_ragged, trp__reduce)                                                 \
+    X(trp_reduce_##name##_bf16_ragged, trp__reduce)                                                \
+    X(trp_reduce_##name##_f16_ragged, trp__reduce)                                                 \
     X(trp_##name##_bf16, trp__map)                                                                 \
     X(trp_##name##_f16, trp__map)
 
