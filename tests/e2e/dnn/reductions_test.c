@@ -41,8 +41,11 @@ static const reduction_row rows[] = {
     {{1001, 264}, COLUMNS, TRP_F16, "columns_"},
     {{17000, 8}, COLUMNS, TRP_F32, "columns_"}, /* clusters, and pieces of them */
     {{50, 2056}, COLUMNS, TRP_BF16, "columns_"},
-    {{31, 77}, COLUMNS, TRP_F32, "columns_"}, /* no packs */
+    {{31, 77}, COLUMNS, TRP_F32, "columns_"}, /* rows begin anywhere */
     {{3000, 131}, COLUMNS, TRP_BF16, "columns_"},
+    {{1, 1025}, COLUMNS, TRP_F16, "columns_"},
+    {{333, 263}, COLUMNS, TRP_F16, "columns_"},
+    {{31, 61}, COLUMNS, TRP_F32, "columns_"}, /* no packs */
     {{40, 2}, COLUMNS, TRP_F16, "columns_"},
 };
 /* clang-format on */

@@ -480,7 +480,7 @@ static const pool_row pool_rows[] = {
      {1, 1},
      false,
      TRP_F32,
-     "pool_typed_f32_1_forward",
+     "pool_planes_3_2",
      "pool_strip_f32_back"},
     {4,
      {2, 3, 8, 16},
@@ -489,7 +489,7 @@ static const pool_row pool_rows[] = {
      {1, 1},
      false,
      TRP_BF16,
-     "pool_typed_bf16_1_forward",
+     "pool_planes_3_2",
      "pool_strip_bf16_back"},
     {4,
      {1, 2, 9, 21},
@@ -608,6 +608,42 @@ static const pool_row pool_rows[] = {
      TRP_F64,
      "pool_f64_1",
      "pool_back_f64_1"},
+    {4,
+     {1, 40, 13, 13},
+     {2, 2},
+     {2, 2},
+     {0, 0},
+     false,
+     TRP_F16,
+     "pool_planes_2_2",
+     "pool_strip_f16_back"},
+    {4,
+     {3, 5, 4, 5},
+     {3, 3},
+     {1, 1},
+     {1, 1},
+     false,
+     TRP_BF16,
+     "pool_planes_3_1",
+     "pool_strip_bf16_back"},
+    {4,
+     {2, 2, 61, 57},
+     {3, 3},
+     {1, 1},
+     {1, 1},
+     false,
+     TRP_F32,
+     "pool_planes_3_1",
+     "pool_strip_f32_back"}, /* bands */
+    {4,
+     {1, 3, 93, 131},
+     {3, 3},
+     {2, 2},
+     {0, 0},
+     false,
+     TRP_F16,
+     "pool_planes_3_2",
+     "pool_strip_f16_back"},
     {4, {1, 2, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F64, "pool_warp_f64_1", "pool_back_f64_1"},
 };
 
@@ -644,6 +680,17 @@ static void set_window(trp_dnn_node *n, const pool_row *row)
     }
 }
 
+/* The kernel that runs forward; those of planes are named by what they find, too. */
+static const char *forward_of(const pool_row *row, trp_dnn_resample mode, char name[64])
+{
+    static const char planes[] = "pool_planes";
+    if (strncmp(row->forward, planes, sizeof planes - 1) != 0)
+        return row->forward;
+    snprintf(name, 64, "%s_%s_%s%s", planes, trp_dtype_name(row->type),
+             mode == TRP_DNN_POOL_MAX ? "max" : "mean", row->forward + sizeof planes - 1);
+    return name;
+}
+
 /* `back`: 1 with an index, 2 from x. */
 static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, double special)
 {
@@ -653,6 +700,8 @@ static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, dou
     const bool most = mode == TRP_DNN_POOL_MAX, index = most && taps_of(row) <= 128 && back < 2;
     /* Places in larger windows are i32, which one kernel reads. */
     const char *backward = most && taps_of(row) > 128 ? "pool_back_f32_1" : row->backward;
+    char name[64];
+    const char *forward = forward_of(row, mode, name);
     int64_t y[5] = {row->x[0], row->x[1]};
     for (uint32_t i = 0; i + 2 < row->rank; i++)
         y[2 + i] = (row->x[2 + i] + 2 * row->pad[i] - row->window[i]) / row->stride[i] + 1;
@@ -691,9 +740,9 @@ static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, dou
     dp_await(&p, dp_send(dnn, &p, &done), done);
     dp_compare(&p);
     if (!back)
-        expect_engine(&p, &ran, row->forward);
+        expect_engine(&p, &ran, forward);
     else if (h_is_cuda() && !p.refused)
-        H_CHECK(strcmp(ran.engine, row->forward) == 0 || strcmp(ran.engine, backward) == 0);
+        H_CHECK(strcmp(ran.engine, forward) == 0 || strcmp(ran.engine, backward) == 0);
     dp_drop(&p);
 }
 

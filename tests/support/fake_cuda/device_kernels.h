@@ -96,7 +96,17 @@
     X(trp_reduce_##name##_bf16, trp__reduce)                                                       \
     X(trp_reduce_##name##_f16, trp__reduce)
 
+#define FAKE_DEVICE_POOL_PLANES(X, type)                                                           \
+    X(trp_pool_planes_##type##_max_3_1, trp__pool)                                                 \
+    X(trp_pool_planes_##type##_max_3_2, trp__pool)                                                 \
+    X(trp_pool_planes_##type##_max_2_2, trp__pool)                                                 \
+    X(trp_pool_planes_##type##_mean_3_1, trp__pool)                                                \
+    X(trp_pool_planes_##type##_mean_3_2, trp__pool)                                                \
+    X(trp_pool_planes_##type##_mean_2_2, trp__pool)
 #define FAKE_DEVICE_REDUCE_LOOSE(X, name)                                                          \
+    X(trp_reduce_##name##_f32_ragged, trp__reduce)                                                 \
+    X(trp_reduce_##name##_bf16_ragged, trp__reduce)                                                \
+    X(trp_reduce_##name##_f16_ragged, trp__reduce)                                                 \
     X(trp_reduce_##name##_f32_loose, trp__reduce)                                                  \
     X(trp_reduce_##name##_bf16_loose, trp__reduce)                                                 \
     X(trp_reduce_##name##_f16_loose, trp__reduce)
@@ -231,6 +241,9 @@
     X(trp_norm_add_f32, trp__norm_sum)                                                             \
     X(trp_norm_add_f64, trp__norm_sum)                                                             \
     X(trp_pool_f32_1, trp__pool)                                                                   \
+    FAKE_DEVICE_POOL_PLANES(X, f32)                                                                \
+    FAKE_DEVICE_POOL_PLANES(X, bf16)                                                               \
+    FAKE_DEVICE_POOL_PLANES(X, f16)                                                                \
     X(trp_pool_typed_f32_1_forward, trp__pool)                                                     \
     X(trp_pool_typed_f32_1_back, trp__pool)                                                        \
     X(trp_pool_typed_bf16_1_forward, trp__pool)                                                    \

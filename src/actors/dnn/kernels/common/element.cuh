@@ -194,6 +194,22 @@ TRP__DEVICE uint16_t trp__to_bf16(double value)
 {
     return trp__f64_to_bf16(value);
 }
+TRP__DEVICE uint32_t trp__to_f16_pair(float low, float high)
+{
+    return trp__half_pair(low, high);
+}
+TRP__DEVICE uint32_t trp__to_f16_pair(double low, double high)
+{
+    return trp__f64_to_f16(low) | (uint32_t)trp__f64_to_f16(high) << 16;
+}
+TRP__DEVICE uint32_t trp__to_bf16_pair(float low, float high)
+{
+    return trp__bfloat_pair(low, high);
+}
+TRP__DEVICE uint32_t trp__to_bf16_pair(double low, double high)
+{
+    return trp__f64_to_bf16(low) | (uint32_t)trp__f64_to_bf16(high) << 16;
+}
 TRP__DEVICE float trp__to_odd(float value)
 {
     return value;
@@ -343,13 +359,9 @@ TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const
     } else if (type == TRP_BF16 || type == TRP_F16) {
         uint32_t p[N / 2];
         TRP__UNROLL
-        for (int k = 0; k < N / 2; k++) {
-            const uint32_t low =
-                type == TRP_BF16 ? trp__to_bf16(value[2 * k]) : trp__to_f16(value[2 * k]);
-            const uint32_t high =
-                type == TRP_BF16 ? trp__to_bf16(value[2 * k + 1]) : trp__to_f16(value[2 * k + 1]);
-            p[k] = low | high << 16;
-        }
+        for (int k = 0; k < N / 2; k++)
+            p[k] = type == TRP_BF16 ? trp__to_bf16_pair(value[2 * k], value[2 * k + 1])
+                                    : trp__to_f16_pair(value[2 * k], value[2 * k + 1]);
         if (N == 8) {
             trp__pack16 q;
             TRP__UNROLL

@@ -106,10 +106,13 @@ static uint32_t threads_for(int64_t runs, int64_t packs)
 }
 
 /* The same for packs, as measured: where nothing is written few threads with many packs are
- * fastest, and one block that has a processor for itself is, with sixteen packs a thread. */
+ * fastest, and one block that has a processor for itself is, with sixteen packs a thread. Threads
+ * that read probabilities have as many packs as they read at a time, or little but masks. */
 static uint32_t threads_for_packs(int64_t packs, bool again, bool targets)
 {
     const uint32_t threads = threads_for(packs, 1);
+    if (targets && packs <= 256)
+        return packs <= 128 ? 32 : 64;
     if (!again)
         return packs <= 32 ? 32 : packs <= 2048 ? 64 : 128;
     if (threads <= TRP__ENTROPY_PAIRED || targets)

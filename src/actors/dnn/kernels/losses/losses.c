@@ -75,7 +75,7 @@ static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o,
         return true;
     out->many = 1;
     s->p.runs = s->p.runs && is_aligned(t, 4);
-    s->narrow = s->narrow && trp_dtype_bits((trp_dtype)t->type) == 16;
+    s->narrow = s->narrow && trp_dtype_bits((trp_dtype)t->type) == 16 && is_aligned(t, 8);
     s->packs = s->packs && t->type == x->type && is_aligned(t, 8) &&
                (o <= TRP__LOSSES_T || o == TRP__LOSSES_DX);
     return is_packed(t, x);

@@ -250,9 +250,35 @@ TRP__LOSSES_KERNELS(trp_losses_kl_log, TRP_DNN_KL_LOG)
 
 /* --- Elements of any types --- */
 
-/* Runs of four elements, and what is left one by one. FORMULA: the type that formulas are for. */
+/* Elements of an operand as they lie in memory: RUN of 16 bits are one load. */
+template <typename T, int RUN> struct trp__losses_raw {
+    enum { PARTS = RUN / TRP__RUNS_EACH };
+    trp__runs_raw<T> part[PARTS];
+
+    TRP__DEVICE void load(uint64_t at, int64_t i, uint8_t type)
+    {
+        if constexpr (PARTS == 1) {
+            part[0].load(at, i, type);
+            return;
+        }
+        const trp__pack16 q = trp__at<trp__pack16>(at + (uint64_t)i * 2, 0);
+        TRP__UNROLL
+        for (int k = 0; k < PARTS; k++) {
+            part[k].p[0].word[0] = q.word[2 * k];
+            part[k].p[0].word[1] = q.word[2 * k + 1];
+        }
+    }
+};
+
+/* Runs of elements, and what is left one by one. FORMULA: the type that formulas are for; with one of
+ * 16 bits all operands have so many. */
 template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
-    enum { RUN = TRP__RUNS_EACH, READ = TRP__LOSSES_READ, BLOCK = RUN * TRP__LOSSES_THREADS };
+    enum {
+        EACH = TRP__RUNS_EACH,
+        RUN = FORMULA == TRP_BF16 ? 2 * EACH : EACH,
+        READ = TRP__LOSSES_READ,
+        BLOCK = RUN * TRP__LOSSES_THREADS,
+    };
     const trp__losses &p;
     trp__losses_all<T> all;
     trp__exact_sum<T> sum;
@@ -270,29 +296,33 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
     TRP__DEVICE void run(int64_t i)
     {
         const bool gradient = p.io[TRP__LOSSES_DX].at != 0, each = p.io[TRP__LOSSES_DY].many;
-        trp__runs_raw<T> raw[READ];
-        T v[READ][RUN], value[RUN], slope[RUN];
+        trp__losses_raw<T, RUN> raw[READ];
+        T value[RUN], slope[RUN];
         TRP__UNROLL
         for (int o = 0; o < READ; o++) {
             if (p.io[o].many)
                 raw[o].load(p.io[o].at, i, p.io[o].type);
         }
         TRP__UNROLL
-        for (int o = 0; o < READ; o++) {
+        for (int k = 0; k < RUN; k += EACH) {
+            T v[READ][EACH];
             TRP__UNROLL
-            for (int j = 0; j < RUN; j++)
-                v[o][j] = all.one[o];
-            if (p.io[o].many)
-                raw[o].convert(p.io[o].type, v[o]);
+            for (int o = 0; o < READ; o++) {
+                TRP__UNROLL
+                for (int j = 0; j < EACH; j++)
+                    v[o][j] = all.one[o];
+                if (p.io[o].many)
+                    raw[o].part[k / EACH].convert(p.io[o].type, v[o]);
+            }
+            TRP__UNROLL
+            for (int j = 0; j < EACH; j++) {
+                const T one[READ] = {v[0][j], v[1][j], v[2][j], v[3][j], v[4][j]};
+                value[k + j] = all.template value<MODE, FORMULA>(one);
+                if (gradient)
+                    slope[k + j] = all.template slope<MODE, FORMULA>(one, each);
+            }
+            sum.add((value[k] + value[k + 1]) + (value[k + 2] + value[k + 3]));
         }
-        TRP__UNROLL
-        for (int j = 0; j < RUN; j++) {
-            const T one[READ] = {v[0][j], v[1][j], v[2][j], v[3][j], v[4][j]};
-            value[j] = all.template value<MODE, FORMULA>(one);
-            if (gradient)
-                slope[j] = all.template slope<MODE, FORMULA>(one, each);
-        }
-        sum.add((value[0] + value[1]) + (value[2] + value[3]));
         if (gradient)
             put(TRP__LOSSES_DX, i, slope);
         put(TRP__LOSSES_ROWS, i, value);

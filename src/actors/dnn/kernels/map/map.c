@@ -35,20 +35,25 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
     char input[3][8];
     trp__text_add(&t, "#define _Static_assert static_assert\n"
                       "#include \"actors/dnn/kernels/map/fused.cuh\"\n");
-    trp__text_add(&t, "TRP__FUSED(%s, %d, %d)\n", s->wide ? "double" : "float",
-                  trp__map_width(s->wide), s->map.vector);
+    trp__text_add(&t, "TRP__FUSED(%s, %d, %d, %d, %u)\n", s->wide ? "double" : "float",
+                  trp__map_width(s->wide), s->map.vector, s->map.rank, s->deep);
     for (int i = 0; i < slots; i++)
         trp__text_add(&t, "SLOT(%d)", i);
     for (int i = 0; i < s->numbers; i++)
         trp__text_add(&t, "VALUE(%d)", i);
+    for (int i = 0; i < s->map.codes; i++) { /* all reads are under way before anything waits */
+        const int operand = s->map.code[i].a;
+        if (s->map.code[i].op == TRP__MAP_LOAD)
+            trp__text_add(&t, "\nREAD(%d, %d, TRP__MAP_%s)", operand, s->map.operand[operand].type,
+                          layouts[s->map.operand[operand].layout]);
+    }
     for (int i = 0; i < s->map.codes; i++) {
         const trp__map_code *c = &s->map.code[i];
-        if (c->op == TRP__MAP_LOAD || c->op == TRP__MAP_STORE) {
-            const int operand = c->op == TRP__MAP_LOAD ? c->a : c->b;
-            trp__text_add(&t, "\n%s(%d, %d, %d, TRP__MAP_%s)",
-                          c->op == TRP__MAP_LOAD ? "LOAD" : "STORE",
-                          c->op == TRP__MAP_LOAD ? c->to : c->a, operand,
-                          s->map.operand[operand].type, layouts[s->map.operand[operand].layout]);
+        if (c->op == TRP__MAP_LOAD) {
+            trp__text_add(&t, "\nLOAD(%d, %d)", c->to, c->a);
+        } else if (c->op == TRP__MAP_STORE) {
+            trp__text_add(&t, "\nSTORE(%d, %d, %d, TRP__MAP_%s)", c->a, c->b,
+                          s->map.operand[c->b].type, layouts[s->map.operand[c->b].layout]);
         } else if (c->op == TRP__MAP_RANDOM) {
             trp__text_add(&t, "\nRANDOM(%d, %d, TRP__MAP_%s, %d, %d, %d, %d)", c->to, c->a,
                           layouts[s->map.operand[c->a].layout], c->b, c->c, c->parameter, c->mode);
@@ -65,6 +70,21 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
     }
     trp__text_add(&t, "\nEND\n");
     return strlen(out) + 1 < size;
+}
+
+/* Packs that a thread of a kernel of its own has at a time: two where one array is read, in loads
+ * of no more than 16 bytes. Of several arrays enough loads are under way. */
+static uint32_t packs_of(const program *p)
+{
+    int arrays = 0;
+    for (int i = 0; i < p->map.codes; i++)
+        arrays += p->map.code[i].op == TRP__MAP_LOAD &&
+                  p->map.operand[p->map.code[i].a].layout == TRP__MAP_LINEAR;
+    bool narrow = p->map.vector && !p->wide && arrays == 1;
+    for (int o = 0; o < p->map.operands; o++)
+        narrow = narrow && (p->tensor[o] == TRP__DNN_NO_PORT ||
+                            trp__map_element_bytes(p->map.operand[o].type) <= 2);
+    return narrow ? 2 : 1;
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
@@ -86,6 +106,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->shared_bytes = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
     s->threads = TRP__MAP_THREADS;
     s->each = (uint32_t)trp__map_width(p.wide);
+    s->deep = packs_of(&p);
     s->source = (char *)(s + 1);
     if (!write_source(s, p.slots, s->source, TRP__FUSED_SOURCE))
         s->source = NULL;

@@ -147,7 +147,7 @@ TRP__SHARED_CODE void trp__map_draw(const trp__map_machine<T, WIDTH> &at, const 
 {
     T v[WIDTH] = {0};
     trp__map_random<T, WIDTH, VECTOR>(*at.m, c.a, at.m->operand[c.a].layout, c.b, c.c, c.parameter,
-                                      c.mode, first, v);
+                                      c.mode, at.m->rank, first, v);
     at.put(c.to, v);
 }
 
@@ -159,14 +159,14 @@ TRP__DEVICE void trp__map_move(const trp__map_machine<T, WIDTH> &at, const trp__
     T v[WIDTH];
     if (c.op == TRP__MAP_LOAD) {
         const trp__map_operand &o = at.m->operand[c.a];
-        trp__map_load<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, first, here, v);
+        trp__map_load<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, at.m->rank, first, here, v);
         at.put(c.to, v);
     } else if (c.op == TRP__MAP_RANDOM) {
         trp__map_draw<T, WIDTH, VECTOR>(at, c, first);
     } else {
         const trp__map_operand &o = at.m->operand[c.b];
         at.get(c.a, v);
-        trp__map_store<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, first, here, v);
+        trp__map_store<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, at.m->rank, first, here, v);
     }
 }
 

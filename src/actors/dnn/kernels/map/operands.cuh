@@ -15,45 +15,47 @@ TRP__DEVICE uint32_t trp__quotient(uint32_t n, const trp__map_divisor &d)
     return (uint32_t)(((uint64_t)n * d.factor >> 32) + n) >> d.shift;
 }
 
-/* Where element i of the space is in an operand. */
+/* Where element i of the space is in an operand. `rank` is m.rank: a constant where a kernel is
+ * made for one program. */
 TRP__DEVICE int64_t trp__map_offset(const trp__map &m, const trp__map_operand &o, uint8_t layout,
-                                    uint32_t i)
+                                    int rank, uint32_t i)
 {
     int64_t offset = 0;
     if (layout == TRP__MAP_LINEAR)
         return i;
-    for (int k = 0; k < m.rank - 1; k++) {
+    for (int k = 0; k < rank - 1; k++) {
         const uint32_t next = trp__quotient(i, m.dim[k]);
         offset += (int64_t)(i - next * m.dim[k].by) * o.stride[k];
         i = next;
     }
-    return offset + (int64_t)i * o.stride[m.rank - 1];
+    return offset + (int64_t)i * o.stride[rank - 1];
 }
 
 /* Elements `first` to `first` + `here` - 1 (VECTOR), or `first`, `first` + TRP__MAP_THREADS and so
  * on, as far as there are any. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_load(const trp__map &m, const trp__map_operand &o, uint8_t type,
-                               uint8_t layout, uint64_t first, int here, T v[WIDTH])
+                               uint8_t layout, int rank, uint64_t first, int here, T v[WIDTH])
 {
     if (!VECTOR || layout == TRP__MAP_STRIDED) {
         TRP__UNROLL
         for (int k = 0; k < WIDTH; k++) {
             const uint64_t e = first + (VECTOR ? (uint64_t)k : (uint64_t)k * TRP__MAP_THREADS);
             v[k] = e < m.count
-                       ? trp__load<T>(o.at, trp__map_offset(m, o, layout, (uint32_t)e), type)
+                       ? trp__load<T>(o.at, trp__map_offset(m, o, layout, rank, (uint32_t)e), type)
                        : T(0);
         }
         return;
     }
-    const int64_t offset = trp__map_offset(m, o, layout, (uint32_t)first);
+    const int64_t offset = trp__map_offset(m, o, layout, rank, (uint32_t)first);
     if (layout == TRP__MAP_SPLAT) {
         const T one = trp__load<T>(o.at, offset, type);
         TRP__UNROLL
         for (int k = 0; k < WIDTH; k++)
             v[k] = one;
     } else if (here == WIDTH) {
-        trp__load_run<T, WIDTH>(o.at, offset, type, v);
+        if constexpr (VECTOR)
+            trp__load_run<T, WIDTH>(o.at, offset, type, v);
     } else {
         TRP__UNROLL
         for (int k = 0; k < WIDTH; k++)
@@ -63,17 +65,19 @@ TRP__DEVICE void trp__map_load(const trp__map &m, const trp__map_operand &o, uin
 
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_store(const trp__map &m, const trp__map_operand &o, uint8_t type,
-                                uint8_t layout, uint64_t first, int here, const T v[WIDTH])
+                                uint8_t layout, int rank, uint64_t first, int here,
+                                const T v[WIDTH])
 {
     if (!VECTOR || here < WIDTH) {
         TRP__UNROLL
         for (int k = 0; k < WIDTH; k++) {
             const uint64_t e = first + (VECTOR ? (uint64_t)k : (uint64_t)k * TRP__MAP_THREADS);
             if (e < m.count)
-                trp__store<T>(o.at, trp__map_offset(m, o, layout, (uint32_t)e), type, v[k]);
+                trp__store<T>(o.at, trp__map_offset(m, o, layout, rank, (uint32_t)e), type, v[k]);
         }
-    } else {
-        trp__store_run<T, WIDTH>(o.at, trp__map_offset(m, o, layout, (uint32_t)first), type, v);
+    } else if constexpr (VECTOR) {
+        trp__store_run<T, WIDTH>(
+            o.at, trp__map_offset(m, o, layout, rank, (uint32_t)first), type, v);
     }
 }
 
@@ -172,8 +176,8 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
  * words; of others each is drawn by itself. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layout, uint8_t seed,
-                                 uint8_t offset, uint8_t parameter, uint8_t mode, uint64_t first,
-                                 T v[WIDTH])
+                                 uint8_t offset, uint8_t parameter, uint8_t mode, int rank,
+                                 uint64_t first, T v[WIDTH])
 {
     const trp__map_operand &o = m.operand[number];
     const uint64_t key = trp__map_word(m, seed), before = trp__map_word(m, offset);
@@ -182,7 +186,7 @@ TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layo
     uint32_t word[4];
     T drawn[4];
     if (VECTOR && (layout == TRP__MAP_LINEAR || layout == TRP__MAP_PACKED)) {
-        const uint64_t at = o.at + (uint64_t)trp__map_offset(m, o, layout, (uint32_t)first);
+        const uint64_t at = o.at + (uint64_t)trp__map_offset(m, o, layout, rank, (uint32_t)first);
         if (at % 4 == 0) {
             TRP__UNROLL
             for (int k = 0; k < WIDTH; k += each) {
@@ -201,7 +205,7 @@ TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layo
     for (int k = 0; k < WIDTH; k++) {
         const uint64_t e = first + (VECTOR ? (uint64_t)k : (uint64_t)k * TRP__MAP_THREADS);
         const uint64_t at =
-            o.at + (uint64_t)(e < m.count ? trp__map_offset(m, o, layout, (uint32_t)e) : 0);
+            o.at + (uint64_t)(e < m.count ? trp__map_offset(m, o, layout, rank, (uint32_t)e) : 0);
         trp__philox_block(key, before, at / (uint64_t)each, word);
         trp__map_drawn<T>(mode, numbers, word, drawn);
         const int j = (int)(at % (uint64_t)each);

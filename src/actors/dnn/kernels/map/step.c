@@ -146,7 +146,9 @@ static trp__cu_function choose(step *s, const trp__kernel_launch *l)
 static trp_status launch_piece(step *s, const trp__kernel_launch *l, trp__cu_function function,
                                const uint64_t at[], int64_t elements, trp_error *error)
 {
-    const int64_t block = (int64_t)s->threads * s->each, needed = (elements + block - 1) / block;
+    const uint32_t deep = function == s->function ? 1 : s->deep;
+    const int64_t block = (int64_t)s->threads * s->each * deep;
+    const int64_t needed = (elements + block - 1) / block;
     for (int o = 0; o < s->map.operands; o++)
         s->map.operand[o].at = at[o];
     s->map.count = (uint32_t)elements;

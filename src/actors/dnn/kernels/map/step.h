@@ -21,6 +21,7 @@ typedef struct trp__map_step {
     trp__cu_function function; /* the interpreter's, or a ready kernel's */
     trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
     char *source;            /* of that; behind this struct */
+    uint32_t deep;           /* elements of a thread there: so many times `each` */
     /* Launches walk these dimensions, and pieces of the last dimension of the space of a launch. */
     int outer_rank;
     int64_t outer[TRP__MAP_DIMS];

@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT_MAX = 1 << 30 }; /* threads or warps of a launch */
+enum {
+    COUNT_MAX = 1 << 30,  /* threads or warps of a launch */
+    ROWS_MIN = 4,         /* of the output of a band: fewer read too many rows twice */
+    SHARED_MIN = 4 << 10, /* bytes of planes of a block, if there are more blocks than processors */
+};
 
 /* A node, or what a launch does of it. */
 typedef struct pool {
@@ -21,6 +25,7 @@ typedef struct pool {
     bool typed; /* all tensors have one type that a kernel is made for */
     bool strip; /* backward: rows are written in strips */
     int run;    /* channels of a thread */
+    int processors;
     trp__pool p;
 } pool;
 
@@ -177,6 +182,8 @@ typedef struct pass {
     trp__pool p;
     int64_t each; /* things to do for each of the batch */
     uint32_t of_block;
+    uint64_t blocks; /* of planes: all, else 0 */
+    uint32_t shared; /* bytes of a block */
     char name[48];
     trp__cu_function function;
 } pass;
@@ -194,6 +201,74 @@ static const char *type_name(const pool *m)
     return m->x->type == TRP_F32 ? "f32" : m->x->type == TRP_F16 ? "f16" : "bf16";
 }
 
+/* Whether the elements of an operand follow each other in order. */
+static bool is_packed(const pool *m, const trp__pool_operand *o, const int32_t size[TRP__POOL_DIMS])
+{
+    const int64_t channels = m->y->dim[1], plane = (int64_t)size[1] * size[2];
+    return (size[2] == 1 || o->spatial[2] == 1) && (size[1] == 1 || o->spatial[1] == size[2]) &&
+           (channels == 1 || o->channel == plane) &&
+           (m->y->dim[0] == 1 || o->batch == channels * plane);
+}
+
+/* Shares planes out over blocks that have so many bytes of them; false: too few for a row's
+ * windows. */
+static bool share_planes(const pool *m, int64_t bytes, pass *out)
+{
+    trp__pool *p = &out->p;
+    const int64_t row = p->in[2] * (m->x->type == TRP_F32 ? 4 : 2), plane = row * p->in[1];
+    if (plane <= bytes) {
+        p->group = (uint32_t)(bytes / plane);
+        p->bands = 1;
+        p->rows = (uint32_t)p->out[1];
+    } else {
+        const int64_t rows = (bytes / row - p->window[1]) / p->stride[1] + 1;
+        if (bytes / row < p->window[1] || rows < ROWS_MIN || rows >= p->out[1])
+            return false;
+        p->group = 1;
+        p->bands = (uint32_t)((p->out[1] + rows - 1) / rows);
+        p->rows = ((uint32_t)p->out[1] + p->bands - 1) / p->bands;
+        p->bands = ((uint32_t)p->out[1] + p->rows - 1) / p->rows;
+    }
+    out->blocks = (uint64_t)((p->planes + p->group - 1) / p->group) * p->bands;
+    out->shared = (uint32_t)bytes + 16;
+    return true;
+}
+
+/* Whether each window has an element of the input. */
+static bool has_inputs(const trp__pool *p)
+{
+    for (int k = 1; k < TRP__POOL_DIMS; k++) {
+        if (p->pad[k] >= p->window[k] || (p->out[k] - 1) * p->stride[k] - p->pad[k] >= p->in[k])
+            return false;
+    }
+    return true;
+}
+
+/* The kernel of planes: for windows that it is made for, where all operands have planes one behind
+ * the other, and some rows go into shared memory. */
+static bool plan_planes(const pool *m, pass *out)
+{
+    trp__pool *p = &out->p;
+    const int window = p->window[1], stride = p->stride[1];
+    const bool made = (window == 3 && stride <= 2) || (window == 2 && stride == 2);
+    int64_t bytes = TRP__POOL_SHARED;
+    if (!m->typed || p->channels_last || p->in[0] > 1 || p->window[0] > 1 || p->pad[0] > 0 ||
+        !made || p->window[2] != window || p->stride[2] != stride || !has_inputs(p) ||
+        !is_packed(m, &p->x, p->in) || !is_packed(m, &p->y, p->out) ||
+        (p->index.type && !is_packed(m, &p->index, p->out)))
+        return false;
+    p->planes = m->y->dim[0] * m->y->dim[1];
+    p->size[1] = trp__map_divide_by(((uint32_t)p->out[1] + TRP__POOL_DEEP - 1) / TRP__POOL_DEEP);
+    if (!share_planes(m, bytes, out))
+        return false;
+    while (bytes > SHARED_MIN && out->blocks < (uint64_t)m->processors * 2 &&
+           share_planes(m, bytes / 2, out))
+        bytes /= 2;
+    snprintf(out->name, sizeof out->name, "trp_pool_planes_%s_%s_%d_%d", type_name(m),
+             p->mode == TRP_DNN_POOL_MAX ? "max" : "mean", window, stride);
+    return true;
+}
+
 static void plan_forward(pool *m, const trp__dnn_tensor *x, pass *out)
 {
     out->each = set_sizes(m, m->y, m->p.out, false);
@@ -202,6 +277,8 @@ static void plan_forward(pool *m, const trp__dnn_tensor *x, pass *out)
     out->p.y = operand_of(m, m->y);
     if (m->index)
         out->p.index = operand_of(m, m->index);
+    if (plan_planes(m, out))
+        return;
     const bool large = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] >= TRP__POOL_LARGE;
     out->of_block = large ? TRP__POOL_THREADS / 32 : TRP__POOL_THREADS;
     if (m->typed && !large)
@@ -262,13 +339,13 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     const trp__dnn_node *n = &part->graph->node[part->first];
     pool m;
     step *s = calloc(1, sizeof *s);
-    (void)modules;
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for pooling");
     if (!describe(part->graph, n, &m)) {
         free(s);
         return trp__error_set(error, TRP_E_INTERNAL, "pooling that does not fit");
     }
+    m.processors = modules->processors;
     s->batch = m.x->dim[0];
     s->x = n->port[TRP__DNN_RESAMPLE_X];
     s->y = n->port[TRP__DNN_RESAMPLE_Y];
@@ -294,6 +371,9 @@ static trp_status launch_pass(pass *p, int64_t batch, const trp__kernel_launch *
     if (!p->function)
         status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_POOL, p->name,
                                        &p->function, error);
+    if (p->blocks > 0 && status == TRP_OK)
+        return trp__kernel_enqueue(l, p->function, p->blocks, TRP__POOL_THREADS, p->shared, &p->p,
+                                   error);
     for (int64_t first = 0; first < batch && status == TRP_OK; first += most) {
         const int64_t here = batch - first < most ? batch - first : most;
         p->p.batch = first;

@@ -3,7 +3,8 @@
  * Forward a thread has an output, or those of 8 channels that follow each other; where windows are
  * large a warp has them, and each lane some of the window. Backward a thread has inputs, and visits
  * the windows that cover them: those of 8 channels, or a strip of 8 that follow each other in a row
- * of one channel. Where the maximum's place is not given it is found anew first. */
+ * of one channel. Planes that lie one behind the other go through shared memory forward
+ * (pool_planes.cuh). Where the maximum's place is not given it is found anew first. */
 #ifndef TRP_ACTORS_DNN_KERNELS_POOL_POOL_H
 #define TRP_ACTORS_DNN_KERNELS_POOL_POOL_H
 
@@ -14,8 +15,10 @@
 enum {
     TRP__POOL_DIMS = 3,
     TRP__POOL_THREADS = 256,
-    TRP__POOL_RUN = 8,    /* channels of a thread, or inputs of a strip */
-    TRP__POOL_LARGE = 64, /* elements of a window that a warp shares */
+    TRP__POOL_RUN = 8,           /* channels of a thread, or inputs of a strip */
+    TRP__POOL_LARGE = 64,        /* elements of a window that a warp shares */
+    TRP__POOL_DEEP = 4,          /* outputs of planes that a thread has, one below the other */
+    TRP__POOL_SHARED = 32 << 10, /* bytes of planes that a block has in shared memory, at most */
 };
 
 /* Elements, in their order of memory: batch, channel, and three spatial dimensions, of which the
@@ -41,6 +44,10 @@ typedef struct trp__pool {
     uint8_t channels_last;    /* channels are the innermost of `size`; else behind the spatial */
     uint8_t strip_runs;       /* strips of the input are written by 16 bytes */
     uint8_t reserved[5];
+    /* Planes of x, which lie one behind the other as those of y and of the index do: blocks have
+     * `group` of them, or bands of so many rows of the output of one. */
+    int64_t planes;
+    uint32_t group, bands, rows;
 } trp__pool;
 
 #endif

@@ -136,6 +136,15 @@ template <typename T> TRP__DEVICE T trp__pool_count(const trp__pool &p, const tr
     return (T)count;
 }
 
+/* How much of a window counts, along a dimension. */
+TRP__DEVICE float trp__pool_counted(const trp__pool &p, int k, int window)
+{
+    const int first = window * p.stride[k] - p.pad[k], end = first + p.window[k];
+    const bool padded = p.mode == TRP_DNN_POOL_AVERAGE_PADDED;
+    const int limit = padded ? p.end[k] : p.in[k], begin = padded || first > 0 ? first : 0;
+    return (float)((end < limit ? end : limit) - begin);
+}
+
 /* Whether an element comes before the largest one so far: NaN does, but for another NaN. */
 template <typename T> TRP__DEVICE bool trp__pool_wins(T x, T most, int best)
 {

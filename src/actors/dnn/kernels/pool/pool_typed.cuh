@@ -98,15 +98,6 @@ TRP__DEVICE void trp__pool_cover(const trp__pool &p, int k, int at, int to, int 
     *end = next < p.out[k] ? next : p.out[k];
 }
 
-/* How much of a window counts, along a dimension. */
-TRP__DEVICE float trp__pool_counted(const trp__pool &p, int k, int window)
-{
-    const int first = window * p.stride[k] - p.pad[k], end = first + p.window[k];
-    const bool padded = p.mode == TRP_DNN_POOL_AVERAGE_PADDED;
-    const int limit = padded ? p.end[k] : p.in[k], begin = padded || first > 0 ? first : 0;
-    return (float)((end < limit ? end : limit) - begin);
-}
-
 /* V bytes of places of maxima. */
 template <int V> TRP__DEVICE uint64_t trp__pool_bytes(const trp__pool_operand &o, int64_t i)
 {

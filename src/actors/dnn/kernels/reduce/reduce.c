@@ -22,6 +22,7 @@ enum {
     ROWS_WARPS = 16,        /* rows for each processor from which on a warp is enough for one */
     ROWS_LONG = 4096,       /* packs of a piece of a row, at least */
     COLUMN_WIDTH = 128,     /* columns of a block, at most */
+    RAGGED_MIN = 64,        /* columns that packs are read of though rows begin anywhere */
     COLUMN_BLOCKS = 2,      /* blocks for each processor that share long columns out */
     COLUMN_ROWS = 8,        /* rows of a thread, at least */
     ROWS_BLOCKS = 4,        /* blocks for each processor that share long rows out */
@@ -39,6 +40,7 @@ typedef struct step {
     int parts;
     launch_part part[RESULTS_MAX];
     bool columns, wide, packs;
+    bool ragged; /* columns: packs of rows that begin anywhere */
     uint64_t blocks, finish_blocks;
     uint32_t shared; /* bytes of shared memory of a block */
     trp__cu_function finish;
@@ -257,7 +259,8 @@ static void lay_out_packed_columns(step *s, trp__reduce *r, int64_t width, int p
     const uint32_t across =
         power_of_two((r->kept + width - 1) / width, COLUMN_WIDTH / (uint32_t)width);
     r->lanes = TRP__REDUCE_THREADS / across;
-    const int64_t tiles = (r->kept + across * width - 1) / (across * width);
+    const int64_t columns = (across - s->ragged) * width;
+    const int64_t tiles = (r->kept + columns - 1) / columns;
     const int64_t blocks = (int64_t)processors * COLUMN_BLOCKS;
     r->cluster = (uint32_t)(cluster < TRP__REDUCE_CLUSTER ? cluster : TRP__REDUCE_CLUSTER);
     while (r->cluster > 1 && (tiles * r->cluster / 2 >= blocks ||
@@ -311,7 +314,9 @@ static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp
     s->packs = has_packs(x, r, over) && (s->columns || over->stride[X][0] == 1);
     r->vector = s->packs &&
                 (!s->columns || (is_aligned(x, keep, over, width) && keep->dim[0] % width == 0));
-    width = r->vector ? width : 1;
+    s->ragged = s->packs && s->columns && !r->vector && keep->rank == 1 && r->kept >= RAGGED_MIN &&
+                over->stride[X][0] >= r->kept;
+    width = r->vector || s->ragged ? width : 1;
     if (!s->packs)
         lay_out_loose(s, r, x, keep, over, modules->processors);
     else if (s->columns)
@@ -329,7 +334,10 @@ static void name_kernel(const step *s, launch_part *p)
     const char *way = s->columns ? "columns" : "rows";
     if (s->packs)
         snprintf(p->name, sizeof p->name, "trp_reduce_%s_%s_%s%s", way, kinds[p->reduce.kind],
-                 trp_dtype_name((trp_dtype)p->reduce.type), p->reduce.vector ? "" : "_loose");
+                 trp_dtype_name((trp_dtype)p->reduce.type),
+                 p->reduce.vector ? ""
+                 : s->ragged      ? "_ragged"
+                                  : "_loose");
     else
         snprintf(p->name, sizeof p->name, "trp_reduce_%s_%s", way, s->wide ? "f64" : "f32");
 }

@@ -87,6 +87,35 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
             }
         }
     }
+    /* Adds the elements of packs of several rows to those of their columns. The largest ones of 16
+     * bits are found two columns at a time. */
+    template <int V, int N>
+    TRP__DEVICE static void add_packs(const trp__reduce &r, total t[V], trp__pack<TYPE, V> v[N])
+    {
+        TRP__UNROLL
+        for (int f = 0; f < N; f++)
+            prepare(r, &v[f]);
+        if constexpr (EXTREME && TYPE != TRP_F32 && V > 1) {
+            TRP__UNROLL
+            for (int w = 0; w < trp__pack<TYPE, V>::WORDS; w++) {
+                TRP__UNROLL
+                for (int f = 1; f < N; f++)
+                    v[0].word[w] = trp__pack_most<TYPE, true>(v[0].word[w], v[f].word[w]);
+            }
+            TRP__UNROLL
+            for (int k = 0; k < V; k++)
+                t[k] = trp__reduce_top(t[k], v[0].get(k));
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < V; k++) {
+                float x[N];
+                TRP__UNROLL
+                for (int f = 0; f < N; f++)
+                    x[f] = v[f].get(k);
+                add<N>(&t[k], x);
+            }
+        }
+    }
     TRP__DEVICE static total join(total a, total b)
     {
         if constexpr (EXTREME)
@@ -160,22 +189,64 @@ template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp
         P::put(r, kept, split, (double)t);
 }
 
-/* Thread t of a block has pack t % across of a row, of V elements, and every `lanes`th row. What the blocks of
- * a cluster have found they share through memory: each one puts some of the columns together. */
-template <int TYPE, int KIND, int V>
+/* The columns of a thread's packs: of row i those from `column` on, at `at` + i * step. */
+template <int TYPE, int V> struct trp__reduce_place {
+    enum { SIZE = trp__row_type<TYPE>::SIZE };
+    uint64_t at;
+    int64_t step; /* bytes */
+    int64_t column;
+    bool some; /* of them are columns of the matrix */
+
+    /* All of the pack can be read: RAGGED ones of the first and the last row may begin before the
+     * matrix or end behind it. */
+    TRP__DEVICE bool whole(const trp__reduce &r, int64_t row) const
+    {
+        return (column >= 0 || row > 0) && (column + V <= r.kept || row + 1 < r.length);
+    }
+    TRP__DEVICE void read(const trp__reduce &r, int64_t row, trp__pack<TYPE, V> *v) const
+    {
+        if (whole(r, row)) {
+            v->load(at + (uint64_t)(row * step), 0, TYPE);
+            return;
+        }
+        TRP__UNROLL
+        for (int k = 0; k < V; k++) {
+            if (column + k >= 0 && column + k < r.kept)
+                v->put(k, at + (uint64_t)(row * step), k);
+        }
+    }
+};
+
+/* Thread t of a block has pack t % across of a row, of V elements, and every `lanes`th row. What
+ * blocks of a cluster have found they share through memory: each one puts some of the columns
+ * together. RAGGED: rows begin anywhere. A thread's packs begin where 16 bytes do, up to V - 1
+ * columns before its own: as far in all of its rows, for `lanes` is a multiple of V. So blocks have
+ * a pack less of columns than they read. */
+template <int TYPE, int KIND, int V, bool RAGGED>
 TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
 {
     typedef trp__reduce_packed<TYPE, KIND> P;
     enum { FLIGHT = 8, SIZE = trp__row_type<TYPE>::SIZE };
     TRP__DYNAMIC(typename P::total, shared);
-    const int lanes = (int)r.lanes, across = TRP__REDUCE_THREADS / lanes, width = across * V;
-    const int column = (int)threadIdx.x % across, lane = (int)threadIdx.x / across;
+    const int lanes = (int)r.lanes, across = TRP__REDUCE_THREADS / lanes;
+    const int width = (across - (RAGGED ? 1 : 0)) * V;
+    const int lane = (int)threadIdx.x / across;
     const uint32_t pieces = r.splits * r.cluster, piece = blockIdx.x % pieces;
-    const int64_t tile = (int64_t)(blockIdx.x / pieces) * width, kept = tile + column * V;
-    const int64_t base = kept < r.kept ? trp__reduce_offset(r.keep, r.keep.x, kept) : 0;
+    const int64_t tile = (int64_t)(blockIdx.x / pieces) * width;
     const int64_t start = piece * r.split, stop = start + r.split;
-    const int64_t end = kept >= r.kept ? 0 : stop < r.length ? stop : r.length;
-    const int64_t step = r.over.x[0] * SIZE;
+    int first = (int)threadIdx.x % across * V; /* the thread's first column in the tile */
+    trp__reduce_place<TYPE, V> place;
+    place.step = r.over.x[0] * SIZE;
+    if (RAGGED)
+        first -= (int)((r.x + (uint64_t)((start + lane) * place.step)) % 16) / SIZE;
+    place.column = tile + first;
+    place.some = place.column < r.kept && place.column + V > 0;
+    place.at = r.x + (uint64_t)((RAGGED ? place.column
+                                 : place.some
+                                     ? trp__reduce_offset(r.keep, r.keep.x, place.column)
+                                     : 0) *
+                                SIZE);
+    const int64_t end = !place.some ? 0 : stop < r.length ? stop : r.length;
     typename P::total t[V];
     TRP__UNROLL
     for (int k = 0; k < V; k++)
@@ -188,26 +259,21 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
             outside[k] = P::none(r);
         TRP__UNROLL
         for (int f = 0; f < FLIGHT; f++) {
-            if (i + f * lanes < end)
-                v[f].load(r.x + (uint64_t)(base * SIZE + (i + f * lanes) * step), 0, TYPE);
+            v[f].set(outside);
+            if (i + f * lanes >= end)
+                continue;
+            if constexpr (RAGGED)
+                place.read(r, i + f * lanes, &v[f]);
             else
-                v[f].set(outside);
+                v[f].load(place.at + (uint64_t)((i + f * lanes) * place.step), 0, TYPE);
         }
-        TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++)
-            P::prepare(r, &v[f]);
-        TRP__UNROLL
-        for (int k = 0; k < V; k++) {
-            float x[FLIGHT];
-            TRP__UNROLL
-            for (int f = 0; f < FLIGHT; f++)
-                x[f] = v[f].get(k);
-            P::template add<FLIGHT>(&t[k], x);
-        }
+        P::template add_packs<V, FLIGHT>(r, t, v);
     }
     TRP__UNROLL
-    for (int k = 0; k < V; k++)
-        shared[lane * width + column * V + k] = t[k];
+    for (int k = 0; k < V; k++) {
+        if (!RAGGED || (first + k >= 0 && first + k < width))
+            shared[lane * width + first + k] = t[k];
+    }
     __syncthreads();
     const int rank = (int)(piece % r.cluster);
     for (int c = (int)threadIdx.x; c < width && tile + c < r.kept; c += TRP__REDUCE_THREADS) {
@@ -250,12 +316,15 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
     TRP__REDUCE_PACKED(name##_bf16, trp__reduce_packed_rows, TRP_BF16, KIND)                       \
     TRP__REDUCE_PACKED(name##_f16, trp__reduce_packed_rows, TRP_F16, KIND)
 #define TRP__REDUCE_COLUMNS_KERNELS(name, KIND)                                                    \
-    TRP__REDUCE_PACKED(name##_f32, trp__reduce_packed_columns, TRP_F32, KIND, 4)                   \
-    TRP__REDUCE_PACKED(name##_bf16, trp__reduce_packed_columns, TRP_BF16, KIND, 8)                 \
-    TRP__REDUCE_PACKED(name##_f16, trp__reduce_packed_columns, TRP_F16, KIND, 8)                   \
-    TRP__REDUCE_PACKED(name##_f32_loose, trp__reduce_packed_columns, TRP_F32, KIND, 1)             \
-    TRP__REDUCE_PACKED(name##_bf16_loose, trp__reduce_packed_columns, TRP_BF16, KIND, 1)           \
-    TRP__REDUCE_PACKED(name##_f16_loose, trp__reduce_packed_columns, TRP_F16, KIND, 1)
+    TRP__REDUCE_PACKED(name##_f32, trp__reduce_packed_columns, TRP_F32, KIND, 4, false)            \
+    TRP__REDUCE_PACKED(name##_bf16, trp__reduce_packed_columns, TRP_BF16, KIND, 8, false)          \
+    TRP__REDUCE_PACKED(name##_f16, trp__reduce_packed_columns, TRP_F16, KIND, 8, false)            \
+    TRP__REDUCE_PACKED(name##_f32_ragged, trp__reduce_packed_columns, TRP_F32, KIND, 4, true)      \
+    TRP__REDUCE_PACKED(name##_bf16_ragged, trp__reduce_packed_columns, TRP_BF16, KIND, 8, true)    \
+    TRP__REDUCE_PACKED(name##_f16_ragged, trp__reduce_packed_columns, TRP_F16, KIND, 8, true)      \
+    TRP__REDUCE_PACKED(name##_f32_loose, trp__reduce_packed_columns, TRP_F32, KIND, 1, false)      \
+    TRP__REDUCE_PACKED(name##_bf16_loose, trp__reduce_packed_columns, TRP_BF16, KIND, 1, false)    \
+    TRP__REDUCE_PACKED(name##_f16_loose, trp__reduce_packed_columns, TRP_F16, KIND, 1, false)
 
 TRP__REDUCE_ROWS_KERNELS(trp_reduce_rows_sums, TRP__REDUCE_SUMS)
 TRP__REDUCE_ROWS_KERNELS(trp_reduce_rows_squares, TRP__REDUCE_SQUARES)
