@@ -229,8 +229,14 @@
     X(trp_norm_f32_each_slices, trp__norm)                                                         \
     X(trp_norm_bf16_each_slices, trp__norm)                                                        \
     X(trp_norm_f16_each_slices, trp__norm)                                                         \
+    X(trp_norm_f32_each_held, trp__norm)                                                           \
+    X(trp_norm_bf16_each_held, trp__norm)                                                          \
+    X(trp_norm_f16_each_held, trp__norm)                                                           \
     X(trp_norm_bf16_half_4, trp__norm)                                                             \
     X(trp_norm_f16_half_4, trp__norm)                                                              \
+    X(trp_norm_tiles_f32_rows, trp__norm)                                                          \
+    X(trp_norm_tiles_bf16_rows, trp__norm)                                                         \
+    X(trp_norm_tiles_f16_rows, trp__norm)                                                          \
     X(trp_norm_any_1, trp__norm)                                                                   \
     X(trp_norm_any_2, trp__norm)                                                                   \
     X(trp_norm_any_4, trp__norm)                                                                   \

@@ -15,6 +15,7 @@
 enum {
     BLOCKS_MAX = 1 << 30, /* of a launch */
     ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
+    HELD_LEAST = 6144,    /* loads of a row that a cluster's registers hold */
 };
 
 typedef trp__norm_node norm;
@@ -60,14 +61,38 @@ static uint32_t rows_of_block(const norm *m)
     return rows;
 }
 
+/* Rows that the registers of a cluster's blocks hold. */
+static bool plan_held(norm *m, const trp__kernel_modules *modules)
+{
+    const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
+    const int64_t units = m->p.n / unit;
+    int64_t blocks = 2, threads;
+    if (units < HELD_LEAST || m->p.space.rows < modules->processors)
+        return false;
+    while (units > blocks * TRP__NORM_HELD_THREADS * TRP__NORM_HELD_PACKS)
+        blocks *= 2;
+    if (blocks > trp__kernel_cluster_most(modules))
+        return false;
+    threads = (units + blocks * TRP__NORM_HELD_PACKS - 1) / (blocks * TRP__NORM_HELD_PACKS);
+    m->p.blocks = (int32_t)blocks;
+    m->p.slice = (int32_t)((units + blocks - 1) / blocks) * unit;
+    m->p.threads = (int32_t)(threads + 31) / 32 * 32;
+    m->shared = 0;
+    snprintf(m->kernel, sizeof m->kernel, "%s_each_held", trp__row_packs_type(m->p.io, 2));
+    return true;
+}
+
 /* Rows that registers do not hold become a cluster's, and many that leave a processor nothing to do
  * while one block waits. */
 static void plan_slices(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
     trp__slices slices;
-    if ((!m->walks && !(m->whole && m->p.space.rows >= modules->processors)) || !m->each ||
-        !trp__rows_slices(modules, m->p.space.rows, m->p.n / unit, 2, 4, 1, &slices))
+    if ((!m->walks && !(m->whole && m->p.space.rows >= modules->processors)) || !m->each)
+        return;
+    if (plan_held(m, modules))
+        return;
+    if (!trp__rows_slices(modules, m->p.space.rows, m->p.n / unit, 2, 4, 1, &slices))
         return;
     m->p.blocks = (int32_t)slices.cluster;
     m->p.slice = (int32_t)slices.each * unit;
@@ -142,6 +167,8 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->threads = rows * (uint32_t)s->p.threads;
     s->shared = s->threads * (uint32_t)s->p.bytes;
     s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
+    if (m.tiles)
+        s->shared = rows * (uint32_t)s->p.n * (m.p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 2);
     if (s->p.blocks > 0) {
         s->blocks = (uint64_t)s->p.space.rows * (uint64_t)s->p.blocks;
         s->shared = m.shared;

@@ -6,6 +6,7 @@
 #include "actors/dnn/kernels/norm/norm_add.cuh"
 #include "actors/dnn/kernels/norm/norm_back_packs.cuh"
 #include "actors/dnn/kernels/norm/norm_slices.cuh"
+#include "actors/dnn/kernels/norm/norm_tiles.cuh"
 
 /* One row of a thread's. */
 struct trp__norm_row {

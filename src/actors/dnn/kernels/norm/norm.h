@@ -36,6 +36,9 @@ enum {
     TRP__NORM_BACK_GROUPS = 15,    /* rows of such a block that have more than a warp each */
     TRP__NORM_GROUP = 128,         /* of a block of rows that have at most a warp each */
     TRP__NORM_WALK_THREADS = 1024, /* of rows that do not fit registers */
+    TRP__NORM_TILE_ELEMENTS = 32,  /* of a short row that a thread has in shared memory */
+    TRP__NORM_HELD_THREADS = 512,  /* of a slice that registers hold, at most, of so many */
+    TRP__NORM_HELD_PACKS = 8,      /* packs each */
     TRP__NORM_CHANNELS = 1024,     /* at most, of the rows of a block */
     TRP__NORM_SUM_WARPS = 32,
     TRP__NORM_STATIC_BYTES = 2048, /* of shared memory, backward, at most */

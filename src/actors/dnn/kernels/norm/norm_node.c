@@ -8,6 +8,7 @@
 
 enum {
     WALK_MAX = 1 << 20, /* elements of a row that is walked through */
+    TILE_THREADS = 8,   /* of a short row, at most */
     RUNS_FORWARD = 4,
     RUNS_BACKWARD = 2,
 };
@@ -150,6 +151,27 @@ static bool plan_halves(norm *m, const char *type)
     return trp__row_packs_share(ways, m->p.n, TRP_F32, &m->p.threads) > 0;
 }
 
+/* Short rows of one type without a gap between them, that do not lie as packs do. */
+static bool plan_tiles(norm *m, const char *type)
+{
+    const int64_t least = (m->p.n + TRP__NORM_TILE_ELEMENTS - 1) / TRP__NORM_TILE_ELEMENTS;
+    int64_t next = m->p.n;
+    if (m->each || m->back || m->p.channels > 0 || !is_vector(m, TRP__NORM_X) ||
+        !is_vector(m, TRP__NORM_Y) || least < 2 || least > TILE_THREADS)
+        return false;
+    for (int i = 0; i < m->p.space.rank; i++) {
+        if (m->p.space.dim[i] > 1 &&
+            (m->p.io[TRP__NORM_X].stride[i] != next || m->p.io[TRP__NORM_Y].stride[i] != next))
+            return false;
+        next *= m->p.space.dim[i];
+    }
+    for (m->p.threads = 1; m->p.threads < least; m->p.threads *= 2)
+        ;
+    m->tiles = true;
+    snprintf(m->kernel, sizeof m->kernel, "tiles_%s_rows", type);
+    return true;
+}
+
 /* Kernels of one type, of rows whose numbers for each element lie as packs do. */
 static bool plan_packs(norm *m, bool ragged)
 {
@@ -163,6 +185,8 @@ static bool plan_packs(norm *m, bool ragged)
         return plan_back_packs(m, type);
     if (ragged && plan_halves(m, type))
         return has_channels(m);
+    if (ragged && plan_tiles(m, type))
+        return true;
     const char *way = m->each ? "each" : "row";
     const int packs = trp__row_packs_share(ways, m->p.n + (ragged ? TRP__ROWS_RUN - 1 : 0),
                                            m->p.io[TRP__NORM_X].type, &m->p.threads);

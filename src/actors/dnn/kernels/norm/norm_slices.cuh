@@ -96,10 +96,43 @@ template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
     trp__cluster_end(p.blocks);
 }
 
+/* Slices that registers hold. */
+template <int TYPE, int PACKS> TRP__DEVICE void trp__norm_held(const trp__norm &p)
+{
+    typedef trp__norm_slice<TYPE> R;
+    R r;
+    typename R::pack v[PACKS];
+    float s[2] = {0, 0};
+    r.find_slice(p);
+    r.first = (int)threadIdx.x * R::V;
+    r.step = p.threads * R::V;
+    r.template read<PACKS>(r.x, 0.0f, v);
+    r.mean = 0;
+    if (p.centred)
+        r.mean = trp__rows_together<trp__rows_sum, float>(r.template sum<PACKS>(v), p.threads,
+                                                          0.0f) /
+                 (float)r.end;
+    r.template add<PACKS>(v, s);
+    trp__rows_together<trp__rows_sum, float, 2>(s, p.threads, 0.0f);
+    const double move = p.centred ? (double)s[0] / (double)r.end : 0.0;
+    if (r.join(p, (double)r.mean + move, (double)s[1] - (double)s[0] * move)) {
+        TRP__UNROLL
+        for (int c = 0; c < PACKS; c++)
+            r.apply(p, c, &v[c]);
+    } else if (r.from == 0) {
+        r.wide(p);
+    }
+    trp__cluster_end(p.blocks);
+}
+
 #define TRP__NORM_SLICES(name, TYPE)                                                        \
     TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__norm p)                 \
     {                                                                                              \
         trp__norm_slices<TYPE>(p);                                                                 \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__NORM_HELD_THREADS, 2) name##_held(const TRP__CONSTANT trp__norm p)            \
+    {                                                                                              \
+        trp__norm_held<TYPE, TRP__NORM_HELD_PACKS>(p);                                             \
     }
 
 TRP__NORM_SLICES(trp_norm_f32_each, TRP_F32)
