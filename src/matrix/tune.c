@@ -132,6 +132,7 @@ static bool open_bench(tuner *t, const trp__cuda *cu)
 {
     bool good = trp__bench_open(&t->bench, cu, lay_out(t), t->planner->l2_bytes,
                                 (uint64_t)t->workspace_bytes);
+    t->bench.replays = true;
     for (int i = 0; good && i < TRP__MATMUL_OPERANDS; i++) {
         const void *at = address_of(t, 0, i);
         if (at && (i != TRP__MATMUL_C || at != address_of(t, 0, TRP__MATMUL_D)))

@@ -10,6 +10,9 @@
 
 enum { PIECE = 1 << 18 }; /* elements that are drawn, and then repeated */
 
+/* Runs of a graph; and so many that are worth one. */
+enum { RECORDED = 16, RECORDED_LEAST = 4 };
+
 /* What a request costs a worker's processor beside the call that sends its work: 2 us and more on
  * hosts of an H100. */
 #define REQUEST_US 2.0f
@@ -107,22 +110,62 @@ bool trp__bench_copy(const trp__bench *b)
     return good;
 }
 
-float trp__bench_measure(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
-                         void *context)
+static bool enqueue(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
+                    void *context)
 {
-    const trp__cuda *cu = b->cu;
-    float ms = -1;
-    bool good = cu->cuEventRecord(b->begin, b->stream) == 0;
-    const int64_t from = trp__now_ns();
+    bool good = true;
     for (uint32_t i = 0; good && i < count; i++) {
         good = run(context, kind == TRP__SEARCH_HOT ? 0 : b->next);
         b->next = (b->next + 1) % b->copies;
     }
-    const float sent = (float)(trp__now_ns() - from) / 1000 / (float)count;
+    return good;
+}
+
+/* A graph of so many runs. NULL: they can't be recorded. */
+static trp__cu_graph_exec record(trp__bench *b, uint32_t count, trp__search_kind kind,
+                                 trp__bench_run *run, void *context)
+{
+    const trp__cuda *cu = b->cu;
+    trp__cu_graph graph = NULL;
+    trp__cu_graph_exec exec = NULL;
+    if (cu->cuStreamBeginCapture_v2(b->stream, TRP__CU_STREAM_CAPTURE_MODE_RELAXED) != 0)
+        return NULL;
+    const bool good = enqueue(b, count, kind, run, context);
+    if (cu->cuStreamEndCapture(b->stream, &graph) != 0 || !graph)
+        return NULL;
+    if (!good || cu->cuGraphInstantiateWithFlags(&exec, graph, 0) != 0)
+        exec = NULL;
+    cu->cuGraphDestroy(graph);
+    return exec;
+}
+
+static bool replay(const trp__bench *b, trp__cu_graph_exec exec, uint32_t times)
+{
+    bool good = true;
+    for (uint32_t i = 0; good && i < times; i++)
+        good = b->cu->cuGraphLaunch(exec, b->stream) == 0;
+    return good;
+}
+
+float trp__bench_measure(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
+                         void *context)
+{
+    const trp__cuda *cu = b->cu;
+    const uint32_t each = count < RECORDED ? count : RECORDED;
+    trp__cu_graph_exec exec =
+        b->replays && count >= RECORDED_LEAST ? record(b, each, kind, run, context) : NULL;
+    const uint32_t times = exec ? (count + each - 1) / each : 0, runs = exec ? times * each : count;
+    float ms = -1;
+    bool good = (!exec || replay(b, exec, 1)) && cu->cuEventRecord(b->begin, b->stream) == 0;
+    const int64_t from = trp__now_ns();
+    good = good && (exec ? replay(b, exec, times) : enqueue(b, count, kind, run, context));
+    const float sent = (float)(trp__now_ns() - from) / 1000 / (float)runs;
     good = good && cu->cuEventRecord(b->end, b->stream) == 0 &&
            cu->cuEventSynchronize(b->end) == 0 &&
            cu->cuEventElapsedTime(&ms, b->begin, b->end) == 0;
-    const float device = ms * 1000 / (float)count, host = sent + REQUEST_US;
+    if (exec)
+        cu->cuGraphExecDestroy(exec);
+    const float device = ms * 1000 / (float)runs, host = b->replays ? 0 : sent + REQUEST_US;
     return !good ? -1 : host > device ? host : device;
 }
 

@@ -23,6 +23,8 @@ typedef struct trp__bench {
     uint64_t copy_bytes;
     uint32_t copies; /* at least 1 */
     uint32_t next;   /* whose turn it is */
+    bool replays;    /* the actor sends what it has done often as a graph, which is sent sooner than
+                      * the device does it; set by the caller */
 } trp__bench;
 
 /* Enqueues one run on the stream, on the operands of a copy. False: it was refused. */
@@ -43,10 +45,11 @@ bool trp__bench_fill(const trp__bench *b, trp_dtype type, double low, double hig
 /* Makes all copies what the first one is. */
 bool trp__bench_copy(const trp__bench *b);
 
-/* Microseconds of one run, over `count`, on one copy after the other or (hot) on the first alone:
- * the device's, or those of a worker that sends nothing but such requests, if they are more. So a
- * way of two kernels that a GPU does sooner than it can be sent is no faster than it is in an
- * actor. Negative: one was refused, or the device has failed. */
+/* Microseconds of one run, over `count` or a few more, on one copy after the other or (hot) on the
+ * first alone: the device's, or those of a worker that sends nothing but such requests, if they are
+ * more. So a way of two kernels that a GPU does sooner than it can be sent is no faster than it is
+ * in an actor. Of what an actor replays: the device's, replayed too. Negative: one was refused, or
+ * the device has failed. */
 float trp__bench_measure(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
                          void *context);
 

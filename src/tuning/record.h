@@ -37,7 +37,7 @@ void trp__tuning_key_setting(trp__key *key, const char *name, const char *value)
 /* The version of records, of what the bytes of problems mean, and of the rules by which searches
  * choose. It is a setting of the key, too: versions of Troupe that differ in it don't replace each
  * other's records. */
-enum { TRP__TUNING_VERSION = 3 };
+enum { TRP__TUNING_VERSION = 4 };
 
 /* What a record begins with. */
 enum { TRP__TUNING_HEAD = 24 };

@@ -287,15 +287,14 @@ void trp__object_release(trp__object *object)
 trp_status trp__object_free(trp_device *device, const trp__object_class *class, uint64_t handle)
 {
     trp__object *object;
+    trp_error error;
     trp_status status = trp__object_hold(device, class, handle, &object);
-    if (status == TRP_OK) {
-        status = trp__buffer_free(device, token_of(handle));
-        trp__object_release(object);
-    }
-    return status != TRP_E_STALE
-               ? status
-               : trp__fail(TRP_E_STALE,
-                           "%s: %#llx was freed, was never given out, or belongs to another "
-                           "device",
-                           class->name, (unsigned long long)handle);
+    if (status != TRP_OK)
+        return status;
+    status = trp__buffer_free(device, token_of(handle));
+    trp__object_release(object);
+    if (status != TRP_E_STALE)
+        return status;
+    stale(class, class->name, handle, &error); /* freed meanwhile */
+    return trp__error_raise(&error);
 }
