@@ -282,8 +282,8 @@ static void compiled_first(void)
     while (told(&b, "compiles") == 0)
         h_sleep(H_MS);
     H_IS(trp_await(done.future, 20 * H_MS, NULL), TRP_E_TIMEOUT);
-    h_kernels_untell(&b.k, "compile_ms");
     db_reopen(&b);
+    h_kernels_untell(&b.k, "compile_ms");
     conv(&b, 1, "eng1_k2=1", true);
     H_EQUAL(told(&b, "compiles"), 2); /* one that was called off */
     db_close(&b);

@@ -16,7 +16,7 @@
 
 #define ATTR(name) TRP__CUDNN_ATTR_##name
 
-enum { RUBBISH = 0xa5, FAST_NS = 20000, SLOW_NS = 1000000 };
+enum { RUBBISH = 0xa5, FAST_NS = 20000, SLOW_NS = 100000000 };
 
 typedef struct job {
     struct job *next, *previous;
