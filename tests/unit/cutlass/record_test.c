@@ -56,7 +56,7 @@ static void bytes(void **state)
     assert_int_equal(r.result.level, TRP_TUNE_FULL);
     assert_int_equal(r.result.candidates, 40);
     assert_true(r.result.default_us == 1.5f && r.result.best_us == 0.25f);
-    assert_int_equal(b[0], 3);
+    assert_int_equal(b[0], 4);
     assert_int_equal(b[24], 8);
     assert_int_equal(b[44], 's');
 }

@@ -64,7 +64,7 @@ static void as_documented(void **state)
 {
     (void)state;
     static const unsigned char begin[48] = {
-        3,  0,    0,    0,                            /* version */
+        4,  0,    0,    0,                            /* version */
         2,  0,    0,    0,                            /* full */
         0,  0,    0xc0, 0x3f, 0,    0,    0x80, 0x3e, /* times */
         44, 1,    0,    0,    0,    0,    0,    0,    /* how many, and nothing */
