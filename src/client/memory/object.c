@@ -30,15 +30,18 @@ static const trp__buffer_meta *meta_of(const trp__object *object)
     return &object->device->memory.meta[slot_of(object)];
 }
 
+/* `name`: of the field of a request, NULL: it is the argument of a call. */
 static trp_status stale(const trp__object_class *class, const char *name, uint64_t handle,
                         trp_error *error)
 {
+    const char *const field = name ? name : class->name;
     if (handle == 0)
-        return trp__error_set(error, TRP_E_STALE, "%s: no %s given", name, class->name);
+        return trp__error_set(error, TRP_E_STALE, "%s: no %s given", field, class->name);
     return trp__error_set(error, TRP_E_STALE,
-                          "%s: %s %#llx was freed, was never given out, or belongs to another "
+                          "%s: %s%s%#llx was freed, was never given out, or belongs to another "
                           "device",
-                          name, class->name, (unsigned long long)handle);
+                          field, name ? class->name : "", name ? " " : "",
+                          (unsigned long long)handle);
 }
 
 /* The object of that class in a buffer's slot, NULL if there is none. */
@@ -274,7 +277,7 @@ trp_status trp__object_hold(trp_device *device, const trp__object_class *class, 
             return TRP_OK;
         trp__buffer_release(device, slot);
     }
-    stale(class, class->name, handle, &error);
+    stale(class, NULL, handle, &error);
     trp__error_raise(&error);
     return TRP_E_STALE;
 }
@@ -295,6 +298,6 @@ trp_status trp__object_free(trp_device *device, const trp__object_class *class, 
     trp__object_release(object);
     if (status != TRP_E_STALE)
         return status;
-    stale(class, class->name, handle, &error); /* freed meanwhile */
+    stale(class, NULL, handle, &error); /* freed meanwhile */
     return trp__error_raise(&error);
 }
