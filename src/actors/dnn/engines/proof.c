@@ -114,7 +114,7 @@ static bool have_reference(const trp__dnn_planner *planner)
     if (status == TRP_E_CANCELLED) {
         prover->cancelled = true;
     } else if (status != TRP_OK) {
-        prover->no_reference = true;
+        prover->no_reference = status != TRP_E_MEMORY; /* of which there may be some later */
         trp__log_line(NULL, TRP__LOG_WARNING, "%s: engines serve unproven: %s", prover->name,
                       error.message);
     }
