@@ -23,8 +23,8 @@ static void stop(trp_instance *instance)
         trp_cuda_check(instance, s->cu->cuMemFree_v2(s->workspace), "cuMemFree", NULL);
     if (s->ring)
         trp_cuda_check(instance, s->cu->cuMemFreeHost(s->ring), "cuMemFreeHost", NULL);
-    if (s->list)
-        trp_cuda_check(instance, s->cu->cuMemFreeHost(s->list), "cuMemFreeHost", NULL);
+    if (s->addresses.list)
+        trp_cuda_check(instance, s->cu->cuMemFreeHost(s->addresses.list), "cuMemFreeHost", NULL);
     memset(s, 0, sizeof *s);
 }
 
@@ -57,7 +57,7 @@ static void make_lists(state *s)
 {
     if (s->blas->cublasGemmBatchedEx)
         s->ring = device_readable(s, TRP_ACTOR_CALLS_MAX * sizeof *s->ring);
-    s->list = device_readable(s, TRP__BLAS_LISTED * sizeof *s->list);
+    s->addresses.list = device_readable(s, TRP__BLAS_LISTED * sizeof *s->addresses.list);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
