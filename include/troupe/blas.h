@@ -334,10 +334,11 @@ typedef struct trp_blas3_request {
  *
  * info[i], an i32, is 0 where matrix i was done, and k > 0 where it is singular: number k, counted
  * from 1, on the diagonal of its triangular factor is 0. The request succeeds all the same, and the
- * other matrices of the batch are right. A NaN or an infinity in one matrix has no part in another
- * one. pivots[k - 1] of a matrix, an i32 from 1 to n, is the row that row k was exchanged with when
- * it was the turn of row k. Others than getrf gives make the solution NaN on the host; on a GPU
- * they may be a fault.
+ * other matrices of the batch are right; getrf's factors of a singular one are LAPACK's on the
+ * host, and mean nothing on cuda. A NaN or an infinity in one matrix has no part in another one.
+ * pivots[k - 1] of a matrix, an i32 from 1 to n, is the row that row k was exchanged with when it
+ * was the turn of row k. Others than getrf gives make the solution NaN on the host; on a GPU they
+ * may be a fault.
  *
  * Matrices are column-major, as LAPACK has them: for TRP_ROW_MAJOR all but matinv give
  * TRP_E_UNSUPPORTED. A row-major matrix in memory is the transpose of a column-major one, so getrf
