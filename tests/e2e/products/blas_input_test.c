@@ -157,6 +157,9 @@ static trp_blas3_request right_3(uint32_t op)
         r.a = wide_2;
         r.c = square;
         break;
+    case TRP_OP_GEMM3M:
+        r.k = ROWS;
+        break;
     case TRP_OP_GEAM:
     case TRP_OP_DGMM:
         r.a = wide_3;
@@ -225,6 +228,7 @@ static void right_requests(void)
         RIGHT(3, op);
     RIGHT(3, TRP_OP_SYRKX);
     RIGHT(3, TRP_OP_HERKX);
+    RIGHT(3, TRP_OP_GEMM3M);
     close_world();
 }
 
@@ -296,6 +300,12 @@ static void bad_level_1(void)
     BAD(3, TRSM, c, short_1, "c:");
     REFUSED(3, TRP_OP_SYRKX, b, (trp_buffer){0}, TRP_E_STALE, "b: no buffer");
     BAD(3, SYRKX, trans, TRP_C, "trans");
+    REFUSED(3, TRP_OP_GEMM3M, type, TRP_F64, TRP_E_ARGUMENT, "type");
+    BAD(3, GEMM3M, trans_b, (trp_transpose)3, "trans_b");
+    BAD(3, GEMM3M, side, TRP_RIGHT, "side");
+    BAD(3, GEMM3M, k, -1, "k:");
+    BAD(3, GEMM3M, lda, ROWS - 1, "lda");
+    BAD(3, GEMM3M, batch, 2, "batch");
     BAD(3, HERKX, trans, TRP_T, "trans");
     BAD(3, HERKX, type, TRP_F64, "type");
     BAD(3, HERKX, beta, trp_complex(1, 1), "beta");
@@ -716,7 +726,7 @@ static void headers(void)
     trp_blas3_request r3 = right_3(TRP_OP_DGMM);
     r3.header.op = TRP_OP_AXPY;
     expect(__LINE__, "the size of another level", SEND(r3), TRP_E_VERSION, "size");
-    r3.header.op = TRP_OP_HERKX + 1;
+    r3.header.op = TRP_OP_GELS + 1;
     expect(__LINE__, "an operation there is not", SEND(r3), TRP_E_UNSUPPORTED, "op");
     r3.header.op = 0x0100;
     expect(__LINE__, "operation 0", SEND(r3), TRP_E_UNSUPPORTED, "op");

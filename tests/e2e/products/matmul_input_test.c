@@ -102,8 +102,12 @@ static void enums(void)
         BAD("aux.scale.mode", fp8, r.aux.scale.mode = (trp_scale_mode)bad);
         BAD("compute", plain, r.compute = (trp_compute)bad);
         BAD("tune", plain, r.tune = (trp_tune)bad);
+        BAD("sm_count", plain, r.sm_count = i == 1 ? 65536 : bad);
     }
     BAD("a.order", plain, r.a.order = (trp_order)2);
+    BAD("tune", plain, r.deterministic = true; r.tune = TRP_TUNE_QUICK);
+    TAKEN(plain, r.deterministic = true);
+    TAKEN(plain, r.sm_count = 65535);
     BAD("trans_b", plain, r.trans_b = (trp_transpose)3);
     BAD("activation", plain, r.activation = (trp_activation)6);
     BAD("gradient_of", plain, r.gradient_of = (trp_bias_gradient)4);

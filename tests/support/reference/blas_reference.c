@@ -333,6 +333,16 @@ static ref_number product(const ref_blas *p, ref_place output, int64_t i, int64_
     return sum;
 }
 
+static ref_number gemm(const ref_blas *p, ref_place output, int64_t i, int64_t j)
+{
+    ref_number sum = {0};
+    (void)output;
+    for (int64_t l = 0; l < op_columns(&p->a, p->trans); l++)
+        add(&sum, p->alpha * op_at(&p->a, p->trans, i, l) * op_at(&p->x, p->trans_b, l, j));
+    add_old(&sum, p->beta, &p->y, i, j);
+    return sum;
+}
+
 /* op(A) X - alpha B, or X op(A) - alpha B. */
 static ref_number residual(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 {
