@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 TROUPE_TEST_FAKE_GPU("no tsan");
+TROUPE_TEST_FAKE_GPU("as fake-gpu-thread", "no sanitizer", "TROUPE_TEST_ISOLATION=thread");
 
 enum { WORDS = 16, LARGE_BYTES = 300000, ROUNDS = H_SANITIZED ? 300 : 2000 };
 
