@@ -4,9 +4,9 @@
 #include "make.h"
 #include "ui/ui.h"
 
-#include "actors/dnn/engines/verdict.h"
 #include "actors/jit/pack.h"
 #include "cache/prune.h"
+#include "tuning/verdict.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -359,10 +359,10 @@ static bool fold_one(void *context, const trp__inspected *one)
  * mark that a proof was begun would hide its verdict. */
 static bool is_record(const char *kind, const trp__store_hit *hit)
 {
-    trp__dnn_verdict verdict;
+    trp__verdict verdict;
     if (strcmp(kind, TRP__KIND_DNN_ENGINE) == 0)
-        return trp__dnn_verdict_read(hit->payload, hit->bytes, &verdict) &&
-               (verdict.state == TRP__DNN_PROVEN || verdict.state == TRP__DNN_REJECTED);
+        return trp__verdict_read(hit->payload, hit->bytes, &verdict) &&
+               (verdict.state == TRP__VERDICT_PROVEN || verdict.state == TRP__VERDICT_REJECTED);
     return true;
 }
 
