@@ -4,12 +4,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_LAUNCH_MODULES_H
 #define TRP_ACTORS_DNN_KERNELS_LAUNCH_MODULES_H
 
-#include "cache/store.h"
-#include "driver/cuda.h"
-
-#include <troupe/worker.h>
-
-#include <stdatomic.h>
+#include "compile/own.h"
 
 /* One row a module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
@@ -63,6 +58,8 @@ typedef struct trp__kernel_modules {
 } trp__kernel_modules;
 
 const char *trp__kernels_name(trp__kernel_module module);
+
+trp__own_program trp__kernels_program(trp__kernel_module module);
 
 /* Finds the image, or compiles it, which takes seconds. Needs no device. One thread at a time.
  * TRP_E_MISSING: no NVRTC, and no pack has it; TRP_E_CANCELLED: `stop`, which may be NULL, has
