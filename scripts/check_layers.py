@@ -37,7 +37,7 @@ OUTSIDE = {
     "bench": ["bench", "driver", "libs", "actors", "cache"],
     "tests": ["tests", "cli"],  # its reader of JSON
     "tests/support": ["tests", "base"],
-    "tests/support/fake_cuda": ["tests", "base", "driver", "libs", "actors"],
+    "tests/support/fake_cuda": ["tests", "base", "driver", "libs", "matrix", "actors"],
     "tests/cli": ["tests", "cli"],
     "tests/unit": ["tests", "cli", "bench"] + SOURCE_LAYERS,
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,

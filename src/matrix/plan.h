@@ -29,6 +29,7 @@ typedef struct trp__matmul_plan {
     trp__cublaslt_layout layout[TRP__MATMUL_LAYOUTS];
     trp__cublaslt_algo algo;
     size_t workspace; /* bytes that it needs */
+    bool own;         /* no algorithm may serve: the reference kernel does */
 } trp__matmul_plan;
 
 /* Where and with what problems are planned. */

@@ -1,12 +1,14 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
 #include "actors/matmul/again.h"
 #include "actors/matmul/matmul.h"
+#include "actors/matmul/proofs.h"
 #include "actors/matmul/zeros.h"
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"
 #include "libs/cublaslt/cublaslt.h"
+#include "matrix/reference/launch.h"
 #include "matrix/tune.h"
 #include "worker/actor.h"
 #include "worker/side.h"
@@ -21,6 +23,9 @@
 
 /* Plans that an actor keeps, of some hundred bytes each. */
 enum { PLANS = 4096 };
+
+/* Algorithms that are tried, one after the other, where proofs reject those before. */
+enum { CANDIDATES = 64 };
 
 /* Workspace that every actor has from the start: what NVIDIA recommends for Hopper, and the most
  * that an algorithm is allowed unless a request says otherwise. */
@@ -38,12 +43,14 @@ enum { SHALLOW = 256 };
 #define PATIENCE_NS (60 * TRP__SECOND)
 
 typedef struct state {
+    trp_instance *instance;
     const trp__cuda *cu;
     trp__cu_device device;
     trp__cu_context context; /* the device's primary one, held; NULL: not yet */
     trp__matmul_planner planner;
     trp__lru *plans;
     trp__matmul_again again;
+    trp__matmul_proofs proofs;
     trp__side *side;
     trp__cu_address workspace[WORKSPACES];
     size_t workspace_bytes; /* of the last */
@@ -87,6 +94,8 @@ static void stop(trp_instance *instance)
     trp__side_stop(s->side);
     if (s->planning && s->status == TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
+    if (s->context)
+        trp__matmul_proofs_close(&s->proofs, instance);
     trp__matmul_again_close(&s->again);
     trp__lru_destroy(s->plans);
     if (s->planner.handle)
@@ -131,6 +140,13 @@ static trp_status describe_site(trp_instance *instance, int processors, trp_erro
                          (uint32_t)(10 * s->planner.major + s->planner.minor), driver);
     snprintf(s->site.library, sizeof s->site.library, "cuBLASLt %s", version);
     s->store = trp__store_of_process();
+    s->proofs = (trp__matmul_proofs){.cu = s->cu,
+                                     .planner = &s->planner,
+                                     .proofs = {.verdicts = {.store = s->store, .site = &s->site},
+                                                .name = instance->name,
+                                                .owner = trp__instance_owner(instance),
+                                                .unwanted = &s->unwanted,
+                                                .off = trp__instance_proof_off(instance)}};
     return TRP_OK;
 }
 
@@ -189,6 +205,7 @@ static trp_status place_constants(trp_instance *instance, trp_error *error)
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
+    s->instance = instance;
     trp_status status = trp__cublaslt_load(&s->planner.lt, error);
     if (status == TRP_OK)
         status = trp__cuda_load(&s->cu, error);
@@ -263,23 +280,77 @@ static bool search_once(state *s, const trp__key *key)
     return true;
 }
 
+/* The algorithm of the plan, or the first of those that the library proposes that may serve. */
+static bool take_accepted(state *s)
+{
+    trp__cublaslt_result proposal[CANDIDATES];
+    if (trp__matmul_proofs_accept(&s->proofs, &s->key, &s->plan))
+        return true;
+    const int count =
+        trp__matmul_plan_candidates(&s->planner, &s->key, &s->plan, proposal, CANDIDATES);
+    for (int i = 0; i < count && !s->proofs.proofs.broken; i++) {
+        s->plan.algo = proposal[i].algo;
+        s->plan.workspace = proposal[i].workspace_bytes;
+        if (trp__matmul_proofs_accept(&s->proofs, &s->key, &s->plan))
+            return true;
+    }
+    return false;
+}
+
+/* Has the plan's algorithm proven. Where all are rejected the reference serves by itself. */
+static trp_status prove_plan(state *s, trp_error *error)
+{
+    trp__proofs *proofs = &s->proofs.proofs;
+    proofs->unproven = proofs->cancelled = false;
+    s->proofs.ahead = s->ahead;
+    s->proofs.skipped = false;
+    const bool accepted = take_accepted(s);
+    if (proofs->broken) {
+        s->instance->services->cuda_fail(s->instance, trp__proofs_cuda_result(proofs), "a proof",
+                                         error);
+        return TRP_E_CANCELLED; /* the worker ends */
+    }
+    if (proofs->cancelled)
+        return TRP_E_CANCELLED;
+    if (s->proofs.skipped)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "a proof ahead");
+    s->plan.own = !accepted;
+    if (!accepted && !trp__matmul_proofs_can_run(&s->proofs, &s->key))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "all algorithms that cuBLASLt proposes for this problem are known to "
+                              "be wrong, and there is no kernel in their place");
+    return TRP_OK;
+}
+
+/* The algorithm that is known or found to be the best, before proofs. */
+static trp_status choose_algorithm(state *s, trp_error *error)
+{
+    trp__key key;
+    trp_status status = TRP_OK;
+    trp__matmul_record_key(&s->site, &s->key, &key);
+    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF) {
+        if (s->ahead)
+            status = trp__error_set(error, TRP_E_UNSUPPORTED, "a search ahead");
+        else if (!search_once(s, &key))
+            status = TRP_E_CANCELLED;
+    }
+    trp__key_end(&key);
+    return status;
+}
+
 static void make_plan(void *argument)
 {
     state *s = argument;
-    trp__key key;
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
-    if (s->status != TRP_OK || s->plan.blind) /* nothing is multiplied, so nothing to search */
+    if (s->status != TRP_OK)
         return;
-    if (s->key.deterministic) /* what a search finds may add up in another order */
-        return;
-    trp__matmul_record_key(&s->site, &s->key, &key);
-    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF &&
-        (s->ahead || !search_once(s, &key))) {
+    /* Nothing to search: nothing is multiplied, or what is found may add up in another order. */
+    if (!s->plan.blind && !s->key.deterministic)
+        s->status = choose_algorithm(s, &s->error);
+    if (s->status == TRP_OK)
+        s->status = prove_plan(s, &s->error);
+    if (s->status != TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
-        s->status = s->ahead ? trp__error_set(&s->error, TRP_E_UNSUPPORTED, "a search ahead")
-                             : TRP_E_CANCELLED;
-    }
-    trp__key_end(&key);
 }
 
 /* The plans for a problem that other requests asked no search for, or less of one, are made anew.
@@ -301,8 +372,10 @@ static void forget_untuned(state *s, const trp__matmul_key *key)
 static void look_here(state *s)
 {
     trp__matmul_key other = s->key;
+    if (other.problem.tune == TRP_TUNE_OFF)
+        other.problem.tune++;
     s->searched = false;
-    while (!s->searched && other.problem.tune++ < TRP_TUNE_FULL) {
+    for (; !s->searched && other.problem.tune <= TRP_TUNE_FULL; other.problem.tune++) {
         const trp__matmul_plan *plan = trp__lru_find(s->plans, &other);
         s->searched = plan != NULL;
         if (plan)
@@ -375,6 +448,21 @@ static trp_status place_zeros(trp_instance *instance, void *at[], size_t zeros, 
     return instance->services->fill(instance, at[TRP__MATMUL_A], 0, 4, zeros / 4, error);
 }
 
+/* Calls the library, or launches the kernel in its place. */
+static trp_status run_plan(trp_instance *instance, const trp__matmul_plan *plan,
+                           const trp__matmul *g, void *const at[], size_t zeros, trp_error *error)
+{
+    state *s = instance->state;
+    if (!plan->own)
+        return trp__matmul_plan_launch(&s->planner, plan, g, at, (char *)workspace_of(s) + zeros,
+                                       s->workspace_bytes - zeros, instance->stream, error);
+    const trp_status status =
+        trp__product_launch_all(s->cu, s->proofs.reference, g, at, instance->stream, error);
+    return status == TRP_OK
+               ? TRP_OK
+               : trp_cuda_check(instance, error->code, "a launch of the reference kernel", error);
+}
+
 /* Calls the library; or, where the device might wait for that call, goes without it. With `zeros`
  * A and B are so many bytes of them. */
 static trp_status launch(trp_instance *instance, const trp__matmul *g, void *at[],
@@ -403,9 +491,8 @@ static trp_status launch(trp_instance *instance, const trp__matmul *g, void *at[
     if (status == TRP_OK && zeros > 0)
         status = place_zeros(instance, at, zeros, error);
     if (status == TRP_OK)
-        status = trp__matmul_plan_launch(&s->planner, plan, g, at, (char *)workspace_of(s) + zeros,
-                                         s->workspace_bytes - zeros, instance->stream, error);
-    if (status == TRP_OK && shallow) {
+        status = run_plan(instance, plan, g, at, zeros, error);
+    if (status == TRP_OK && shallow && !plan->own) {
         again.workspace = workspace_of(s); /* there may be a larger one by now */
         trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
     }

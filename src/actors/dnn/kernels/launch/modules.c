@@ -13,11 +13,6 @@ static const struct {
 #undef ROW
 };
 
-const char *trp__kernels_name(trp__kernel_module module)
-{
-    return modules[module].name;
-}
-
 trp__own_program trp__kernels_program(trp__kernel_module module)
 {
     return (trp__own_program){.actor = "dnn",
@@ -65,13 +60,6 @@ trp_status trp__kernels_share(const trp__kernel_modules *from, trp__kernel_modul
     to->module[module].image = image;
     to->module[module].bytes = bytes;
     return TRP_OK;
-}
-
-trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
-                             trp__kernel_module module, size_t *bytes, trp_error *error)
-{
-    const trp__own_program program = trp__kernels_program(module);
-    return trp__own_image_pack(writer, target, &program, bytes, error);
 }
 
 /* Loading. */
