@@ -15,6 +15,9 @@
  * more multiplications than this; else they are left out of the proof. */
 #define WHOLE_MOST INT64_C(100000000)
 
+/* So is a bias gradient over lines that are longer: a block sums up each one by itself. */
+#define LINE_MOST 4096
+
 /* Outputs that are compared by samples: D, aux and the gradient. */
 enum { SAMPLED = 3, OPERANDS = TRP__MATMUL_OPERANDS + SAMPLED };
 
@@ -228,9 +231,10 @@ static trp__proof_role role_of(const subject *s, int operand)
                : has_bits(g)    ? TRP__PROOF_SCRATCH
                                 : TRP__PROOF_OUTPUT;
     case TRP__MATMUL_VECTOR:
-        return !gradient                                         ? TRP__PROOF_INPUT
-               : g->gradient == TRP_BIAS_GRADIENT_D && !s->whole ? TRP__PROOF_SCRATCH
-                                                                 : TRP__PROOF_OUTPUT;
+        return !gradient ? TRP__PROOF_INPUT
+               : g->gradient == TRP_BIAS_GRADIENT_D && (!s->whole || g->n > LINE_MOST)
+                   ? TRP__PROOF_SCRATCH
+                   : TRP__PROOF_OUTPUT;
     case TRP__MATMUL_AMAX_D:
     case TRP__MATMUL_AMAX_AUX:
         return s->whole ? TRP__PROOF_OUTPUT : TRP__PROOF_SCRATCH;

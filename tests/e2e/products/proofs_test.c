@@ -13,7 +13,7 @@ enum {
     N = 7,
     K = 3,
     PROOF_RUNS = 4, /* of an algorithm that is good: two passes of two runs */
-    WRONG_RUNS = 1, /* the first that differs is the last */
+    WRONG_RUNS = 2, /* the first pass is the last */
 };
 
 typedef struct bed {
