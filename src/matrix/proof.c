@@ -89,10 +89,15 @@ bool trp__matmul_provable(const trp__matmul *g)
 
 /* --- Tolerances --- */
 
-/* Half a unit of a type in the last place, and a little. */
-static double half_unit_of(uint8_t type)
+/* A unit of a type in the last place, and a little: so far may numbers lie apart that were rounded
+ * from two that were hardly different. */
+static double unit_of(uint8_t type)
 {
-    return type == TRP_F16 ? 5.5e-4 : type == TRP_BF16 ? 4.4e-3 : is_f8(type) ? 0.15 : 0;
+    return type == TRP_F16      ? 1.1e-3
+           : type == TRP_BF16   ? 8.8e-3
+           : type == TRP_F8E4M3 ? 0.14
+           : type == TRP_F8E5M2 ? 0.28
+                                : 0;
 }
 
 /* What sums of k products may be wrong by, of the root mean square of all results. Tensor cores cut
@@ -138,9 +143,9 @@ static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
         of_sums(g) + of_two_passes(g) + (operand == TRP__MATMUL_AUX ? 0 : of_functions(g));
     if (operand == TRP__MATMUL_VECTOR && o->of_scale < 1e-2 && o->type != TRP_F64)
         o->of_scale = 1e-2; /* what is summed up may be rounded before */
-    o->relative = o->of_scale + half_unit_of(o->type) * (of_functions(g) > 0 ? 2 : 1);
+    o->relative = o->of_scale + unit_of(o->type);
     if (operand >= TRP__MATMUL_AMAX_D) /* of what is rounded, or of what is not yet */
-        o->relative += half_unit_of(g->type[TRP__MATMUL_D]);
+        o->relative += unit_of(g->type[TRP__MATMUL_D]) / 2;
 }
 
 /* --- Operands --- */
