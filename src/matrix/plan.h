@@ -30,6 +30,7 @@ typedef struct trp__matmul_plan {
     trp__cublaslt_algo algo;
     size_t workspace; /* bytes that it needs */
     bool own;         /* no algorithm may serve: the reference kernel does */
+    bool proven;      /* what serves was proven, or is the reference kernel */
 } trp__matmul_plan;
 
 /* Where and with what problems are planned. */

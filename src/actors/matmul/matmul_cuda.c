@@ -2,6 +2,7 @@
 #include "actors/matmul/again.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/proofs.h"
+#include "actors/matmul/ran.h"
 #include "actors/matmul/zeros.h"
 #include "base/os/clock.h"
 #include "base/error.h"
@@ -315,6 +316,7 @@ static trp_status prove_plan(state *s, trp_error *error)
     if (s->proofs.skipped)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "a proof ahead");
     s->plan.own = !accepted;
+    s->plan.proven = !accepted || !proofs->unproven;
     if (!accepted && !trp__matmul_proofs_can_run(&s->proofs, &s->key))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "all algorithms that cuBLASLt proposes for this problem are known to "
@@ -463,35 +465,54 @@ static trp_status run_plan(trp_instance *instance, const trp__matmul_plan *plan,
                : trp_cuda_check(instance, error->code, "a launch of the reference kernel", error);
 }
 
-/* Calls the library; or, where the device might wait for that call, goes without it. With `zeros`
- * A and B are so many bytes of them. */
-static trp_status launch(trp_instance *instance, const trp__matmul *g, void *at[],
-                         const uint64_t bytes[], size_t zeros, trp_error *error)
+/* One request, on its way to the library. */
+typedef struct work {
+    trp__matmul g;
+    void *at[TRP__MATMUL_OPERANDS];
+    uint64_t bytes[TRP__MATMUL_OPERANDS];
+    size_t zeros;        /* A and B are so many bytes of them; 0: they are what they are */
+    trp_matmul_ran *ran; /* NULL: nobody asks */
+} work;
+
+static void describe(const state *s, const trp__matmul_plan *plan, trp_matmul_ran *out)
+{
+    *out = (trp_matmul_ran){.algorithm = "reference",
+                            .proven = plan->proven,
+                            .workspace_bytes = plan->own ? 0 : plan->workspace};
+    if (!plan->own)
+        trp__cublaslt_algo_name(s->planner.lt, &plan->algo, out->algorithm, sizeof out->algorithm);
+}
+
+/* Calls the library; or, where the device might wait for that call, goes without it. */
+static trp_status launch(trp_instance *instance, work *w, trp_error *error)
 {
     state *s = instance->state;
+    const trp__matmul *g = &w->g;
     const trp__matmul_plan *plan = NULL;
     trp__matmul_again_key again;
-    bool shallow = instance->backlog < SHALLOW && zeros == 0;
+    bool shallow = instance->backlog < SHALLOW && w->zeros == 0 && !w->ran;
     if (shallow) {
-        make_again_key(s, g, at, &again);
+        make_again_key(s, g, w->at, &again);
         trp__cu_graph_exec graph = trp__matmul_again_find(&s->again, &again);
         if (graph)
             return trp_cuda_check(instance, s->cu->cuGraphLaunch(graph, instance->stream),
                                   "cuGraphLaunch", error);
     }
-    trp__matmul_key key = trp__matmul_key_of(g, at);
+    trp__matmul_key key = trp__matmul_key_of(g, w->at);
     const bool ahead = trp__instance_rehearses(instance);
-    trp_status status = find_plan(s, &key, at, bytes, ahead, &plan, error);
-    const size_t needed = status == TRP_OK ? plan->workspace + zeros : 0;
+    trp_status status = find_plan(s, &key, w->at, w->bytes, ahead, &plan, error);
+    const size_t needed = status == TRP_OK ? plan->workspace + w->zeros : 0;
     if (status == TRP_OK && ahead && needed > s->workspace_bytes)
         return TRP_OK; /* a standby holds no more memory than it has to */
     if (status == TRP_OK && needed > s->workspace_bytes)
         status = add_workspace(
             instance, needed > 2 * s->workspace_bytes ? needed : 2 * s->workspace_bytes, error);
-    if (status == TRP_OK && zeros > 0)
-        status = place_zeros(instance, at, zeros, error);
+    if (status == TRP_OK && w->zeros > 0)
+        status = place_zeros(instance, w->at, w->zeros, error);
     if (status == TRP_OK)
-        status = run_plan(instance, plan, g, at, zeros, error);
+        status = run_plan(instance, plan, g, w->at, w->zeros, error);
+    if (status == TRP_OK && w->ran)
+        describe(s, plan, w->ran);
     if (status == TRP_OK && shallow && !plan->own) {
         again.workspace = workspace_of(s); /* there may be a larger one by now */
         trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
@@ -519,30 +540,30 @@ static trp_status clear_gradient(trp_instance *instance, const trp_job *job, trp
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    void *at[TRP__MATMUL_OPERANDS];
-    uint64_t bytes[TRP__MATMUL_OPERANDS];
-    trp__matmul g;
-    memcpy(&g, job->payload, sizeof g);
-    if (g.m == 0 || g.n == 0)
+    work w;
+    trp__matmul *g = &w.g;
+    memcpy(g, job->payload, sizeof *g);
+    w.ran = trp__matmul_ran_of(job, g);
+    if (g->m == 0 || g->n == 0)
         return TRP_OK;
-    if (g.batch > INT_MAX)
+    if (g->batch > INT_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a batch of 2^31 or more, which cuBLASLt can't take");
-    if (g.k == 0 && (g.gradient == TRP_BIAS_GRADIENT_A || g.gradient == TRP_BIAS_GRADIENT_B)) {
-        const trp_status status = clear_gradient(instance, job, &g, error);
+    if (g->k == 0 && (g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B)) {
+        const trp_status status = clear_gradient(instance, job, g, error);
         if (status != TRP_OK)
             return status;
     }
-    const size_t zeros = trp__matmul_use_zeros(&g);
+    w.zeros = trp__matmul_use_zeros(g);
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
         const trp_job_access *access =
-            g.access[i] != TRP__MATMUL_NO_ACCESS ? &job->access[g.access[i]] : NULL;
-        at[i] = access ? access->address : NULL;
-        bytes[i] = access ? access->bytes : 0;
+            g->access[i] != TRP__MATMUL_NO_ACCESS ? &job->access[g->access[i]] : NULL;
+        w.at[i] = access ? access->address : NULL;
+        w.bytes[i] = access ? access->bytes : 0;
     }
-    if (zeros > 0) /* for their alignment, which is any workspace's */
-        at[TRP__MATMUL_A] = at[TRP__MATMUL_B] = workspace_of(instance->state);
-    return launch(instance, &g, at, bytes, zeros, error);
+    if (w.zeros > 0) /* for their alignment, which is any workspace's */
+        w.at[TRP__MATMUL_A] = w.at[TRP__MATMUL_B] = workspace_of(instance->state);
+    return launch(instance, &w, error);
 }
 
 const trp_actor_impl trp__matmul_cuda = {

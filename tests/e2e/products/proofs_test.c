@@ -6,6 +6,8 @@
 
 #include <troupe/matmul.h>
 
+#include <string.h>
+
 TROUPE_TEST_FAKE_GPU("no tsan");
 
 enum {
@@ -34,8 +36,8 @@ static void reenter(bed *b)
     enter(b);
 }
 
-/* D = A B of f32, all ones, which must be right. */
-static void product(const bed *b, int64_t m)
+/* D = A B of f32, all ones, which must be right. Returns how it was computed. */
+static trp_matmul_ran product(const bed *b, int64_t m)
 {
     enum { MOST = 64 };
     trp_device *device = b->k.world.device;
@@ -45,13 +47,15 @@ static void product(const bed *b, int64_t m)
     const trp_buffer a = h_buffer(device, sizeof in), d = h_buffer(device, sizeof out);
     h_write(device, a, 0, in, sizeof in);
     trp_completion done = {0};
+    trp_matmul_ran ran = {0};
     const trp_matmul_request r = {.m = m,
                                   .n = N,
                                   .k = K,
                                   .alpha = trp_real(1),
                                   .a = {.type = TRP_F32, .buffer = a},
                                   .b = {.type = TRP_F32, .buffer = a},
-                                  .d = {.type = TRP_F32, .buffer = d}};
+                                  .d = {.type = TRP_F32, .buffer = d},
+                                  .ran = &ran};
     H_OK(trp_matmul(b->matmul, &r, &done));
     H_OK(h_await_any(done));
     h_read(device, d, 0, out, (size_t)(m * N) * sizeof *out);
@@ -59,6 +63,7 @@ static void product(const bed *b, int64_t m)
         H_CHECK(out[i] == K);
     H_OK(trp_buffer_free(device, a));
     H_OK(trp_buffer_free(device, d));
+    return ran;
 }
 
 static size_t runs(const bed *b)
@@ -90,7 +95,7 @@ static void good(void)
     const size_t before = runs(&b);
     product(&b, M);
     H_EQUAL(runs(&b), before + PROOF_RUNS + 1);
-    product(&b, M); /* as planned */
+    H_CHECK(product(&b, M).proven); /* as planned */
     H_EQUAL(runs(&b), before + PROOF_RUNS + 2);
     close_bed(&b);
 }
@@ -118,8 +123,9 @@ static void all_wrong(void)
     h_kernels_tell(&b.k, "cublaslt_wrong", "64,65,66,67,68");
     product(&b, M);
     const size_t before = runs(&b);
-    product(&b, M);
+    const trp_matmul_ran ran = product(&b, M);
     H_EQUAL(runs(&b), before);
+    H_CHECK(ran.proven && strcmp(ran.algorithm, "reference") == 0);
     close_bed(&b);
 }
 
@@ -130,8 +136,9 @@ static void off(void)
     b.options.proof = TRP_PROOF_OFF;
     reenter(&b);
     size_t before = runs(&b);
-    product(&b, M);
+    const trp_matmul_ran ran = product(&b, M);
     H_EQUAL(runs(&b), before + 1);
+    H_CHECK(!ran.proven && strncmp(ran.algorithm, "cublaslt_", 9) == 0);
     b.options.proof = TRP_PROOF_ON;
     reenter(&b);
     h_kernels_tell(&b.k, "cublaslt_wrong", "64");
@@ -163,7 +170,7 @@ static void no_reference(void)
     h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     enter(&b);
     for (int i = 0; i < 3; i++)
-        product(&b, M);
+        H_CHECK(!product(&b, M).proven);
     H_EQUAL(runs(&b), 3);
     close_bed(&b);
 }
