@@ -123,6 +123,12 @@ static trp_status attribute(trp_instance *instance, trp__cu_attribute which, int
                           "cuDeviceGetAttribute", error);
 }
 
+static bool serves(void *context, const trp__matmul_key *key, const trp__matmul_plan *plan)
+{
+    state *s = context;
+    return trp__matmul_proofs_accept(&s->proofs, key, plan);
+}
+
 /* What is found by measuring holds for this GPU, driver and library. */
 static trp_status describe_site(trp_instance *instance, int processors, trp_error *error)
 {
@@ -148,6 +154,8 @@ static trp_status describe_site(trp_instance *instance, int processors, trp_erro
                                                 .owner = trp__instance_owner(instance),
                                                 .unwanted = &s->unwanted,
                                                 .off = trp__instance_proof_off(instance)}};
+    s->planner.serves = serves;
+    s->planner.context = s;
     return TRP_OK;
 }
 
@@ -275,7 +283,8 @@ static bool search_once(state *s, const trp__key *key)
         trp__store_claim_begin(s->store, key, &wait, &claim, &ignored) == TRP_E_CANCELLED)
         return false;
     if (!use_record(s, key) &&
-        trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes, full, &s->plan, &found))
+        trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes, full, &s->plan, &found) &&
+        !s->proofs.proofs.broken)
         trp__matmul_record_keep(s->store, key, &found);
     trp__store_claim_end(claim);
     return true;
@@ -303,8 +312,6 @@ static trp_status prove_plan(state *s, trp_error *error)
 {
     trp__proofs *proofs = &s->proofs.proofs;
     proofs->unproven = proofs->cancelled = false;
-    s->proofs.ahead = s->ahead;
-    s->proofs.skipped = false;
     const bool accepted = take_accepted(s);
     if (proofs->broken) {
         s->instance->services->cuda_fail(s->instance, trp__proofs_cuda_result(proofs), "a proof",
@@ -343,6 +350,8 @@ static trp_status choose_algorithm(state *s, trp_error *error)
 static void make_plan(void *argument)
 {
     state *s = argument;
+    s->proofs.ahead = s->ahead;
+    s->proofs.skipped = false;
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
     if (s->status != TRP_OK)
         return;

@@ -22,6 +22,7 @@ typedef struct bed {
     h_kernels k;
     trp_actor *matmul;
     trp_device_options options;
+    trp_tune tune;
 } bed;
 
 static void enter(bed *b)
@@ -55,6 +56,7 @@ static trp_matmul_ran product(const bed *b, int64_t m)
                                   .a = {.type = TRP_F32, .buffer = a},
                                   .b = {.type = TRP_F32, .buffer = a},
                                   .d = {.type = TRP_F32, .buffer = d},
+                                  .tune = b->tune,
                                   .ran = &ran};
     H_OK(trp_matmul(b->matmul, &r, &done));
     H_OK(h_await_any(done));
@@ -113,6 +115,20 @@ static void wrong(void)
     reenter(&b);
     product(&b, M);
     H_EQUAL(runs(&b), before + WRONG_RUNS + PROOF_RUNS + 2);
+    close_bed(&b);
+}
+
+/* What a search finds is proven too: the fastest does not serve if it is wrong. */
+static void searched(void)
+{
+    bed b = open_bed();
+    h_kernels_tell(&b.k, "fast_cublaslt", "66");
+    b.tune = TRP_TUNE_QUICK;
+    H_CHECK(product(&b, M).proven);
+    h_kernels_tell(&b.k, "cublaslt_wrong", "66");
+    const trp_matmul_ran ran = product(&b, M + 1);
+    H_CHECK(ran.proven);
+    H_CHECK(strncmp(ran.algorithm, "cublaslt_a66_", 13) != 0);
     close_bed(&b);
 }
 
@@ -178,6 +194,7 @@ static void no_reference(void)
 static const h_case cases[] = {
     {"good", good},
     {"wrong", wrong},
+    {"searched", searched},
     {"all_wrong", all_wrong},
     {"off", off},
     {"compiled_first", compiled_first},
