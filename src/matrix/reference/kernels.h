@@ -252,7 +252,7 @@ static double product_activated(const trp__product_launch *r, int64_t l, int64_t
 static void product_note_largest(void *to, double value)
 {
     if (to) {
-        const float size = (float)(value < 0 ? -value : value);
+        const float size = (float)fabs(value); /* of -0 too: its bits are above all others */
         TRP__AT_LEAST((uint32_t *)to, size != size ? 0x7fc00000u : trp__f32_bits(size));
     }
 }

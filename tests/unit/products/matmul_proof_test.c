@@ -87,6 +87,8 @@ static const row all_rows[] = {
     {"fp8", 256, 192, 512, 1, TRP_F8E4M3, TRP_BF16, 0, TRP_F32, TRP_T, .scale = 1},
     {"fp8 to fp8", 256, 192, 512, 1, TRP_F8E4M3, TRP_F8E4M3, TRP_BF16, TRP_F32, TRP_T, .scale = 1,
      .outputs = true},
+    {"fp8 gelu", 32, 16, 304, 1, TRP_F8E4M3, TRP_F8E4M3, TRP_BF16, TRP_F32, TRP_T,
+     .activation = TRP_ACTIVATION_GELU, .scale = 1, .outputs = true},
     {"fp8 vectors", 256, 192, 512, 1, TRP_F8E4M3, TRP_BF16, 0, TRP_F32, TRP_T,
      .scale = 1 + TRP_SCALE_VECTOR},
     {"fp8 blocks", 256, 192, 512, 1, TRP_F8E4M3, TRP_BF16, 0, TRP_F32, TRP_T,
