@@ -124,6 +124,13 @@ static double of_functions(const trp__matmul *g)
                                                    : 0;
 }
 
+/* GELU of x is x (1 + tanh u) / 2, where hardware's tanh is wrong by 2^-11 also where the result is
+ * all but 0: that is for an x above -8. */
+static double absolute_of(const trp__matmul *g, int operand)
+{
+    return g->activation == TRP_ACTIVATION_GELU && operand != TRP__MATMUL_AUX ? 3e-3 : 0;
+}
+
 /* Of small sizes the library may do what comes after the product in a second pass over a narrow D,
  * to which it has rounded before. */
 static double of_two_passes(const trp__matmul *g)
@@ -144,6 +151,7 @@ static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
     if (operand == TRP__MATMUL_VECTOR && o->of_scale < 1e-2 && o->type != TRP_F64)
         o->of_scale = 1e-2; /* what is summed up may be rounded before */
     o->relative = o->of_scale + unit_of(o->type);
+    o->absolute = absolute_of(g, operand);
     if (operand >= TRP__MATMUL_AMAX_D) /* of what is rounded, or of what is not yet */
         o->relative += unit_of(g->type[TRP__MATMUL_D]) / 2;
 }

@@ -36,9 +36,9 @@ typedef struct trp__proof_operand {
     int64_t dim[TRP__PROOF_RANK], stride[TRP__PROOF_RANK]; /* elements; strides not negative */
     double low, high;   /* of ordinary numbers of an input; equal: every element is that number */
     bool ordinary_only; /* an input that has a meaning, such as lengths or variances */
-    /* Of an output: |got - expected| <= relative |expected| + of_scale s, where s is the root mean
-     * square of the expected numbers. Both 0: equal. */
-    double relative, of_scale;
+    /* Of an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is the
+     * root mean square of the expected numbers. All 0: equal. */
+    double relative, of_scale, absolute;
 } trp__proof_operand;
 
 /* Numbers that a proof runs on; a set of bits. Each is a pass of its own. */

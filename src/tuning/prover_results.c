@@ -166,15 +166,16 @@ static bool agrees(const trp__proof_operand *o, double scale, double got, double
     const double largest = trp__proof_largest(o->type);
     if (isnan(got) || isnan(expected))
         return isnan(got) && isnan(expected);
-    if (o->relative == 0 && o->of_scale == 0)
+    if (o->relative == 0 && o->of_scale == 0 && o->absolute == 0)
         return got == expected;
     if (isinf(got) || isinf(expected))
         return signbit(got) == signbit(expected) && fabs(got) >= OVERFLOW * largest &&
                fabs(expected) >= OVERFLOW * largest;
     /* Denormals may be flushed. */
     const double tiny = trp__proof_width(o->type) > 1 ? trp__proof_smallest(o->type) : 0;
-    return fabs(got - expected) <=
-           o->relative * fabs(expected) + o->of_scale * (isfinite(scale) ? scale : 0) + tiny;
+    return fabs(got - expected) <= o->relative * fabs(expected) +
+                                       o->of_scale * (isfinite(scale) ? scale : 0) + o->absolute +
+                                       tiny;
 }
 
 static const char *pass_name(uint32_t pass)
