@@ -187,7 +187,8 @@
     FAKE_DEVICE_LOSSES(X, kl)                                                                      \
     FAKE_DEVICE_LOSSES(X, kl_log)                                                                  \
     X(trp_losses_f32, trp__losses)                                                                 \
-    X(trp_losses_narrow, trp__losses)                                                              \
+    X(trp_losses_narrow_bf16, trp__losses)                                                         \
+    X(trp_losses_narrow_f16, trp__losses)                                                          \
     X(trp_losses_f64, trp__losses)                                                                 \
     X(trp_losses_total, trp__losses)                                                               \
     X(trp_optimizer_prepare, trp__optimizer)                                                       \
