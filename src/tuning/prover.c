@@ -107,6 +107,19 @@ static bool add_target(bench *b, uint32_t number)
     return t->expected || trp__proof_impossible(b, "no memory for a proof");
 }
 
+/* In the stream's order, for cuMemAlloc waits for other actors' streams. But a pool grows by 32 MiB
+ * at a time; where there is less, that has to be. */
+static bool take_device_memory(bench *b, uint64_t bytes)
+{
+    const trp__cuda *cu = b->proof->cu;
+    if (cu->cuMemAllocAsync(&b->memory, (size_t)bytes, b->stream) == TRP__CU_SUCCESS)
+        return true;
+    b->waits = cu->cuMemAlloc_v2(&b->memory, (size_t)bytes) == TRP__CU_SUCCESS;
+    if (!b->waits)
+        b->memory = 0;
+    return b->waits || trp__proof_failed(b, TRP__PROOF_IMPOSSIBLE, "no device memory for a proof");
+}
+
 static bool open_bench(bench *b)
 {
     const trp__cuda *cu = b->proof->cu;
@@ -123,11 +136,8 @@ static bool open_bench(bench *b)
     if (!trp__proof_called(b, cu->cuStreamCreate(&b->stream, TRP__CU_STREAM_NON_BLOCKING),
                            "no stream"))
         return false;
-    /* In the stream's order: cuMemAlloc would wait for other actors' streams. */
-    if (cu->cuMemAllocAsync(&b->memory, (size_t)bytes, b->stream) != TRP__CU_SUCCESS) {
-        b->memory = 0;
-        return trp__proof_failed(b, TRP__PROOF_IMPOSSIBLE, "no device memory for a proof");
-    }
+    if (!take_device_memory(b, bytes))
+        return false;
     b->gathered += b->memory;
     uint32_t next = b->proof->operands + 1;
     for (uint32_t i = 0; i < b->proof->operands; i++) {
@@ -144,12 +154,14 @@ static void close_bench(bench *b)
 {
     const trp__cuda *cu = b->proof->cu;
     const bool gone = b->verdict->result == TRP__PROOF_BROKE; /* the worker ends */
-    if (b->memory && !gone)
+    if (b->memory && !b->waits && !gone)
         cu->cuMemFreeAsync(b->memory, b->stream);
     if (b->stream && !gone) {
         cu->cuStreamSynchronize(b->stream);
         cu->cuStreamDestroy_v2(b->stream);
     }
+    if (b->memory && b->waits && !gone)
+        cu->cuMemFree_v2(b->memory);
     for (uint32_t i = 0; i < b->targets; i++) {
         trp__proof_drop_picks(&b->target[i].picks);
         free(b->target[i].expected);

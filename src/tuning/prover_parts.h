@@ -83,6 +83,7 @@ typedef struct trp__proof_bench {
     trp__proof_verdict *verdict;
     trp__cu_stream stream;
     trp__cu_address memory;
+    bool waits;              /* it is none of the stream's pool */
     trp__proof_piece *piece; /* of each operand, of the workspace, of each output's reference */
     uint32_t pieces;
     void **at, **reference; /* addresses of operands, for the plan and for the reference */

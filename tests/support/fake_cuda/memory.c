@@ -13,6 +13,7 @@
 
 #define ADDRESSES  (UINT64_C(256) << 30) /* bytes of device addresses in all */
 #define SMALL_UNIT (UINT64_C(64) << 10)  /* of cuMemAlloc */
+#define POOL_UNIT  (UINT64_C(32) << 20)  /* by which the pool of cuMemAllocAsync grows */
 typedef struct reservation {
     struct reservation *next;
     uint64_t address;
@@ -387,7 +388,8 @@ trp__cu_result cuMemFree_v2(trp__cu_address address)
     return fake_leave(result);
 }
 
-/* The memory is there at once, which is earlier than the driver promises. */
+/* The memory is there at once, which is earlier than the driver promises. It is refused where the
+ * pool that it comes from could not grow. */
 trp__cu_result cuMemAllocAsync(trp__cu_address *address, size_t bytes, trp__cu_stream stream)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
@@ -395,6 +397,11 @@ trp__cu_result cuMemAllocAsync(trp__cu_address *address, size_t bytes, trp__cu_s
         return result;
     if (!fake_stream_get(stream))
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    const int device = fake_current()->device;
+    const uint64_t grown = (bytes + POOL_UNIT - 1) / POOL_UNIT * POOL_UNIT;
+    if (!fake_take_bytes(device, grown))
+        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
+    fake.taken[device] -= grown;
     return fake_leave(fake_allocate(address, bytes));
 }
 
