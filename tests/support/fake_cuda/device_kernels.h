@@ -164,6 +164,9 @@
     X(trp_entropy_targets_f32, trp__entropy)                                                       \
     X(trp_entropy_targets_bf16, trp__entropy)                                                      \
     X(trp_entropy_targets_f16, trp__entropy)                                                       \
+    X(trp_entropy_long_f32, trp__entropy)                                                          \
+    X(trp_entropy_long_bf16, trp__entropy)                                                         \
+    X(trp_entropy_long_f16, trp__entropy)                                                          \
     X(trp_entropy_f32, trp__entropy)                                                               \
     X(trp_entropy_bf16, trp__entropy)                                                              \
     X(trp_entropy_f16, trp__entropy)                                                               \

@@ -31,6 +31,7 @@ typedef struct step {
     bool counts, totals;
     bool packs;   /* logits, gradients and probabilities have one type */
     bool targets; /* there are probabilities */
+    bool is_long; /* a row is more than shared memory holds, and is read twice */
     uint32_t threads, shared_bytes;
     uint32_t
         shared_most; /* that the kernel may be launched with: one for all steps that share it */
@@ -143,6 +144,7 @@ static void share_rows(step *s, const trp__kernel_modules *modules, bool ragged)
     const uint32_t limit = shared_limit(modules->target), half = limit / 2 - 2 * SHARED_OWN;
     s->shared_most = limit - SHARED_OWN;
     share_out(s, count, run * bytes / 16, s->shared_most);
+    s->is_long = s->p.used[TRP__ENTROPY_DX] && (int64_t)s->p.cached * s->threads < count;
     /* Two blocks of a processor: one reads while the other writes. What has no room is read again,
      * from the cache, which has it for rows that are not much longer. */
     if (s->packs && s->threads <= TRP__ENTROPY_PAIRED && s->shared_bytes > half)
@@ -223,9 +225,10 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->counts = s->p.ignores && trp__train_reduction(n) == TRP_DNN_REDUCE_MEAN;
     s->totals = s->p.used[TRP__ENTROPY_Y] && !s->p.each;
     snprintf(s->name, sizeof s->name, "trp_entropy_%s%s",
-             !s->packs    ? ""
-             : s->targets ? "targets_"
-                          : "packs_",
+             !s->packs     ? ""
+             : !s->targets ? "packs_"
+             : s->is_long  ? "long_"
+                           : "targets_",
              trp_dtype_name((trp_dtype)x->type));
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "cross_entropy_%s%s", trp_dtype_name((trp_dtype)x->type),

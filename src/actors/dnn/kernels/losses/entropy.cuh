@@ -246,8 +246,8 @@ TRP__DEVICE double trp__entropy_factor(const trp__entropy &p, int64_t at)
     return divisor > 0 ? factor / divisor : 0;
 }
 
-/* A block for each row. DEEP 0: packs, TARGET: with probabilities. */
-template <typename T, int TYPE, int DEEP, bool TARGET = false>
+/* A block for each row. DEEP 0: packs, of TARGET see there. */
+template <typename T, int TYPE, int DEEP, int TARGET = 0>
 TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
 {
     TRP__DYNAMIC(trp__pack16, cache);
@@ -268,7 +268,7 @@ TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
         else
             trp__entropy_first<T, TYPE, DEEP>(p, r, cache, &sums);
         sums.join(p, &r);
-        if (p.z != 0 || p.used[TRP__ENTROPY_T] || threadIdx.x == 0)
+        if (p.z != 0 || threadIdx.x == 0)
             over = trp__entropy_log(r.sum);
         log_sum = (double)r.most + over;
     }
@@ -343,20 +343,36 @@ TRP__GLOBAL(1024) trp_entropy_packs_f16(const TRP__CONSTANT trp__entropy p)
     trp__entropy_rows<float, TRP_F16, 0>(p);
 }
 
-/* The same with probabilities. */
-TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_targets_f32(const TRP__CONSTANT trp__entropy p)
+/* The same with probabilities: two blocks of a processor, whose rows lie in shared memory. */
+TRP__GLOBAL(TRP__ENTROPY_PAIRED, 2) trp_entropy_targets_f32(const TRP__CONSTANT trp__entropy p)
 {
-    trp__entropy_rows<float, TRP_F32, 0, true>(p);
+    trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP / 2>(p);
 }
 
-TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_targets_bf16(const TRP__CONSTANT trp__entropy p)
+TRP__GLOBAL(TRP__ENTROPY_PAIRED, 2) trp_entropy_targets_bf16(const TRP__CONSTANT trp__entropy p)
 {
-    trp__entropy_rows<float, TRP_BF16, 0, true>(p);
+    trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP / 2>(p);
 }
 
-TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_targets_f16(const TRP__CONSTANT trp__entropy p)
+TRP__GLOBAL(TRP__ENTROPY_PAIRED, 2) trp_entropy_targets_f16(const TRP__CONSTANT trp__entropy p)
 {
-    trp__entropy_rows<float, TRP_F16, 0, true>(p);
+    trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP / 2>(p);
+}
+
+/* Longer rows, of which the cache has no more than those of a few blocks. */
+TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_long_f32(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP>(p);
+}
+
+TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_long_bf16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP>(p);
+}
+
+TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_long_f16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP>(p);
 }
 
 TRP__GLOBAL(1024) trp_entropy_f32(const TRP__CONSTANT trp__entropy p)

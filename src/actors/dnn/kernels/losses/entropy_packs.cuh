@@ -1,9 +1,11 @@
-/* Cross-entropy of rows of one type, with labels or, TARGET, probabilities of that type: packs of 16
- * bytes, those that fit in shared memory between the two passes. */
+/* Cross-entropy of rows of one type, with labels or probabilities of that type: packs of 16 bytes,
+ * those that fit in shared memory between the two passes. TARGET: packs of logits and as many of
+ * probabilities that a thread has on their way; 0 with labels. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_PACKS_CUH
 
 #include "actors/dnn/kernels/losses/entropy_row.cuh"
+#include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
 
 #define TRP__ENTROPY_LOG2E 1.44269504088896340736f
@@ -15,10 +17,13 @@ template <int TYPE, int RAISED> TRP__DEVICE float trp__entropy_term(float x)
     return TYPE == TRP_F32 ? exp(x) : trp__exp2_flushed(fmaf(x, TRP__ENTROPY_LOG2E, (float)RAISED));
 }
 
-template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE> {
+template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE> {
     typedef trp__row_packs<TYPE> R;
     typedef typename R::pack pack;
-    enum { DEEP = TRP__ENTROPY_DEEP, RAISED = TYPE == TRP_F32 ? 0 : 32 };
+    enum {
+        DEEP = TARGET != 0 ? TARGET : TRP__ENTROPY_DEEP,
+        RAISED = TYPE == TRP_F32 ? 0 : 32,
+    };
     trp__pack16 *cache;
     int cached; /* packs of a thread */
 
@@ -55,8 +60,75 @@ template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE
             at.template read<DEEP>(from, other, v);
         }
     }
+    /* Whether the row and its probabilities are copied to shared memory ahead: where both have room
+     * there, and are more than a thread reads at a time. */
+    TRP__DEVICE bool fits() const
+    {
+        return TARGET != 0 && R::end > DEEP * R::step && cached * R::step >= R::end;
+    }
+    /* Copies both there, a batch for each DEEP packs. Those at the ends of a ragged row are
+     * left. */
+    TRP__DEVICE void fetch(uint64_t x, uint64_t t)
+    {
+        for (int c = 0; R::place(c) < R::end; c++) {
+            if (R::whole(c)) {
+                const uint64_t at = (uint64_t)(R::place(c) * R::SIZE);
+                trp__async_copy(&cache[c * (int)blockDim.x], x + at);
+                trp__async_copy(&cache[(c + cached) * (int)blockDim.x], t + at);
+            }
+            if (c % DEEP == DEEP - 1 || R::place(c + 1) >= R::end)
+                trp__async_commit();
+        }
+    }
+    /* Packs from c on, which fetch() has copied, or as many as it has not. */
+    TRP__DEVICE void fetched(int c, const R &at, uint64_t from, float other, bool target,
+                             pack v[DEEP])
+    {
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            if (at.whole(d)) {
+                v[d].take(cache[(c + d + (target ? cached : 0)) * (int)blockDim.x]);
+                continue;
+            }
+            v[d].fill(other);
+            TRP__UNROLL
+            for (int j = 0; j < R::V; j++) {
+                if (at.has(d, j))
+                    v[d].put(j, from, at.place(d) + j);
+            }
+            keep(c + d, v[d], target);
+        }
+    }
     /* What probabilities weigh: the sum, and that of how far logits are below the largest. */
-    TRP__DEVICE void weigh(const trp__entropy &p, const R &at, const pack v[DEEP],
+    TRP__DEVICE void weigh(const R &at, const pack v[DEEP], const pack t[DEEP],
+                           trp__entropy_sums<float> *sums) const
+    {
+        const float base = sums->base();
+        float some = 0, away = 0;
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            float total = 0, below = 0;
+            if (at.place(d) >= at.end)
+                continue;
+            TRP__UNROLL
+            for (int j = 0; j < R::V; j++) {
+                total += t[d].get(j);
+                below = fmaf(t[d].get(j), base - v[d].get(j), below);
+            }
+            if (below - below != 0) { /* perhaps 0 times infinity, which is 0 here */
+                below = 0;
+                TRP__UNROLL
+                for (int j = 0; j < R::V; j++)
+                    below += t[d].get(j) != 0 ? t[d].get(j) * (base - v[d].get(j)) : 0.0f;
+            }
+            some += total;
+            away += below;
+        }
+        sums->total.add(some);
+        sums->away.add(away);
+    }
+    /* The same of smoothed ones. */
+    TRP__DEVICE void weigh_smooth(const trp__entropy &p, const R &at, const pack v[DEEP],
                            const pack t[DEEP], trp__entropy_sums<float> *sums) const
     {
         const float share = (float)(1 - p.smooth), even = (float)p.even, base = sums->base();
@@ -78,21 +150,30 @@ template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE
                                 trp__entropy_sums<float> *sums)
     {
         const uint64_t x = place_of(p, r, TRP__ENTROPY_X);
+        const uint64_t target = TARGET != 0 ? place_of(p, r, TRP__ENTROPY_T) : 0;
+        const int chunks = (R::end - R::first + DEEP * R::step - 1) / (DEEP * R::step);
+        if (fits())
+            fetch(x, target);
         for (int c = 0; R::place(c) < R::end; c += DEEP) {
             pack v[DEEP], t[DEEP];
             float top = sums->most, some = 0;
             R at = *this;
             at.first = R::place(c);
-            at.template read<DEEP>(x, -INFINITY, v);
-            if constexpr (TARGET)
-                at.template read<DEEP>(place_of(p, r, TRP__ENTROPY_T), 0.0f, t);
+            if (fits()) {
+                trp__async_wait_for(chunks - 1 - c / DEEP);
+                fetched(c, at, x, -INFINITY, false, v);
+                fetched(c, at, target, 0.0f, true, t);
+            } else {
+                at.template read<DEEP>(x, -INFINITY, v);
+                if constexpr (TARGET != 0)
+                    at.template read<DEEP>(target, 0.0f, t);
+            }
             TRP__UNROLL
             for (int d = 0; d < DEEP; d++) {
-                TRP__UNROLL
-                for (int j = 0; j < R::V; j++)
-                    top = fmax(top, v[d].get(j));
-                keep(c + d, v[d], false);
-                if constexpr (TARGET)
+                top = fmax(top, v[d].template most<false>());
+                if (!fits())
+                    keep(c + d, v[d], false);
+                if (TARGET != 0 && !fits())
                     keep(c + d, t[d], true);
                 v[d].forget();
             }
@@ -115,8 +196,11 @@ template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE
                 some += e[0];
             }
             sums->sum.add(some);
-            if constexpr (TARGET) {
-                weigh(p, at, v, t, sums);
+            if constexpr (TARGET != 0) {
+                if (p.smooth > 0)
+                    weigh_smooth(p, at, v, t, sums);
+                else
+                    weigh(at, v, t, sums);
             } else if (p.smooth > 0) {
                 some = 0;
                 for (int d = 0; d < DEEP; d++) {
@@ -141,7 +225,7 @@ template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE
             R at = *this;
             at.first = R::place(c);
             read_again(c, at, x, -INFINITY, false, v);
-            if constexpr (TARGET)
+            if constexpr (TARGET != 0)
                 read_again(c, at, place_of(p, r, TRP__ENTROPY_T), 0.0f, true, t);
             TRP__UNROLL
             for (int d = 0; d < DEEP; d++) {
@@ -151,11 +235,12 @@ template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE
                     continue;
                 TRP__UNROLL
                 for (int j = 0; j < R::V; j++)
-                    out[j] = scale * trp__entropy_term<TYPE, RAISED>(v[d].get(j) - most) - f.rest;
-                if constexpr (TARGET) {
+                    out[j] =
+                        fmaf(scale, trp__entropy_term<TYPE, RAISED>(v[d].get(j) - most), -f.rest);
+                if constexpr (TARGET != 0) {
                     TRP__UNROLL
                     for (int j = 0; j < R::V; j++)
-                        out[j] -= f.share * t[d].get(j);
+                        out[j] = fmaf(-f.share, t[d].get(j), out[j]);
                 } else if (label >= first && label < first + R::V) {
                     TRP__UNROLL
                     for (int j = 0; j < R::V; j++)
