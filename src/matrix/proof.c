@@ -141,6 +141,18 @@ static double of_two_passes(const trp__matmul *g)
     return !second ? 0 : type == TRP_F16 ? 4e-3 : type == TRP_BF16 ? 2.5e-2 : 0;
 }
 
+/* Of what is added up before the activation, where numbers are ordinary: the root mean square, or
+ * half of it for scale factors that are small. */
+static double typical_of(const trp__matmul *g)
+{
+    const double product = 0.75 / 3, c = 0.5 * 0.58, vector = 0.58;
+    double sum = product * product * (double)g->k;
+    sum += has(g, TRP__MATMUL_C) ? c * c : 0;
+    sum +=
+        has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE ? vector * vector : 0;
+    return sqrt(sum) / 2;
+}
+
 static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
 {
     const trp__matmul *g = &s->g;
@@ -152,6 +164,7 @@ static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
         o->of_scale = 1e-2; /* what is summed up may be rounded before */
     o->relative = o->of_scale + unit_of(o->type);
     o->absolute = absolute_of(g, operand);
+    o->typical = operand == TRP__MATMUL_VECTOR ? 0 : typical_of(g);
     if (operand >= TRP__MATMUL_AMAX_D) /* of what is rounded, or of what is not yet */
         o->relative += unit_of(g->type[TRP__MATMUL_D]) / 2;
 }

@@ -37,8 +37,9 @@ typedef struct trp__proof_operand {
     double low, high;   /* of ordinary numbers of an input; equal: every element is that number */
     bool ordinary_only; /* an input that has a meaning, such as lengths or variances */
     /* Of an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is the
-     * root mean square of the expected numbers. All 0: equal. */
-    double relative, of_scale, absolute;
+     * root mean square of the expected numbers, or `typical` if that is more: few numbers may all
+     * be what is left of large ones. The first three 0: equal. */
+    double relative, of_scale, absolute, typical;
 } trp__proof_operand;
 
 /* Numbers that a proof runs on; a set of bits. Each is a pass of its own. */

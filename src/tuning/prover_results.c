@@ -157,7 +157,8 @@ void trp__proof_take_expected(bench *b, uint32_t pass)
         }
         /* Extreme numbers say nothing about what a rounding error is measured by. */
         if (pass != TRP__PROOF_EXTREME)
-            t->scale = finite ? sqrt(sum / (double)finite) : 0;
+            t->scale = fmax(finite ? sqrt(sum / (double)finite) : 0,
+                            trp__proof_operand_of(b, t->operand)->typical);
     }
 }
 

@@ -73,6 +73,8 @@ static const row all_rows[] = {
      .activation = TRP_ACTIVATION_GELU, .bias = TRP_BF16, .aux = TRP_BF16},
     {"f16 gelu far", 1, 2, 20, 1, TRP_F16, TRP_F32, TRP_F32, TRP_F32, TRP_T, .trans_b = TRP_T,
      .activation = TRP_ACTIVATION_GELU, .bias = TRP_F32, .aux = TRP_F32},
+    {"bf16 single", 1, 1, 2, 1, TRP_BF16, TRP_BF16, TRP_BF16, TRP_F32, TRP_T, .trans_b = TRP_T,
+     .activation = TRP_ACTIVATION_GELU, .bias = TRP_BF16, .aux = TRP_BF16, .in_place = true},
     {"bf16 drelu", 256, 200, 128, 1, TRP_BF16, TRP_BF16, 0, TRP_F32, TRP_T,
      .activation = TRP_ACTIVATION_DRELU, .aux = 0xff},
     {"bf16 drelu gradient", 256, 200, 128, 1, TRP_BF16, TRP_BF16, 0, TRP_F32, TRP_T,
