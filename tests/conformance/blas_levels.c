@@ -4,6 +4,8 @@
 
 /* ---- requests ---- */
 
+typedef trp_gemm_request trp_blas0_request; /* as support/blas_routines.def counts */
+
 /* Beside the options of blas_problem.h, which are the low bits. */
 #define BIT(n)     (UINT64_C(1) << (32 + (n)))
 #define HAS_A      BIT(0)
@@ -35,6 +37,23 @@
         .has = __VA_ARGS__                                                                         \
     }
 #define OPTION(level, field, bits, values) FIELD(level, field, CF_OPTION, bits, .limit = values)
+
+static const cf_operand operands_0[] = {
+    BUFFER(0, a, HAS_A, HAS_A, TRP_E_STALE),
+    BUFFER(0, b, HAS_X, HAS_X, TRP_E_STALE),
+    BUFFER(0, c, HAS_Y, HAS_Y, TRP_E_STALE),
+    BUFFER(0, scalars, ANY_SCALAR, MODIFIED, TRP_E_ARGUMENT),
+};
+static const cf_field fields_0[] = {
+    FIELD(0, type, CF_TYPE, ALWAYS),    OPTION(0, type_c, ALWAYS, TRP_DTYPE_COUNT),
+    OPTION(0, compute, ALWAYS, 4),      OPTION(0, order, ALWAYS, 2),
+    OPTION(0, trans_a, ALWAYS, 3),      OPTION(0, trans_b, ALWAYS, 3),
+    OPTION(0, joining, ALWAYS, 2),      FIELD(0, m, CF_COUNT, ALWAYS),
+    FIELD(0, n, CF_COUNT, ALWAYS),      FIELD(0, k, CF_COUNT, ALWAYS),
+    FIELD(0, alpha, CF_SCALAR, ALWAYS), FIELD(0, beta, CF_SCALAR, ALWAYS),
+    FIELD(0, lda, CF_LD, ALWAYS),       FIELD(0, ldb, CF_LD, ALWAYS),
+    FIELD(0, ldc, CF_LD, ALWAYS),       FIELD(0, batch, CF_BATCH, ALWAYS),
+};
 
 static const cf_operand operands_1[] = {
     BUFFER(1, x, HAS_X, HAS_X, TRP_E_STALE),
@@ -103,11 +122,89 @@ static const cf_field fields_3[] = {
     FIELD(3, batch, CF_BATCH, BATCHES),
 };
 
+/* ---- variants ---- */
+
+static const cf_variant all_types[] = {
+    {.name = "f32", .type = TRP_F32},
+    {.name = "f64", .type = TRP_F64},
+    {.name = "c64", .type = TRP_C64, .is_complex = true},
+    {.name = "c128", .type = TRP_C128, .is_complex = true},
+    {.name = "f16", .type = TRP_F16},
+    {.name = "bf16", .type = TRP_BF16},
+};
+
+/* Of gemm: the type of C if it is another one, and how it is computed. */
+#define GEMM_VARIANTS(X)                                                                           \
+    X("f32", F32, NONE, DEFAULT)                                                                   \
+    X("f64", F64, NONE, DEFAULT)                                                                   \
+    X("c64", C64, NONE, DEFAULT)                                                                   \
+    X("c128", C128, NONE, DEFAULT)                                                                 \
+    X("f16", F16, NONE, DEFAULT)                                                                   \
+    X("bf16", BF16, NONE, DEFAULT)                                                                 \
+    X("f16 to f32", F16, F32, DEFAULT)                                                             \
+    X("bf16 to f32", BF16, F32, DEFAULT)                                                           \
+    X("i8 to f32", I8, F32, DEFAULT)                                                               \
+    X("i8 to i32", I8, I32, DEFAULT)                                                               \
+    X("f32 emulated", F32, NONE, EMULATED)                                                         \
+    X("f64 emulated", F64, NONE, EMULATED)                                                         \
+    X("c64 emulated", C64, NONE, EMULATED)                                                         \
+    X("c128 emulated", C128, NONE, EMULATED)
+
+#define TRP_NONE TRP_DTYPE_NONE
+static const cf_variant gemm_types[] = {
+#define VARIANT(text, of, c, how)                                                                  \
+    {.name = text,                                                                                 \
+     .type = TRP_##of,                                                                             \
+     .is_complex = TRP_##of == TRP_C64 || TRP_##of == TRP_C128,                                    \
+     .by_device = TRP_COMPUTE_##how == TRP_COMPUTE_EMULATED},
+    GEMM_VARIANTS(VARIANT)
+#undef VARIANT
+};
+static const struct {
+    trp_dtype type_c;
+    trp_compute compute;
+} gemm_ways[] = {
+#define VARIANT(text, of, c, how) {TRP_##c, TRP_COMPUTE_##how},
+    GEMM_VARIANTS(VARIANT)
+#undef VARIANT
+};
+#undef TRP_NONE
+
+static void set_variants(const operation *row, cf_operation *o)
+{
+    const unsigned only = row->options & (REAL_ONLY | COMPLEX_ONLY);
+    o->variants = &all_types[only == COMPLEX_ONLY ? 2 : 0];
+    o->variant_count = only ? 2 : row->options & HALF ? 6 : 4;
+    if (row->op == TRP_OP_GEMM) {
+        o->variants = gemm_types;
+        o->variant_count = sizeof gemm_types / sizeof *gemm_types;
+    }
+}
+
 /* ---- problems ---- */
+
+/* On a GPU: products of i8 in layouts and sizes of cuBLAS's choice only, emulation where the device
+ * and cuBLAS have it. */
+static const char *may_refuse(const problem *p)
+{
+    const bool tn = p->row_major ? p->trans == TRP_N && p->trans_b != TRP_N
+                                 : p->trans != TRP_N && p->trans_b == TRP_N;
+    const bool whole = p->m % 16 == 0 && p->n % 16 == 0 && p->k % 16 == 0;
+    if (!h_is_cuda())
+        return NULL;
+    if (p->compute == TRP_COMPUTE_EMULATED)
+        return "compute";
+    return p->type_c == TRP_I32 && !(tn && whole) ? "type_c: cuBLAS" : NULL;
+}
 
 static bool draw(cf_problem *p, unsigned way, cf_kind kind)
 {
     problem options = {.op = p->operation->row, .type = p->operation->variants[p->variant].type};
+    if (options.op->level == 0) {
+        options.type_c = gemm_ways[p->variant].type_c;
+        options.compute = gemm_ways[p->variant].compute;
+        options.step = options.type_c == TRP_I32 && h_is_cuda() ? 4 : 0;
+    }
     if (!blas_set_options(&options, way))
         return false;
     problem *own = h_malloc(sizeof *own);
@@ -117,6 +214,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     p->blocks = own->blocks;
     p->block_count = PLACES;
     p->may_fault = !blas_runs_again(own);
+    p->may_refuse = may_refuse(own);
     return true;
 }
 
@@ -149,32 +247,21 @@ static void drop(cf_problem *p)
         .scalars = offsetof(trp_blas##level##_request, scalars), .draw = draw,                     \
         .request = make_request, .send = send, .check = check, .drop = drop,                       \
     }
-static const cf_family families[] = {[1] = FAMILY(1), [2] = FAMILY(2), [3] = FAMILY(3)};
+static const cf_family families[] = {
+    [0] = FAMILY(0), [1] = FAMILY(1), [2] = FAMILY(2), [3] = FAMILY(3)};
 
 /* ---- operations ---- */
 
 #define OP(level, name, NAME) #name, TRP_OP_##NAME, level
-#define OP1(name, NAME)       OP(1, name, NAME), trp_##name, NULL, NULL
-#define OP2(name, NAME)       OP(2, name, NAME), NULL, trp_##name, NULL
-#define OP3(name, NAME)       OP(3, name, NAME), NULL, NULL, trp_##name
+#define OP0(name, NAME)       OP(0, name, NAME), trp_##name, NULL, NULL, NULL
+#define OP1(name, NAME)       OP(1, name, NAME), NULL, trp_##name, NULL, NULL
+#define OP2(name, NAME)       OP(2, name, NAME), NULL, NULL, trp_##name, NULL
+#define OP3(name, NAME)       OP(3, name, NAME), NULL, NULL, NULL, trp_##name
 static const operation rows[] = {
 #define CASE(level, name, NAME, options, result, ...)                                              \
     {OP##level(name, NAME), options, {__VA_ARGS__}, result},
 #include "support/blas_routines.def"
 };
-
-static const cf_variant real_types[] = {{"f32", TRP_F32, false}, {"f64", TRP_F64, false}};
-static const cf_variant complex_types[] = {{"c64", TRP_C64, true}, {"c128", TRP_C128, true}};
-static const cf_variant all_types[] = {{"f32", TRP_F32, false}, {"f64", TRP_F64, false},
-                                       {"c64", TRP_C64, true},  {"c128", TRP_C128, true},
-                                       {"f16", TRP_F16, false}, {"bf16", TRP_BF16, false}};
-
-static void set_variants(const operation *row, cf_operation *o)
-{
-    const unsigned only = row->options & (REAL_ONLY | COMPLEX_ONLY);
-    o->variants = only == REAL_ONLY ? real_types : only == COMPLEX_ONLY ? complex_types : all_types;
-    o->variant_count = only ? 2 : row->options & HALF ? 6 : 4;
-}
 
 static cf_has sizes_of(const operation *row)
 {

@@ -3,6 +3,9 @@
 
 TROUPE_TEST("long", "no tsan");
 TROUPE_TEST_FAKE_GPU("no sanitizer");
+/* A device that emulates f32. */
+TROUPE_TEST_FAKE_GPU("as fake-blackwell", "FAKE_CUDA_ATTRIBUTE=75=10", "TROUPE_TEST_OPERATION=gemm",
+                     "cases numbers", "no sanitizer");
 
 int main(int argc, char **argv)
 {

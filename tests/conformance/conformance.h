@@ -73,6 +73,8 @@ typedef struct cf_problem {
     block *blocks;
     int block_count;
     bool may_fault; /* if its worker dies: it reads what it writes */
+    /* What TRP_E_UNSUPPORTED says if a library or device may refuse it; NULL: it may not. */
+    const char *may_refuse;
 } cf_problem;
 
 /* What came of the problems of one operation. */
@@ -106,6 +108,8 @@ typedef struct cf_variant {
     const char *name;
     trp_dtype type;
     bool is_complex;
+    bool by_device; /* whether it is there depends on the device; else one in 20 problems must run,
+                     * whatever may be refused */
 } cf_variant;
 
 struct cf_operation {

@@ -45,13 +45,20 @@ static void print_cell(const cf_actor *actor, const cf_operation *o, trp_backend
         printf(" all |");
         return;
     }
-    const char *between = " ";
+    const char *reason = NULL;
+    printf(" all without");
     for (unsigned v = 0; v < o->variant_count; v++) {
         const exclusion *x = find(actor, o, v, backend);
-        if (x)
-            printf("%swithout %s: %s", between, o->variants[v].name, x->reason);
-        between = x ? "; " : between;
+        if (!x)
+            continue;
+        if (reason && strcmp(reason, x->reason) != 0)
+            printf(" (%s);", reason);
+        else if (reason)
+            printf(",");
+        printf(" %s", o->variants[v].name);
+        reason = x->reason;
     }
+    printf(" (%s)", reason);
     printf(" |");
 }
 

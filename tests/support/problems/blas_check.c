@@ -35,8 +35,14 @@ static void allow(problem *p, ref_place place, const ref_operand *v, int64_t i, 
 static bool check_element(const problem *p, ref_place place, const ref_number *number,
                           ref_complex got, double *worst)
 {
-    double bound = ref_blas_bound(number, p->type);
+    double bound = ref_blas_bound(number, p->type_c ? p->type_c : p->type);
     double error = blas_has(p, SOLVES) ? cabs(number->value) : cabs(got - number->value);
+    if (p->compute == TRP_COMPUTE_TF32)
+        bound += 0x1p-9 * number->size;
+    if (blas_is_exact(p))
+        bound = 0;
+    if (p->type_c == TRP_I32) /* modulo 2^32 */
+        error = (int32_t)(uint32_t)(int64_t)creal(number->value) == (int32_t)creal(got) ? 0 : 1;
     if (bound > 0 && error / bound > *worst)
         *worst = error / bound;
     if (!(error <= bound))

@@ -28,6 +28,15 @@ static trp_scalar random_scalar(const problem *p, bool real)
     }
 }
 
+/* Integers that results of f32 hold, or some that sums leave 32 bits with, but not the 53 of the
+ * reference: which beta, of all i32, does with fewer. */
+static trp_scalar whole_scalar(const problem *p, bool beta)
+{
+    static const double any[] = {1, 0, -3, 77777, 1 << 20, INT32_MIN};
+    const size_t most = beta ? 4 : p->extremes ? 5 : 6;
+    return trp_real(p->type_c == TRP_I32 ? any[blas_below(most)] : (double)blas_below(3) - 1);
+}
+
 /* ---- options ---- */
 
 static const struct {
@@ -81,10 +90,36 @@ static void draw_scalars(problem *p)
         p->alpha = random_scalar(p, all & REAL_ALPHA);
     if (all & BETA)
         p->beta = random_scalar(p, all & REAL_BETA);
+    if (blas_is_exact(p)) {
+        p->extremes = blas_below(4) == 0;
+        p->alpha = whole_scalar(p, false);
+        p->beta = whole_scalar(p, true);
+    }
     if (all & ROTATION) {
         p->c = trp_real(blas_uniform());
         p->s = ref_blas_complex(p->type) ? trp_complex(blas_uniform(), blas_uniform())
                                          : trp_real(blas_uniform());
+    }
+}
+
+/* Now and then many rows and columns, or long sums. */
+static void draw_gemm(problem *p)
+{
+    if (p->type == TRP_F32 && p->compute == TRP_COMPUTE_DEFAULT && blas_below(4) == 0)
+        p->compute = TRP_COMPUTE_TF32;
+    else if (p->compute == TRP_COMPUTE_DEFAULT && blas_below(4) == 0)
+        p->compute = TRP_COMPUTE_PEDANTIC;
+    if (blas_below(40) == 0) {
+        p->m += (int64_t)blas_below(500);
+        p->n += (int64_t)blas_below(100);
+        p->k = 1 + (int64_t)blas_below(8);
+    } else if (blas_below(40) == 0 && p->type_c != TRP_F32) {
+        p->k += (int64_t)blas_below(2100);
+    }
+    if (p->step && blas_below(4)) { /* what every cuBLAS takes of i8, with some transposes */
+        p->m = (p->m + 15) / 16 * 16;
+        p->n = (p->n + 15) / 16 * 16;
+        p->k = (p->k + 15) / 16 * 16;
     }
 }
 
@@ -94,6 +129,8 @@ static void draw_sizes(problem *p)
     p->m = random_count(p);
     p->n = random_count(p);
     p->k = random_count(p);
+    if (p->op->level == 0)
+        draw_gemm(p);
     if (p->op->op == TRP_OP_ROTG || p->op->op == TRP_OP_ROTMG ||
         (p->op->level == 2 && p->op->rules[REF_A].rows != M))
         *(p->op->level == 1 ? &p->n : &p->m) -= 5; /* not looked at */
@@ -136,16 +173,19 @@ void blas_draw(problem *p)
 
 void blas_draw_tight(problem *p)
 {
-    p->m = 2 + (int64_t)blas_below(6);
-    p->n = 2 + (int64_t)blas_below(6);
-    p->k = 2 + (int64_t)blas_below(6);
+    const int64_t step = p->step > 0 ? p->step : 1;
+    p->m = step * (2 + (int64_t)blas_below(6));
+    p->n = step * (2 + (int64_t)blas_below(6));
+    p->k = step * (2 + (int64_t)blas_below(6));
     p->batch = 1;
     if (blas_has(p, BANDED) || p->op->rules[REF_A].shape == REF_BAND)
         p->kl = 1 + (int64_t)blas_below(3);
     if (p->op->rules[REF_A].shape == REF_BAND)
         p->ku = 1 + (int64_t)blas_below(3);
     draw_scalars(p);
-    if (blas_has(p, BETA)) /* with 0 geam has no B */
+    if (blas_has(p, ALPHA)) /* with 0 gemm has no A, with beta 0 geam has no B */
+        p->alpha = trp_real(-1);
+    if (blas_has(p, BETA))
         p->beta = trp_real(2);
     make(p);
 }

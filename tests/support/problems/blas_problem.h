@@ -83,6 +83,7 @@ typedef struct operation {
     const char *name;
     uint32_t op;
     int level;
+    trp_status (*send_0)(trp_actor *, const trp_gemm_request *, trp_completion *);
     trp_status (*send_1)(trp_actor *, const trp_blas1_request *, trp_completion *);
     trp_status (*send_2)(trp_actor *, const trp_blas2_request *, trp_completion *);
     trp_status (*send_3)(trp_actor *, const trp_blas3_request *, trp_completion *);
@@ -93,6 +94,7 @@ typedef struct operation {
 
 /* A request of any level. */
 typedef union blas_request {
+    trp_gemm_request gemm;
     trp_blas1_request one;
     trp_blas2_request two;
     trp_blas3_request three;
@@ -116,6 +118,10 @@ typedef struct operand {
 typedef struct problem {
     const operation *op;
     trp_dtype type;
+    trp_dtype type_c;    /* gemm: of C, if it is another one */
+    trp_compute compute; /* gemm */
+    bool extremes;       /* of i8: -128 and 127 alone */
+    int64_t step;        /* what leading dimensions and strides are multiples of, if not 0 */
     bool row_major, gaps, one_block, on_device, in_place, same_place, interleaved;
     trp_side side;
     trp_uplo uplo;
@@ -134,6 +140,8 @@ size_t blas_below(size_t bound);
 double blas_uniform(void); /* from -1 to 1 */
 bool blas_has(const problem *p, unsigned option);
 bool blas_is_half(trp_dtype type);
+/* Of gemm: whether all that is computed are integers that the types hold. */
+bool blas_is_exact(const problem *p);
 /* Of alpha and beta, c and s. */
 trp_dtype blas_scalar_type(const problem *p);
 ref_complex blas_value_of(const problem *p, trp_scalar x, double standard);

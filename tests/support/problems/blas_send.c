@@ -17,6 +17,36 @@ static uint64_t offset_of(const problem *p, int place)
 #define OPERAND(name, place) .name = buffer_of(p, place), .name##_offset = offset_of(p, place)
 #define SCALAR(name)         .name = p->on_device ? (trp_scalar){0} : p->name
 
+static trp_gemm_request request_0(const problem *p)
+{
+    trp_gemm_request r = {
+        .type = p->type,
+        .type_c = p->type_c,
+        .compute = p->compute,
+        .order = p->row_major ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
+        .trans_a = p->trans,
+        .trans_b = p->trans_b,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        SCALAR(alpha),
+        SCALAR(beta),
+        OPERAND(a, REF_A),
+        OPERAND(b, REF_X),
+        OPERAND(c, REF_Y),
+        OPERAND(scalars, SCALARS),
+        .lda = p->operands[REF_A].ld,
+        .ldb = p->operands[REF_X].ld,
+        .ldc = p->operands[REF_Y].ld,
+        .a_stride = p->operands[REF_A].stride,
+        .b_stride = p->operands[REF_X].stride,
+        .c_stride = p->operands[REF_Y].stride,
+        .batch = p->batch == 1 ? (int64_t)blas_below(2) : p->batch,
+        .joining = (trp_joining)blas_below(2),
+    };
+    return r;
+}
+
 static trp_blas1_request request_1(const problem *p)
 {
     trp_blas1_request r = {
@@ -104,7 +134,9 @@ static trp_blas3_request request_3(const problem *p)
 
 void blas_make_request(const problem *p, blas_request *out)
 {
-    if (p->op->level == 1)
+    if (p->op->level == 0)
+        out->gemm = request_0(p);
+    else if (p->op->level == 1)
         out->one = request_1(p);
     else if (p->op->level == 2)
         out->two = request_2(p);
@@ -116,7 +148,8 @@ trp_status blas_send_problem(trp_actor *blas, const problem *p, trp_completion *
 {
     blas_request r;
     blas_make_request(p, &r);
-    return p->op->level == 1   ? p->op->send_1(blas, &r.one, done)
+    return p->op->level == 0   ? p->op->send_0(blas, &r.gemm, done)
+           : p->op->level == 1 ? p->op->send_1(blas, &r.one, done)
            : p->op->level == 2 ? p->op->send_2(blas, &r.two, done)
                                : p->op->send_3(blas, &r.three, done);
 }

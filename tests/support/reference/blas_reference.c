@@ -60,6 +60,10 @@ ref_complex ref_blas_load(trp_dtype type, const void *array, int64_t index)
         return make(d[2 * index], d[2 * index + 1]);
     case TRP_I64:
         return (double)((const int64_t *)array)[index];
+    case TRP_I32:
+        return ((const int32_t *)array)[index];
+    case TRP_I8:
+        return ((const int8_t *)array)[index];
     default:
         abort();
     }
@@ -87,6 +91,12 @@ void ref_blas_store(trp_dtype type, void *array, int64_t index, ref_complex valu
     case TRP_C128:
         d[2 * index] = creal(value);
         d[2 * index + 1] = cimag(value);
+        return;
+    case TRP_I32:
+        ((int32_t *)array)[index] = (int32_t)creal(value);
+        return;
+    case TRP_I8:
+        ((int8_t *)array)[index] = (int8_t)creal(value);
         return;
     default:
         abort();
@@ -329,6 +339,17 @@ static ref_number product(const ref_blas *p, ref_place output, int64_t i, int64_
         for (int64_t l = 0; l < p->x.columns; l++)
             add(&sum, p->alpha * at(&p->x, i, l) * op_at(&p->a, p->trans, l, j));
     }
+    add_old(&sum, p->beta, &p->y, i, j);
+    return sum;
+}
+
+/* alpha op(A) op(B) + beta C */
+static ref_number gemm(const ref_blas *p, ref_place output, int64_t i, int64_t j)
+{
+    ref_number sum = {0};
+    (void)output;
+    for (int64_t l = 0; l < op_columns(&p->a, p->trans); l++)
+        add(&sum, p->alpha * op_at(&p->a, p->trans, i, l) * op_at(&p->x, p->trans_b, l, j));
     add_old(&sum, p->beta, &p->y, i, j);
     return sum;
 }
