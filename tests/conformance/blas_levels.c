@@ -215,6 +215,8 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     p->block_count = PLACES;
     p->may_fault = !blas_runs_again(own);
     p->may_refuse = may_refuse(own);
+    if (kind == CF_TIGHT && own->step > 0) /* with a size or place changed */
+        p->may_refuse = "expected a multiple of 4";
     return true;
 }
 

@@ -78,14 +78,26 @@ void cf_drop(cf_bench *bench, cf_problem *p)
     p->operation->family->drop(p);
 }
 
-static void send(cf_bench *bench, const cf_problem *p, trp_completion *done)
+static trp_status send(cf_bench *bench, const cf_problem *p, trp_completion *done)
 {
     *done = (trp_completion){0};
-    trp_status status = p->operation->family->send(bench->at, p, done);
-    if (status != TRP_OK)
-        h_fail(__FILE__, __LINE__, "%s %s was not taken: %s: %s", p->operation->name,
-               p->operation->variants[p->variant].name, trp_status_name(status),
-               trp_error_message());
+    return p->operation->family->send(bench->at, p, done);
+}
+
+/* Whether it was done; refused: it was not, and need not be. */
+static bool run(cf_bench *bench, const cf_problem *p, bool *refused)
+{
+    trp_completion done;
+    trp_status status = send(bench, p, &done);
+    if (status == TRP_OK)
+        status = h_await_any(done);
+    *refused =
+        status == TRP_E_UNSUPPORTED && p->may_refuse && strstr(trp_error_message(), p->may_refuse);
+    if (status != TRP_OK && !*refused)
+        fprintf(stderr, "%s %s ended with %s: %s\n", p->operation->name,
+                p->operation->variants[p->variant].name, trp_status_name(status),
+                trp_error_message());
+    return status == TRP_OK;
 }
 
 /* ---- undisturbed ---- */
@@ -107,28 +119,14 @@ static bool outputs_right(cf_bench *bench, cf_problem *p, cf_tally *t)
     return right;
 }
 
-/* Whether it may end so. */
-static bool refused(const cf_problem *p, trp_status status)
-{
-    return status == TRP_E_UNSUPPORTED && p->may_refuse &&
-           strstr(trp_error_message(), p->may_refuse);
-}
-
 static bool solve(cf_bench *bench, cf_problem *p, cf_tally *t)
 {
-    trp_completion done;
+    bool refused;
     cf_upload(bench, p);
-    send(bench, p, &done);
-    trp_status status = h_await_any(done);
-    bool is_refused = refused(p, status);
-    bool right = is_refused || (status == TRP_OK && outputs_right(bench, p, t));
-    t->refused += is_refused;
-    if (!is_refused && status != TRP_OK)
-        fprintf(stderr, "%s %s failed: %s: %s\n", p->operation->name,
-                p->operation->variants[p->variant].name, trp_status_name(status),
-                trp_error_message());
+    bool right = run(bench, p, &refused) ? outputs_right(bench, p, t) : refused;
     cf_drop(bench, p);
     t->problems++;
+    t->refused += refused;
     return right;
 }
 
@@ -168,9 +166,9 @@ static void numbers(void)
         bool right = true;
         if (!cf_chosen(o))
             continue;
-        for (unsigned v = 0; v < o->variant_count && right; v++) {
+        for (unsigned v = 0; v < o->variant_count; v++) {
             if (!cf_excluded(tested, o, v, h_backend(), &(const char *){NULL}))
-                right = variant_right(&bench, o, v, &t);
+                right = variant_right(&bench, o, v, &t) && right;
         }
         printf("    %-5s %5d problems, %d refused, largest error %.3f of the bound%s\n", o->name,
                t.problems, t.refused, t.worst, right ? "" : ", FAILED");
@@ -187,7 +185,7 @@ static void numbers(void)
 typedef struct victim {
     cf_problem p;
     trp_completion done;
-    char *wanted[8]; /* the blocks as they are undisturbed */
+    char *wanted[16]; /* the blocks as they are undisturbed */
 } victim;
 
 /* False: it was refused. */
@@ -195,14 +193,14 @@ static bool remember(cf_bench *bench, victim *v)
 {
     cf_tally t = {0};
     H_CHECK(v->p.block_count <= (int)(sizeof v->wanted / sizeof *v->wanted));
+    bool refused;
     cf_upload(bench, &v->p);
-    send(bench, &v->p, &v->done);
-    const trp_status status = h_await_any(v->done);
-    if (refused(&v->p, status)) {
+    const bool ran = run(bench, &v->p, &refused);
+    H_CHECK(ran || refused);
+    if (refused) {
         cf_drop(bench, &v->p);
         return false;
     }
-    H_OK(status);
     if (!outputs_right(bench, &v->p, &t))
         h_fail(__FILE__, __LINE__, "wrong: %s", v->p.operation->name);
     for (int i = 0; i < v->p.block_count; i++) {
@@ -262,7 +260,7 @@ static void judge(cf_bench *bench, victim *v, cf_tally *t)
 static bool kill_under(cf_bench *bench, victim *group, int count, cf_tally *t)
 {
     for (int i = 0; i < count; i++)
-        send(bench, &group[i].p, &group[i].done);
+        H_OK(send(bench, &group[i].p, &group[i].done));
     if (below(2))
         h_sleep((int64_t)below(200) * 1000);
     int64_t pid = h_info(bench->world.device).worker_pid;
