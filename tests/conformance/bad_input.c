@@ -234,6 +234,20 @@ static void bad_header(stand *s)
 
 /* ---- all of it ---- */
 
+static void spoil_all(stand *s)
+{
+    trp_status status = TRP_E_ARGUMENT;
+    const char *word = "";
+    const cf_wrong wrong = {s->stale, s->tiny, &status, &word};
+    for (unsigned i = 0; s->family->spoil; i++) {
+        begin(s);
+        status = TRP_E_ARGUMENT;
+        if (!s->family->spoil(s->p, i, &wrong, s->wrong))
+            return;
+        refused(s, status, word, "mistake", i);
+    }
+}
+
 /* The request that is right is taken, else its changes would say nothing. */
 static void bad_problem(stand *s)
 {
@@ -253,6 +267,7 @@ static void bad_problem(stand *s)
         for (size_t k = 0; k < i; k++)
             overlap(s, &family->operands[i], &family->operands[k]);
     }
+    spoil_all(s);
     bad_header(s);
     if (s->mistakes == 0)
         H_EQUAL(h_info(bench->world.device).requests_submitted, before);

@@ -58,7 +58,7 @@ typedef struct cf_field {
 
 /* ---- problems ---- */
 
-enum { CF_REQUEST_BYTES = 1024 };
+enum { CF_REQUEST_BYTES = 1024, CF_BLOCKS = 32 };
 
 typedef enum cf_kind {
     CF_RANDOM,
@@ -83,6 +83,13 @@ typedef struct cf_tally {
     double worst; /* error, as a share of its bound */
 } cf_tally;
 
+/* What a request is spoilt with, and what must be said of it then. */
+typedef struct cf_wrong {
+    trp_buffer stale, tiny; /* freed; of one byte */
+    trp_status *status;
+    const char **word;
+} cf_wrong;
+
 /* What operations with the same request share. */
 typedef struct cf_family {
     const cf_operand *operands;
@@ -100,6 +107,9 @@ typedef struct cf_family {
     /* Prints what is wrong, and the problem. */
     bool (*check)(cf_problem *p, cf_tally *tally);
     void (*drop)(cf_problem *p);
+    /* What no table of fields can say: mistake number `which` of a problem, in a request that has
+     * been made; false behind the last. NULL: there are none. */
+    bool (*spoil)(const cf_problem *p, unsigned which, const cf_wrong *wrong, void *request);
 } cf_family;
 
 /* ---- operations ---- */
@@ -131,6 +141,9 @@ typedef struct cf_actor {
     size_t count;
     const h_case *more; /* cases of the actor's own */
     size_t more_count;
+    int rounds;        /* problems of a variant, at least; 0: 100 */
+    bool slow_fake;    /* on the fake GPU a part of them is enough */
+    void (*end)(void); /* of each case */
 } cf_actor;
 
 int cf_main(int argc, char **argv, const cf_actor *actor);
