@@ -9,7 +9,7 @@ typedef struct stand {
     cf_bench *bench;
     const cf_problem *p;
     const cf_family *family;
-    trp_buffer stale, tiny, large;
+    trp_buffer stale, foreign, tiny, large; /* freed; of another device; of a byte; of LARGE */
     _Alignas(16) unsigned char right[CF_REQUEST_BYTES], wrong[CF_REQUEST_BYTES];
     int tried, mistakes;
 } stand;
@@ -192,9 +192,12 @@ static void bad_operand(stand *s, const cf_operand *x)
         put(s, x->buffer, &none, sizeof none);
         refused(s, x->missing, x->name, "no buffer", 0);
     }
-    begin(s);
-    put(s, x->buffer, &s->stale, sizeof s->stale);
-    refused(s, TRP_E_STALE, x->name, "a stale buffer", 0);
+    const trp_buffer stale[] = {s->stale, s->foreign, {UINT64_MAX}, {1}};
+    for (size_t i = 0; i < sizeof stale / sizeof *stale; i++) {
+        begin(s);
+        put(s, x->buffer, &stale[i], sizeof stale[i]);
+        refused(s, TRP_E_STALE, x->name, "no such buffer", (int64_t)i);
+    }
     begin(s);
     put(s, x->buffer, &s->tiny, sizeof s->tiny);
     refused(s, TRP_E_ARGUMENT, x->name, "a buffer of one byte", 0);
@@ -282,7 +285,11 @@ void cf_bad_input(cf_bench *bench)
 {
     static stand s;
     trp_device *device = bench->world.device;
-    s = (stand){.bench = bench, .stale = h_buffer(device, LARGE)};
+    trp_device *other = NULL;
+    const trp_device_options options = h_options();
+    H_OK(trp_device_open(bench->world.system, &options, &other));
+    s = (stand){
+        .bench = bench, .stale = h_buffer(device, LARGE), .foreign = h_buffer(other, LARGE)};
     H_OK(trp_buffer_free(device, s.stale));
     s.tiny = h_buffer(device, TINY);
     s.large = h_buffer(device, LARGE);
@@ -304,6 +311,7 @@ void cf_bad_input(cf_bench *bench)
     }
     H_OK(trp_buffer_free(device, s.tiny));
     H_OK(trp_buffer_free(device, s.large));
+    trp_device_close(other);
     printf("    %d requests with one thing wrong, %d answered otherwise\n", s.tried, s.mistakes);
     H_CHECK(s.mistakes == 0);
 }

@@ -1,6 +1,6 @@
-/* A random problem of the blas operations of levels 1 to 3: where its operands lie, what is in
- * them, how it is sent, and whether its outputs are right. Whatever an operation may not look at is
- * NaN, and whatever it may not write must be the same afterwards. SPDX-License-Identifier:
+/* A random problem of gemm or of the blas operations of levels 1 to 3: where its operands lie, what
+ * is in them, how it is sent, and whether its outputs are right. Whatever an operation may not look
+ * at is NaN, and whatever it may not write must be the same afterwards. SPDX-License-Identifier:
  * Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_BLAS_PROBLEM_H
 #define TESTS_SUPPORT_PROBLEMS_BLAS_PROBLEM_H
