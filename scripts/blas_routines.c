@@ -1,5 +1,6 @@
 /* Prints the operations of the blas actor but gemm, as a table of Markdown; blas_routines.sh makes
  * docs/actors/blas_routines.md of it. SPDX-License-Identifier: Apache-2.0 */
+#include "actors/blas/lapack/uses.h"
 #include "actors/blas/routines.h"
 
 #include <troupe/blas.h>
@@ -30,6 +31,7 @@ static const char *const cublas[PLACES][TYPES] = {
 #define CUBLAS_REAL(op, family, s, d)    NAMES(op, 0, s, d)
 #define CUBLAS_COMPLEX(op, family, c, z) NAMES(op, 2, c, z)
 #define CUBLAS_HALF(op, family, name) [TRP_OP_##op & 0xff][4] = #name,
+#define CUBLAS_LAPACK(op, family, s, d, c, z) NAMES(op, 0, s, d) NAMES(op, 2, c, z)
 #include "libs/blas/routines.def"
 };
 
@@ -39,6 +41,18 @@ static const char *const host[PLACES][TYPES] = {
 #define HOST_REAL(op, function)         NAMES(op, 0, , )
 #define HOST_COMPLEX(op, function)      NAMES(op, 2, , )
 #define HOST_HALF(op, function) [TRP_OP_##op & 0xff][4] = "",
+#define HOST_LAPACK(op, family, s, d, c, z) NAMES(op, 0, s, d) NAMES(op, 2, c, z)
+#include "libs/blas/routines.def"
+};
+
+/* Those of LAPACK. */
+static const struct {
+    const char *name;
+    unsigned uses;
+    int mode[5];
+} lapack[PLACES] = {
+#define LAPACK(op, name, uses, a, b, pivots, tau, info)                                             \
+    [TRP_OP_##op & 0xff] = {#name, uses, {a, b, pivots, tau, info}},
 #include "libs/blas/routines.def"
 };
 
@@ -63,11 +77,12 @@ static void options(const routine *r)
     }
 }
 
+static const char *const modes[] = {"", "read", "written", "read and written"};
+
 static void operands(const routine *r)
 {
     static const char *const names[4][3] = {
         {""}, {"a", "x", "y"}, {"a", "x", "y"}, {"a", "b", "c"}};
-    static const char *const modes[] = {"", "read", "written", "read and written"};
     const char *between = "";
     for (int i = 0; i < 3; i++) {
         int mode = r->mode[i] == W && r->uses & BETA && strcmp(r->name, "geam") != 0 ? RW : r->mode[i];
@@ -89,6 +104,26 @@ static void names_of(const char *const names[TYPES], const char *otherwise)
             last = name;
         }
     }
+}
+
+static void lapack_row(int place)
+{
+    static const char *const names[] = {"a", "b", "pivots", "tau", "info"};
+    unsigned uses = lapack[place].uses;
+    const char *between = "";
+    printf("| %s | %s%s%s | ", lapack[place].name, uses & TRANSPOSES ? "trans, " : "",
+           uses & RIGHT_SIDES ? "nrhs, " : "", uses & ANY_ORDER ? "order, batch" : "batch");
+    for (int i = 0; i < 5; i++) {
+        if (lapack[place].mode[i]) {
+            printf("%s%s %s", between, names[i], modes[lapack[place].mode[i]]);
+            between = ", ";
+        }
+    }
+    printf(" | ");
+    names_of(cublas[place], "");
+    printf(" | ");
+    names_of(host[place], "");
+    printf(" |\n");
 }
 
 int main(void)
@@ -114,6 +149,12 @@ int main(void)
         printf(" | ");
         names_of(host[i], "a loop of our own");
         printf(" |\n");
+    }
+    printf("\nOf LAPACK, by `trp_lapack_request`, for f32, f64, c64 and c128:\n\n"
+           "| operation | options | operands | cuBLAS | host |\n| --- | --- | --- | --- | --- |\n");
+    for (int i = 0; i < PLACES; i++) {
+        if (lapack[i].name)
+            lapack_row(i);
     }
     printf("\nA beta of 0 leaves its operand unread. A batch of gemv is done by "
            "`cublas?gemvStridedBatched_64`, one of trsm by `cublas?trsmBatched_64`.\n");

@@ -79,7 +79,8 @@ CLIENT_DEVICE = "src/client/core/device.h"
 CLIENT_PART = re.compile(r"\bdevice\)?->(" + "|".join(CLIENT_ORDER) + r")\.")
 
 # Calls that stand in one file of src/, which says why; the others call a function of that file.
-ONLY_IN = {"pthread_create": "src/base/os/thread.c"}
+ONLY_IN = {"pthread_create": "src/base/os/thread.c",
+           "fopen": "src/base/os/descriptor.h", "opendir": "src/base/os/descriptor.h"}
 ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
 
 # Where public functions stand that take locks or wait.

@@ -1,12 +1,13 @@
 #!/bin/bash
 # The shared library exports exactly what the public headers declare (declarations.sh); in the static one
 # every global name starts with trp_, so that it can't clash with a user's.
-# Neither reads the environment by getenv(): secure_getenv() ignores it in a set-user-ID program, whose
-# user must not choose what it runs.
-# Usage: scripts/check_symbols.sh LIBTROUPE_SO LIBTROUPE_A
+# Neither reads the environment by getenv(), nor do the worker and the command: secure_getenv() ignores it
+# in a set-user-ID program, whose user must not choose what it runs.
+# Usage: scripts/check_symbols.sh LIBTROUPE_SO LIBTROUPE_A PROGRAM...
 set -euo pipefail
 export LC_ALL=C
 shared=$1 static=$2
+shift 2
 cd "$(dirname "$0")/.."
 
 # Names of one nm listing ("value type name@@VERSION"), without the version's own symbol (type A).
@@ -27,6 +28,8 @@ report() { # report WHAT NAMES: one line a name, and a failure if there are any
 report "declared in a public header, but not exported" "$(comm -23 <(echo "$declared") <(echo "$exported"))"
 report "exported, but in no public header" "$(comm -13 <(echo "$declared") <(echo "$exported"))"
 report "a global name of the static library without trp_" "$foreign"
-report "the environment must be read by secure_getenv()" \
-    "$(nm -D --undefined-only "$shared" | grep -ow 'getenv' || true)"
+for file in "$shared" "$@"; do
+    report "$(basename "$file"): the environment must be read by secure_getenv()" \
+        "$(nm -D --undefined-only "$file" | grep -ow 'getenv' || true)"
+done
 [ "$failures" -eq 0 ]

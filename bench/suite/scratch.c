@@ -8,7 +8,7 @@
 
 static char *kept(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     return value ? strdup(value) : NULL;
 }
 
@@ -24,7 +24,7 @@ static void put_back(const char *name, char *value)
 /* For mkdtemp() and mkstemp(). */
 static bool set_template(char out[SCRATCH_FOLDER])
 {
-    const char *parent = getenv("TMPDIR");
+    const char *parent = secure_getenv("TMPDIR");
     if (!parent || parent[0] != '/')
         parent = "/tmp";
     int length = snprintf(out, SCRATCH_FOLDER, "%s/troupe-bench-XXXXXX", parent);

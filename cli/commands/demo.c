@@ -42,7 +42,7 @@ static void keep_log(void *user_data, int level, const char *line)
 
 static bool make_folder(demo *d)
 {
-    const char *parent = d->parent ? d->parent : getenv("TMPDIR");
+    const char *parent = d->parent ? d->parent : secure_getenv("TMPDIR");
     if (!parent || !*parent)
         parent = "/tmp";
     int n = snprintf(d->folder, sizeof d->folder, "%s/troupe-demo-XXXXXX", parent);

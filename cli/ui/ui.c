@@ -40,7 +40,7 @@ static bool locale_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
+        const char *value = secure_getenv(names[i]);
         if (!value || !*value)
             continue;
         const char *set = strrchr(value, '.');
@@ -51,8 +51,8 @@ static bool locale_is_utf8(void)
 
 void ui_init(void)
 {
-    const char *no_colour = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
+    const char *no_colour = secure_getenv("NO_COLOR");
+    const char *term = secure_getenv("TERM");
     bool obeys = term && strcmp(term, "dumb") != 0;
     ui.terminal = isatty(STDOUT_FILENO) && obeys;
     ui.progress_wanted = isatty(STDERR_FILENO) && obeys;

@@ -66,6 +66,15 @@ extern "C" {
 #define TRP_OP_SYRKX UINT32_C(0x0133)
 #define TRP_OP_HERKX UINT32_C(0x0134)
 
+#define TRP_OP_GEMM3M UINT32_C(0x0135)
+
+#define TRP_OP_GETRF  UINT32_C(0x0136)
+#define TRP_OP_GETRS  UINT32_C(0x0137)
+#define TRP_OP_GETRI  UINT32_C(0x0138)
+#define TRP_OP_MATINV UINT32_C(0x0139)
+#define TRP_OP_GEQRF  UINT32_C(0x013a)
+#define TRP_OP_GELS   UINT32_C(0x013b)
+
 typedef enum trp_side {
     TRP_LEFT = 0,
     TRP_RIGHT = 1,
@@ -282,13 +291,13 @@ typedef struct trp_blas2_request {
 
 /* Level 3: matrices.
  *
- * Element types are f32, f64, c64 and c128, for hemm, herk, her2k and herkx c64 and c128; matrices
- * and their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C must not
- * overlap an input, but for trmm, where it may be B. A batch of trsm is so many independent ones,
- * as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices apart. Of the C of
- * syrk, herk, syr2k, her2k, syrkx and herkx one triangle is read and written. If C is empty nothing
- * is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1 leave C alone if k or
- * alpha is 0, the imaginary parts of its diagonal too.
+ * Element types are f32, f64, c64 and c128, for hemm, herk, her2k, herkx and gemm3m c64 and c128;
+ * matrices and their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C
+ * must not overlap an input, but for trmm, where it may be B. A batch of trsm is so many
+ * independent ones, as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices
+ * apart. Of the C of syrk, herk, syr2k, her2k, syrkx and herkx one triangle is read and written. If
+ * C is empty nothing is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1
+ * leave C alone if k or alpha is 0, the imaginary parts of its diagonal too.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (trmm, trsm: alpha only; herk: both real; her2k, herkx: beta real, one complex element after
@@ -300,8 +309,8 @@ typedef struct trp_blas3_request {
     trp_dtype type;
     trp_order order;
     trp_side side;                /* symm, hemm, trmm, trsm, dgmm */
-    trp_uplo uplo;                /* all but geam and dgmm */
-    trp_transpose trans, trans_b; /* trans_b: geam */
+    trp_uplo uplo;                /* all but geam, dgmm and gemm3m */
+    trp_transpose trans, trans_b; /* trans_b: geam, gemm3m */
     trp_diag diag;                /* trmm, trsm */
     int64_t m, n, k;
     trp_scalar alpha; /* default 1; herk: real */
@@ -313,6 +322,48 @@ typedef struct trp_blas3_request {
     int64_t a_stride, b_stride; /* trsm: elements; only looked at if batch > 1 */
     int64_t batch;              /* trsm; 0: 1 */
 } trp_blas3_request;
+
+/* LAPACK: factors, solutions and inverses of `batch` independent matrices of one size.
+ *
+ * Element types are f32, f64, c64 and c128; matrices and their leading dimension are as in
+ * trp_gemm_request. Matrix i of the batch lies i * *_stride elements after the first. Strides of
+ * what is only read may be 0; those of what is written must keep the matrices apart. `pivots` and
+ * `tau` of matrix i lie behind those of matrix i - 1 without a gap, and so do the numbers of
+ * `info`. Outputs must not overlap anything else. An operand that the operation does not have must
+ * be absent.
+ *
+ * info[i], an i32, is 0 where matrix i was done, and k > 0 where it is singular: number k, counted
+ * from 1, on the diagonal of its triangular factor is 0. The request succeeds all the same, and the
+ * other matrices of the batch are right; getrf's factors of a singular one are LAPACK's on the
+ * host, and mean nothing on cuda. A NaN or an infinity in one matrix has no part in another one.
+ * pivots[k - 1] of a matrix, an i32 from 1 to n, is the row that row k was exchanged with when it
+ * was the turn of row k. Others than getrf gives make the solution NaN on the host; on a GPU they
+ * may be a fault.
+ *
+ * Matrices are column-major, as LAPACK has them: for TRP_ROW_MAJOR all but matinv give
+ * TRP_E_UNSUPPORTED. A row-major matrix in memory is the transpose of a column-major one, so getrf
+ * and getrs solve systems of row-major matrices, too, with TRP_T in the place of TRP_N.
+ *
+ * If m, n or nrhs is 0, only info is written, with zeros.
+ *
+ * Source: cuBLAS's batched routines, LAPACK's of the same names. */
+typedef struct trp_lapack_request {
+    trp_request header;
+    trp_dtype type;
+    trp_order order;     /* TRP_ROW_MAJOR: matinv */
+    trp_transpose trans; /* getrs */
+    int64_t m, n;        /* m: geqrf, gels */
+    int64_t nrhs;        /* getrs, gels: columns of B */
+    trp_buffer a, b;
+    trp_buffer pivots; /* getrf, getrs, getri: i32, n for each matrix */
+    trp_buffer tau;    /* geqrf: elements of `type`, the smaller one of m and n for each matrix */
+    trp_buffer info;   /* getrf, getri, matinv, gels: i32, one for each matrix */
+    uint64_t a_offset, b_offset, pivots_offset, tau_offset, info_offset; /* bytes; multiples of the
+                                                                          * size of an element */
+    int64_t lda, ldb;           /* elements; 0: the smallest */
+    int64_t a_stride, b_stride; /* elements; only looked at if batch > 1 */
+    int64_t batch;              /* 0: 1 */
+} trp_lapack_request;
 
 /* Each sends its request; see trp_submit() for completion and errors. */
 #define TRP__BLAS(name, number, request_type)                                                      \
@@ -449,6 +500,37 @@ TRP__BLAS(geam, TRP_OP_GEAM, trp_blas3_request)
 /* C = diag(b) A, with side TRP_RIGHT A diag(b); A and C are m x n, b is a vector of m or n elements
  * with increment incx. */
 TRP__BLAS(dgmm, TRP_OP_DGMM, trp_blas3_request)
+/* C = alpha op(A) op(B) + beta C, with trans for A and trans_b for B; op(A) is m x k, op(B) k x n.
+ * Each product of complex numbers is made of three real ones instead of four: it takes about three
+ * quarters of the time, and the error of a small real or imaginary part is relative to the larger
+ * one. With k 0, or an alpha of 0 given by value, A and B are not looked at. c64, c128.
+ *
+ * Source: cublasCgemm3m_64, cublasZgemm3m_64; cblas_?gemm3m, or cblas_?gemm where OpenBLAS has no
+ * gemm3m. */
+TRP__BLAS(gemm3m, TRP_OP_GEMM3M, trp_blas3_request)
+
+/* A = P L U of n x n matrices, in place: L, with a diagonal of ones that is not stored, and U. On
+ * cuda the time of large ones, of some hundreds of rows, is that of a routine for small ones. */
+TRP__BLAS(getrf, TRP_OP_GETRF, trp_lapack_request)
+/* Solves op(A) X = B by the factors and pivots of getrf in a and pivots, and puts X, n x nrhs, in
+ * the place of B. A singular matrix is not found out. */
+TRP__BLAS(getrs, TRP_OP_GETRS, trp_lapack_request)
+/* B = the inverse of A, by the factors and pivots of getrf in a and pivots. The B of a singular
+ * matrix means nothing. */
+TRP__BLAS(getri, TRP_OP_GETRI, trp_lapack_request)
+/* B = the inverse of A, without factors, in both orders: in row-major order info is that of the
+ * transpose. The B of a singular matrix means nothing. cuBLAS takes n up to 32: TRP_E_UNSUPPORTED
+ * on cuda beyond. */
+TRP__BLAS(matinv, TRP_OP_MATINV, trp_lapack_request)
+/* A = Q R of m x n matrices, in place: R on and above the diagonal, below it the vectors v of the
+ * reflectors H = I - tau v v^H, whose first element other than 0 is a 1 on the diagonal that is not
+ * stored. Q is the product of the reflectors, in the order of the columns. */
+TRP__BLAS(geqrf, TRP_OP_GEQRF, trp_lapack_request)
+/* The X, n x nrhs, for which the columns of B - A X have the smallest norms, with m >= n: its rows
+ * take the place of the first n of B, which is m x nrhs. The sum of the squares of the other rows
+ * is then the square of that norm. A holds its QR factors afterwards, and means nothing where info
+ * is not 0, as B does. */
+TRP__BLAS(gels, TRP_OP_GELS, trp_lapack_request)
 #undef TRP__BLAS
 
 #ifdef __cplusplus

@@ -94,8 +94,9 @@ TRP_INLINE void trp_dnn_channels_last(trp_dnn_tensor *t)
 typedef enum trp_dnn_kind {
     TRP_DNN_NONE = 0,
     /* x, w -> y. A NaN or an infinity is in each sum that it is a term of, also times 0; padding is
-     * no term. Convolutions have 1 to 3 spatial dimensions; the number of groups is x's channels
-     * divided by w's dimension 1. For each of them
+     * no term, but where an engine of cuDNN takes it for 0, and so what is outside of y in a
+     * gradient: a filter with infinities or NaN gives NaN there. Convolutions have 1 to 3 spatial
+     * dimensions; the number of groups is x's channels divided by w's dimension 1. For each of them
      *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride +
      * 1 rounded down. Where neither x nor w has channels there is one group, and y is 0. */
     TRP_DNN_CONV_FORWARD = 1,

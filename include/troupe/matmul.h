@@ -165,6 +165,15 @@ typedef enum trp_tune {
  * types are not looked at and need no buffer, and X is beta * C; a GPU's library then multiplies
  * zeros, so an alpha in `scalars` must be finite.
  *
+ * `deterministic`: D's bits are the same each time for the same problem (types, sizes, layouts,
+ * alignments, options), GPU and version of the library, whatever searches have found: what one
+ * chose before is not looked at, `tune` must be TRP_TUNE_OFF, and parts of a sum over k are added
+ * up in a step of their own. The host computes a product in one way only.
+ *
+ * `sm_count`, up to 65535, is a hint to the library's heuristic where other work shall have the
+ * rest of the device's multiprocessors at the same time: an algorithm may still use more. The host
+ * takes no notice of it.
+ *
  * What the library refuses ends with TRP_E_UNSUPPORTED, and the message says which part of the
  * request it can't do.
  *
@@ -190,6 +199,8 @@ typedef struct trp_matmul_request {
     uint64_t amax_d_offset, amax_aux_offset; /* bytes */
     uint64_t workspace_bytes;                /* the most that an algorithm may use; 0: 32 MiB */
     trp_tune tune;
+    int32_t sm_count; /* multiprocessors of a GPU that the algorithm shall be chosen for; 0: all */
+    bool deterministic;
 } trp_matmul_request;
 
 /* Sends a product; see trp_submit() for completion and errors. */

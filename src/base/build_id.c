@@ -4,6 +4,8 @@
 
 #include "base/build_id.h"
 
+#include "base/os/descriptor.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -124,7 +126,8 @@ static bool is_whole(int fd, uint64_t bytes)
 static int open_file(const char *path, uint64_t *bytes)
 {
     struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    /* A pipe is not waited for. */
+    int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode))) {
         close(fd);
         return -1;

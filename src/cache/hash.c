@@ -1,6 +1,7 @@
 #include "cache/hash.h"
 
 #include "base/bytes.h"
+#include "base/os/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -167,7 +168,8 @@ bool trp__hash_file(const char *path, trp__hash *out)
     struct stat s;
     trp__hasher hasher;
     ssize_t some = -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    /* A pipe must not hold us up. */
+    int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return false;
     trp__hasher_begin(&hasher);

@@ -1,6 +1,8 @@
 /* Facts of files: read once, and known as long as a file is as it was. */
 #include "compile/facts.h"
 
+#include "base/os/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -178,7 +180,8 @@ static trp__jit_file read_file(const char *path, const trp__jit_facts **out, trp
     struct stat before = {0}, after;
     size_t bytes = 0;
     trp__jit_file result = TRP__JIT_FILE_UNREADABLE;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    /* A pipe must not hold us up. */
+    int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR ? TRP__JIT_FILE_NONE : TRP__JIT_FILE_UNREADABLE;
     int64_t now = now_ns(); /* before it is read: what changes it from now on has a later time */

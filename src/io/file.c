@@ -233,8 +233,10 @@ void trp_io_close(trp_io_file *file)
 {
     if (!file)
         return;
+    const int state = trp__io_cancel_disable();
     if (file->fd >= 0)
         close(file->fd);
+    trp__io_cancel_restore(state);
     trp__io_forget(file);
     free(file);
 }

@@ -3,6 +3,7 @@
 #include "io/file.h"
 
 #include "base/os/descriptor.h"
+#include "base/os/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,7 +87,9 @@ trp_status trp__io_replace_write(trp__io_replacement *r, const void *data, uint6
 {
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t left = bytes - done;
+        trp__writing writing = trp__writing_begin();
         ssize_t put = write(r->fd, (const char *)data + done, left < IO_CHUNK ? left : IO_CHUNK);
+        trp__writing_end(&writing, put < 0 ? errno : 0);
         if (put > 0) {
             done += (uint64_t)put;
         } else if (put == 0 || errno != EINTR) {
@@ -102,7 +105,7 @@ trp_status trp__io_replace_write(trp__io_replacement *r, const void *data, uint6
 static void sync_folder(const trp__io_replacement *r)
 {
     char *folder = r->folder == 0 ? strdup(".") : strndup(r->path, r->folder);
-    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int fd = folder ? trp__descriptor_apart(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) : -1;
     if (fd >= 0) {
         (void)fsync(fd);
         close(fd);

@@ -1,6 +1,7 @@
 /* Messages about files, and about what is in them. */
 #include "base/text.h"
 
+#include "base/os/limits.h"
 #include "io/file.h"
 
 #include <errno.h>
@@ -83,9 +84,11 @@ trp_status trp__io_prefix(trp_error *error, const char *path)
 trp_status trp__io_errno(trp_error *error, const char *doing)
 {
     const int code = errno;
+    char limits[96];
     const trp_status status = code == ENOENT   ? TRP_E_MISSING
                               : code == ENOMEM ? TRP_E_MEMORY
                                                : TRP_E_SYSTEM;
-    return trp__error_set_code(error, status, "errno", code, "%s%s%s", doing ? doing : "",
-                               doing ? ": " : "", strerror(code));
+    return trp__error_set_code(error, status, "errno", code, "%s%s%s%s", doing ? doing : "",
+                               doing ? ": " : "", strerror(code),
+                               trp__limits_text(code, limits, sizeof limits));
 }

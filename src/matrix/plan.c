@@ -187,6 +187,7 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
     memset(key.problem.beta, 0, sizeof key.problem.beta);
     key.problem.beta[0] = is_blind_spot(problem);
     key.loses_gradient = loses_gradient(problem);
+    key.deterministic = problem->deterministic;
     for (size_t i = 0; i < sizeof looked_at; i++)
         key.alignment[i] = alignment_of(at[looked_at[i]]);
     return key;
@@ -219,6 +220,7 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
     int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* the same numbers as in BLAS */
     int32_t device = TRP__CUBLASLT_POINTER_MODE_DEVICE;
     int32_t mode_a = scale_mode(g->scale_a), mode_b = scale_mode(g->scale_b);
+    int32_t sm_count = g->sm_count;
     int8_t fast = 1;
     trp__cublas_status result = SET_DESC(lt, desc, TRANSA, trans_a);
     if (result == 0)
@@ -227,6 +229,8 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
         result = SET_DESC(lt, desc, POINTER_MODE, device);
     if (result == 0 && g->fast_accumulation)
         result = SET_DESC(lt, desc, FAST_ACCUM, fast);
+    if (result == 0 && sm_count > 0)
+        result = SET_DESC(lt, desc, SM_COUNT_TARGET, sm_count);
     /* Older libraries know no modes but the default. */
     if (result == 0 && g->scale_a != TRP_SCALE_TENSOR)
         result = SET_DESC(lt, desc, A_SCALE_MODE, mode_a);

@@ -38,7 +38,8 @@ typedef struct trp__matmul {
     uint8_t gradient;                     /* trp_bias_gradient, of A and B as they are here */
     uint8_t access[TRP__MATMUL_OPERANDS]; /* index into the request's accesses */
     uint8_t tune;                         /* trp_tune */
-    uint8_t reserved[3];                  /* no padding: it is part of a key */
+    uint8_t deterministic;                /* always the same bits */
+    uint16_t sm_count;                    /* of the GPU, to choose for; 0: all */
     int64_t m, n, k, batch;
     int64_t ld[TRP__MATMUL_MATRICES];     /* elements (of aux bits: bits); of no C: D's */
     int64_t stride[TRP__MATMUL_MATRICES]; /* likewise */

@@ -129,6 +129,8 @@ void trp__matmul_problem_text(const trp__matmul *problem, char *text, size_t siz
     add_if(&w, g->compute == TRP_COMPUTE_TF32, "tf32");
     add_if(&w, g->compute == TRP_COMPUTE_PEDANTIC, "pedantic");
     add_if(&w, g->fast_accumulation, "fast");
+    if (g->sm_count > 0)
+        trp__text_add(&w.text, " sm_count=%u", (unsigned)g->sm_count);
 }
 
 /* Keys. */

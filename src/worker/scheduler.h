@@ -127,15 +127,18 @@ trp__readiness trp__prepare(trp__scheduler *s, uint32_t actor, trp__pending *p, 
 
 /* The last look before the work begins. Who cancels a request marks it and then looks whether it is
  * issued; here it is the other way round. All four accesses are sequentially consistent, so if the
- * other side does not see `issued`, this one sees the mark. */
+ * other side does not see `issued`, this one sees the mark. `issued` never falls: requests that
+ * were begun together and that their actor can't join are begun once more, one by one. */
 static inline trp_status trp__begin(trp__scheduler *s, uint32_t actor, uint32_t slot,
                                     trp_error *error)
 {
     const trp__record *record = &s->control->record[slot];
+    _Atomic uint64_t *issued = &s->reply->issued[actor].value;
     if (trp__tracing(s) || record->sampled)
         trp__tracer_issue(&s->tracer, actor, slot, record->ticket);
     TRP__FAULT_POINT(ISSUE_UNMARKED);
-    atomic_store(&s->reply->issued[actor].value, record->ticket);
+    if (atomic_load_explicit(issued, memory_order_relaxed) < record->ticket)
+        atomic_store(issued, record->ticket);
     TRP__FAULT_POINT(ISSUE_MARKED);
     return atomic_load(&record->cancelled) == record->ticket
                ? trp__refusal(error, TRP_E_CANCELLED, 0)

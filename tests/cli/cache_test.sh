@@ -44,6 +44,11 @@ run 1 cache pack "$tmp" --arch sm_90 -o "$tmp/p" && says err "$tmp: Is a directo
 run 2 cache warm "$tmp/in/all.txt" && says err 'expected at least one --arch'
 run 2 cache pack "$tmp/in/all.txt" --arch sm_90 && says err 'expected -o PACK'
 run 2 cache warm --arch sm_90 && says err 'expected 1 operand'
+for arch in foo 90 sm_1 sm_90x ''; do
+    run 2 cache warm "$tmp/in/all.txt" --arch sm_90 --arch "$arch" && says err "--arch: expected .*sm_90"
+    run 2 cache pack "$tmp/in/all.txt" --arch "$arch" -o "$tmp/p" && says err '--arch: expected .*sm_90'
+    run 2 cache explain "$tmp/in/all.txt:2" --arch "$arch" && says err '--arch: expected .*sm_90'
+done
 run 0 cache warm --help && says out '--name EXPRESSION' && says out '--arch sm_90a'
 : >"$tmp/in/empty.txt"
 run 0 cache warm "$tmp/in/empty.txt" --arch sm_90 && says out 'empty.txt: no kernels'
@@ -88,7 +93,7 @@ echo 'unsure.cu --include .' >"$tmp/in/unsure.txt"
 printf 'bad.cu\nscale.cu --include=. --output=ptx\n' >"$tmp/in/some.txt"
 run 1 cache warm "$tmp/in/some.txt" --arch sm_90 && says err 'some.txt:1: sm_90: .*wanted' &&
     says out '1 of 2 kernels .* 1 of them new'
-run 1 cache warm "$tmp/in/some.txt" --arch sm_1 && says err 'some.txt:2: sm_1: '
+run 1 cache warm "$tmp/in/some.txt" --arch sm_11 && says err 'some.txt:2: sm_11: '
 run 1 cache warm "$tmp/in/unsure.txt" --arch sm_90 && says err "unsure.txt:1: sm_90: it can't be kept"
 TROUPE_CACHE_DIR='' "$troupe" cache warm "$tmp/in/all.txt" --arch sm_90 2>"$tmp/err" && fail 'no folder'
 says err 'there is no cache folder'

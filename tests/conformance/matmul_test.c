@@ -165,9 +165,36 @@ static void empty(void)
     h_close(&world);
 }
 
+/* The same bits before and after a search has chosen for the problem, and in another actor. */
+static void deterministic(void)
+{
+    enum { M = 64, N = 48, K = 4096, TIMES = 4 };
+    static uint16_t a[M * K], b[K * N];
+    static float got[TIMES][M * N];
+    h_world world = h_open(NULL);
+    trp_actor *actors[] = {h_actor(world.device, "matmul"), h_actor(world.device, "matmul")};
+    ref_fill_uniform(REF_BF16, a, M * K, h_rng());
+    ref_fill_uniform(REF_BF16, b, K * N, h_rng());
+    trp_matmul_request r = {.m = M, .n = N, .k = K, .trans_a = TRP_T};
+    r.a = (trp_matmul_matrix){.type = TRP_BF16, .buffer = h_buffer(world.device, sizeof a)};
+    r.b = (trp_matmul_matrix){.type = TRP_BF16, .buffer = h_buffer(world.device, sizeof b)};
+    r.d = (trp_matmul_matrix){.type = TRP_F32, .buffer = h_buffer(world.device, sizeof got[0])};
+    h_write(world.device, r.a.buffer, 0, a, sizeof a);
+    h_write(world.device, r.b.buffer, 0, b, sizeof b);
+    for (int i = 0; i < TIMES; i++) {
+        r.deterministic = i != 1;
+        r.tune = i == 1 ? TRP_TUNE_QUICK : TRP_TUNE_OFF;
+        H_OK(trp_matmul(actors[i / 3], &r, NULL));
+        h_read(world.device, r.d.buffer, 0, got[i], sizeof got[i]);
+    }
+    H_SAME(got[2], got[0], sizeof got[0]);
+    H_SAME(got[3], got[0], sizeof got[0]);
+    h_close(&world);
+}
+
 int main(int argc, char **argv)
 {
-    static const h_case more[] = {{"empty", empty}};
+    static const h_case more[] = {{"empty", empty}, {"deterministic", deterministic}};
     make_variants();
     const cf_operation matmul = {.name = "matmul",
                                  .op = TRP_OP_MATMUL,
@@ -179,6 +206,6 @@ int main(int argc, char **argv)
                                  .writes = HAS_D | RESULTS,
                                  .in_place = HAS_C | HAS_D};
     const cf_actor actor = {
-        .kind = "matmul", .operations = &matmul, .count = 1, .more = more, .more_count = 1};
+        .kind = "matmul", .operations = &matmul, .count = 1, .more = more, .more_count = 2};
     return cf_main(argc, argv, &actor);
 }

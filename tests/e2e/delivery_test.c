@@ -5,7 +5,10 @@
 
 #include <troupe/blas.h>
 
+#include <stdatomic.h>
+
 TROUPE_TEST_FAKE_GPU("no tsan");
+TROUPE_TEST_FAKE_GPU("as fake-gpu-thread", "no sanitizer", "TROUPE_TEST_ISOLATION=thread");
 
 enum { WORDS = 16, LARGE_BYTES = 300000, ROUNDS = H_SANITIZED ? 300 : 2000 };
 
@@ -222,6 +225,59 @@ static void many_senders(void)
     end(&s);
 }
 
+/* Lists take many places of the mailbox before they take their tickets: places of requests with
+ * later tickets lie before those of earlier ones then. */
+enum { MEMBERS = 900 };
+
+typedef struct lister {
+    const stage *s;
+    trp_actor *blas;
+    _Atomic bool stop;
+} lister;
+
+static void *send_lists(void *argument)
+{
+    lister *l = argument;
+    static trp_gemm_item item[MEMBERS];
+    const trp_buffer b = h_filled(l->s->w.device, 8 * MEMBERS, 0);
+    for (uint64_t i = 0; i < MEMBERS; i++)
+        item[i] = (trp_gemm_item){.a = b, .b = b, .c = b, .c_offset = 4 * (MEMBERS + i)};
+    const trp_gemm_list_request list = {
+        .common = {.type = TRP_F32, .m = 1, .n = 1, .k = 1}, .count = MEMBERS, .item = item};
+    while (!atomic_load(&l->stop)) {
+        trp_completion c = {0};
+        H_OK(trp_gemm_list(l->blas, &list, &c));
+        H_OK(h_await_any(c));
+    }
+    return NULL;
+}
+
+static void among_lists(void)
+{
+    stage s = begin();
+    lister l = {.s = &s, .blas = h_actor(s.w.device, "blas"), .stop = false};
+    const float numbers[WORDS] = {1, 2, 3, 4, 5, 6, 7, 8};
+    h_write(s.w.device, s.small, 0, numbers, sizeof numbers);
+    h_thread *thread = h_start(send_lists, &l);
+    for (int i = 0; i < ROUNDS / 2; i++) {
+        float *value = (float *)(void *)target(4), *last = (float *)(void *)target(4);
+        trp_completion c = wish(&s, i % 3 == 0);
+        trp_blas1_request r = {
+            .type = TRP_F32, .n = 1 + i % 8, .x = s.small, .y = s.small, .value = value};
+        const int64_t n = r.n;
+        H_OK(trp_dot(l.blas, &r, NULL));
+        r.value = last;
+        H_OK(trp_dot(l.blas, &r, &c));
+        await(&s, &c);
+        H_CHECK(*value == (float)(n * (n + 1) * (2 * n + 1) / 6) && *last == *value);
+        free(value);
+        free(last);
+    }
+    atomic_store(&l.stop, true);
+    h_join(thread);
+    end(&s);
+}
+
 /* Their worker dies meanwhile: what runs again comes before the end of what follows it. */
 static void across_deaths(void)
 {
@@ -255,6 +311,7 @@ int main(int argc, char **argv)
         {"values_in_order", values_in_order},
         {"nobody_awaits", nobody_awaits},
         {"many_senders", many_senders},
+        {"among_lists", among_lists},
         {"across_deaths", across_deaths},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);

@@ -135,8 +135,19 @@ static void independent_ones_are_joined(void)
     h_write(x.w.device, x.buffer[0], 0, x.expected[0], BYTES);
     check_all(&x);
     /* What the actor can't do together is done one by one, after one try. */
-    behind_gate(&x, JOINING_REFUSED, COUNT, NULL);
+    trp_queue *queue = NULL;
+    trp_event event;
+    trp_completion c[COUNT];
+    H_OK(trp_queue_create(x.w.system, &queue)); /* the supervisor looks all the time meanwhile */
+    for (int i = 0; i < COUNT; i++)
+        c[i] = (trp_completion){.queue = queue};
+    behind_gate(&x, JOINING_REFUSED, COUNT, c);
     h_gate_open(&x.gate);
+    H_OK(trp_device_drain(x.w.device, H_LONG));
+    while (trp_queue_next(queue, 0, &event) == TRP_OK)
+        H_OK(event.status);
+    H_OK(trp_queue_destroy(queue));
+    H_EQUAL(h_info(x.w.device).restarts, 0);
     joining_report after = report_of(&x);
     H_CHECK(after.refused >= 1 && after.refused <= 2);
     H_EQUAL(after.calls - report.calls, COUNT);

@@ -42,11 +42,16 @@ typedef enum place {
     C_LOOK,
     C_UNLOCK,
     S_AWAIT,
+    L_ACTOR,
+    L_CELL,
+    L_LOOK,
+    S_READY,
     S_DROP,
     S_TAKEN,
     S_END,
     R_SWAP,
     R_STORE,
+    R_COPY,
     R_SETTLE,
     R_TELL,
     R_CLEAR,
@@ -160,7 +165,8 @@ typedef struct thread {
     uint8_t cover[MODEL_BUFFERS], accepted[MODEL_BUFFERS];
     uint8_t failure, early, back, ended; /* ending a request */
     uint8_t in_doubt;                    /* cancelling what was issued meanwhile */
-    uint8_t actor;                       /* sweeping */
+    uint8_t actor;                       /* sweeping, or looking for results before an end */
+    uint8_t limit;                       /* the mailbox's tail, as it was then */
 } thread;
 
 typedef struct supervisor {
@@ -174,6 +180,8 @@ typedef struct outcome {
     uint8_t accepted[MODEL_BUFFERS]; /* by its sender; in the record */
     uint8_t told, knew; /* its failure was; a bit for each request of which that was so */
     uint8_t refused;    /* for its inputs */
+    uint8_t counted;    /* in `deliveries` of its actor */
+    uint8_t delivered;  /* its result is in the program's memory */
 } outcome;
 
 typedef struct state {
@@ -210,6 +218,7 @@ enum { SWEEPER = MODEL_SENDERS, SUPERVISOR = MODEL_SENDERS + 1 };
     X(RUN_TWICE, "a request runs again that reads what it writes")                                 \
     X(RUN_ENDED, "a request is begun that has ended, or that shall be refused")                    \
     X(CANCELLED_BEGUN, "a request was cancelled that had begun")                                   \
+    X(UNDELIVERED, "an end was told before the result of a request that it stands for was there")  \
     X(STALE, "a future is stale before it was ended")                                              \
     X(MISTAKEN, "a future got the end of another request")                                         \
     X(OVERFLOW, "the model's own tables are too small")
@@ -251,6 +260,20 @@ static bool is(const run *r, model_mutation mutation)
 static uint32_t places(const run *r)
 {
     return r->plan->mailbox ? r->plan->mailbox : MODEL_MAILBOX;
+}
+
+static bool delivers(const run *r)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->plan->requests; i++)
+        any = any || r->plan->request[i].delivers;
+    return any;
+}
+
+/* The mailbox is looked at by sweepers, and by those who look for results. */
+static bool has_mailbox(const run *r)
+{
+    return r->plan->sweeper || delivers(r);
 }
 
 static void breaks(state *n, break_code code)
@@ -410,7 +433,7 @@ static void taken(const run *r, state *n, thread *t)
     if (n->slots[t->slot].detained)
         leave_detained(r, n, t, UNTAKEN);
     else
-        t->place = r->plan->sweeper ? R_CLEAR : R_FREE;
+        t->place = has_mailbox(r) ? R_CLEAR : R_FREE;
 }
 
 /* The last request before a reader that writes what it reads; NULL: none. */
@@ -513,8 +536,19 @@ static void retiring(const run *r, state *n, thread *t)
     check_end(r, n, s, t->failure);
     if (t->early)
         s->detained = UNPASSED | UNTAKEN; /* nobody looks before it is told */
-    bool writes = s->request != 0 && r->plan->request[s->request - 1].writes != 0;
-    t->place = writes ? R_SETTLE : R_TELL;
+    const model_request *q = s->request != 0 ? &r->plan->request[s->request - 1] : NULL;
+    t->place = q && q->delivers ? R_COPY : q && q->writes ? R_SETTLE : R_TELL;
+    if (t->place == R_COPY && is(r, MODEL_DELIVERY_COUNTED_EARLY))
+        n->outcomes[s->request - 1].counted = 0;
+}
+
+/* copy_small_read() and trp__delivery_end(): between the two nobody could tell. */
+static void copy_result(const run *r, state *n, thread *t, const slot *s)
+{
+    outcome *o = &n->outcomes[s->request - 1];
+    o->delivered = t->failure == OK;
+    o->counted = 0;
+    t->place = r->plan->request[s->request - 1].writes ? R_SETTLE : R_TELL;
 }
 
 /* trp__detained_pass() of a slot that was passed. It is one step if there is nothing to poison, or
@@ -575,6 +609,11 @@ static void step_retire(const run *r, const state *now, explorer *e, uint32_t in
     case R_STORE:
         retiring(r, &n, t);
         offer(e, &n, "thread %d: slot %d is set to RETIRING", (int)index, t->slot);
+        break;
+    case R_COPY:
+        copy_result(r, &n, t, s);
+        offer(e, &n, "thread %d: the result of slot %d is delivered, or there is none", (int)index,
+              t->slot);
         break;
     case R_SETTLE:
         settle_outputs(r, &n, s, t->failure, t->early);
@@ -667,10 +706,9 @@ static void after_sending(const run *r, state *n, uint32_t index)
         after_cancelling(r, t, index);
 }
 
-/* The mailbox is looked at by sweepers alone. */
 static place after_pack(const run *r)
 {
-    return r->plan->sweeper ? S_RESERVE : S_TICKET;
+    return has_mailbox(r) ? S_RESERVE : S_TICKET;
 }
 
 static void step_begin(const run *r, const state *now, explorer *e, uint32_t index)
@@ -736,6 +774,7 @@ static void step_ticket(const run *r, const state *now, explorer *e, uint32_t in
         s->ticket = t->ticket;
         s->actor = q->actor;
         n.outcomes[t->request].ticket = t->ticket;
+        n.outcomes[t->request].counted = q->delivers;
         if (is(r, MODEL_LOOK_BEFORE_TICKET))
             note_accepted(r, &n, t);
         t->place = q->reads && !is(r, MODEL_LOOK_BEFORE_TICKET) ? S_LOOK
@@ -782,7 +821,7 @@ static void step_publish(const run *r, const state *now, explorer *e, uint32_t i
             s->record_ticket = t->ticket;
         if (!is(r, MODEL_CELL_BEFORE_PENDING))
             set_pending(r, &n, t);
-        t->place = r->plan->sweeper ? S_MAILBOX : early ? S_BELL : S_RING;
+        t->place = has_mailbox(r) ? S_MAILBOX : early ? S_BELL : S_RING;
         offer(e, &n, "thread %d: slot %d is PENDING", (int)index, t->slot);
         break;
     case S_MAILBOX:
@@ -881,11 +920,140 @@ static bool in_doubt(const state *s, uint32_t slot_index)
            s->mapped.said[slot_index] == CANCELLED;
 }
 
+/* Whether the end of a request says of an earlier one that its result is there: it is one of the
+ * same actor, or it had to wait for that one. */
+static bool stands_for(const run *r, const state *n, uint32_t later, uint32_t earlier)
+{
+    const model_request *q = &r->plan->request[later], *x = &r->plan->request[earlier];
+    const uint8_t tickets[] = {n->outcomes[earlier].ticket, n->outcomes[later].ticket};
+    return tickets[0] != 0 && tickets[0] < tickets[1] &&
+           (q->actor == x->actor || (q->writes & (x->reads | x->writes)) || (q->reads & x->writes));
+}
+
+/* A request is about to be told to have ended well. */
+static void check_delivered(const run *r, state *n, uint32_t request)
+{
+    for (uint32_t i = 0; i < r->plan->requests; i++) {
+        const outcome *o = &n->outcomes[i];
+        if (r->plan->request[i].delivers && (i == request || stands_for(r, n, request, i)) &&
+            (!o->ends || (o->well && !o->delivered)))
+            breaks(n, UNDELIVERED);
+    }
+}
+
+/* take_result() of a request that is done. */
+static void take_end(const run *r, state *n, thread *t, uint32_t index)
+{
+    const outcome *o = &n->outcomes[t->request];
+    slot *s = &n->slots[o->future_slot];
+    if (s->request != t->request + 1)
+        breaks(n, MISTAKEN);
+    if (o->well) {
+        check_delivered(r, n, t->request);
+    } else { /* trp__poison_accept() */
+        raise_outputs(r, n, t->request, o->ticket, true);
+        n->outcomes[t->request].told = 1;
+    }
+    s->phase = FILLING;
+    t->slot = o->future_slot;
+    t->back = S_TAKEN;
+    taken(r, n, t);
+    go_on(r, n, index);
+}
+
+/* ---- looking for results before an end: deliver.c ---- */
+
+static void look_on(thread *t, place next)
+{
+    *t = (thread){.place = (uint8_t)next,
+                  .request = t->request,
+                  .second = t->second,
+                  .actor = t->actor,
+                  .position = t->position,
+                  .limit = t->limit};
+}
+
+/* The loop over actors in trp__deliver_before(). */
+static void look_at_actor(const run *r, const state *n, thread *t)
+{
+    const mailbox *m = &n->mailboxes[t->actor];
+    bool counted = false;
+    for (uint32_t i = 0; i < r->plan->requests; i++)
+        counted = counted || (n->outcomes[i].counted && r->plan->request[i].actor == t->actor);
+    t->position = t->limit = 0;
+    if (counted) {
+        t->position = m->head;
+        t->limit = m->tail;
+        look_on(t, L_CELL);
+    } else if (++t->actor == r->plan->actors) {
+        t->actor = 0;
+        look_on(t, S_READY);
+    }
+}
+
+/* The loop over places in deliver(). */
+static void look_at_place(const run *r, const state *n, thread *t)
+{
+    const cell *c = &n->mailboxes[t->actor].place[t->position % places(r)];
+    bool later = c->ticket >= n->outcomes[t->request].ticket;
+    bool last = (c->ticket == 0 && is(r, MODEL_DELIVERY_STOPS_AT_GAP)) ||
+                (later && is(r, MODEL_DELIVERY_STOPS_AT_LATER));
+    if (t->position == t->limit || last) {
+        t->position = t->limit = 0;
+        t->place = ++t->actor == r->plan->actors ? S_READY : L_ACTOR;
+        t->actor = t->place == S_READY ? 0 : t->actor;
+    } else if (c->ticket == 0 || later) {
+        t->position++;
+    } else {
+        t->slot = c->slot;
+        t->ticket = c->ticket;
+        t->place = L_LOOK;
+    }
+}
+
+/* deliver_one(). False: another thread is ending the request, which is waited for. */
+static bool look_at_earlier(const run *r, const state *n, thread *t)
+{
+    const slot *s = &n->slots[t->slot];
+    bool same = s->ticket == t->ticket;
+    if (same && s->phase == RETIRING && !is(r, MODEL_DELIVERY_NOT_AWAITED))
+        return false;
+    if (same && s->phase == PENDING && is_over(n, s)) {
+        begin_retire(t, t->slot, s, OK, L_LOOK);
+    } else {
+        t->position++;
+        look_on(t, L_CELL);
+    }
+    return true;
+}
+
+static void step_look(const run *r, const state *now, explorer *e, uint32_t index)
+{
+    state n = *now;
+    thread *t = &n.threads[index];
+    const place at = (place)t->place;
+    if (at == L_ACTOR)
+        look_at_actor(r, &n, t);
+    else if (at == L_CELL)
+        look_at_place(r, &n, t);
+    else if (!look_at_earlier(r, &n, t))
+        return;
+    offer(e, &n,
+          at == L_ACTOR  ? "thread %d: looks whether actor %d owes results"
+          : at == L_CELL ? "thread %d: looks at place %d of the mailbox"
+                         : "thread %d: looks whether slot %d is over",
+          (int)index,
+          at == L_ACTOR  ? now->threads[index].actor
+          : at == L_CELL ? now->threads[index].position
+                         : now->threads[index].slot);
+}
+
 static void step_await(const run *r, const state *now, explorer *e, uint32_t index)
 {
     state n = *now;
     thread *t = &n.threads[index];
     const outcome *o = &n.outcomes[t->request];
+    const bool looked = t->place == S_READY || !delivers(r) || is(r, MODEL_DELIVERY_FORGOTTEN);
     if (o->future_slot == ALL_LOST) {
         next_request(r, t, index, t->request + 1U);
         offer(e, &n, "thread %d: request %d was refused", (int)index, now->threads[index].request);
@@ -895,18 +1063,11 @@ static void step_await(const run *r, const state *now, explorer *e, uint32_t ind
     if (s->generation != o->future_generation || !s->wanted) {
         breaks(&n, STALE);
         offer(e, &n, "thread %d: the future of request %d is stale", (int)index, t->request);
+    } else if (!looked && (s->phase == DONE || (s->phase == PENDING && is_over(&n, s)))) {
+        look_on(t, L_ACTOR);
+        offer(e, &n, "thread %d: looks for results before request %d", (int)index, t->request);
     } else if (s->phase == DONE) {
-        if (s->request != t->request + 1)
-            breaks(&n, MISTAKEN);
-        if (!n.outcomes[t->request].well) { /* trp__poison_accept() */
-            raise_outputs(r, &n, t->request, n.outcomes[t->request].ticket, true);
-            n.outcomes[t->request].told = 1;
-        }
-        s->phase = FILLING;
-        t->slot = o->future_slot;
-        t->back = S_TAKEN;
-        taken(r, &n, t);
-        go_on(r, &n, index);
+        take_end(r, &n, t, index);
         offer(e, &n, "thread %d: takes the end of request %d", (int)index,
               now->threads[index].request);
     } else if (s->phase == PENDING && is_over(&n, s)) {
@@ -917,6 +1078,9 @@ static void step_await(const run *r, const state *now, explorer *e, uint32_t ind
         t->in_doubt = 1;
         begin_retire_early(t, o->future_slot, s, CANCELLED, C_UNLOCK);
         offer(e, &n, "thread %d: sees that request %d was cancelled", (int)index, t->request);
+    } else if (t->place == S_READY) {
+        look_on(t, S_AWAIT);
+        offer(e, &n, "thread %d: looks again at request %d", (int)index, t->request);
     }
 }
 
@@ -1026,7 +1190,13 @@ static void step_sender(const run *r, const state *now, explorer *e, uint32_t in
         step_sent(r, now, e, index);
         break;
     case S_AWAIT:
+    case S_READY:
         step_await(r, now, e, index);
+        break;
+    case L_ACTOR:
+    case L_CELL:
+    case L_LOOK:
+        step_look(r, now, e, index);
         break;
     case S_DROP:
         step_drop(r, now, e, index);

@@ -32,6 +32,7 @@ typedef struct model_request {
     bool cancelled;        /* by its sender, when it is sent */
     bool culprit;          /* kills its worker whenever it runs */
     bool must_succeed;     /* whatever happens */
+    bool delivers;         /* its end brings a result into the program's memory */
 } model_request;
 
 /* Wrong ways to do it, each of which the model must find out. NONE is the program as it is. */
@@ -68,17 +69,22 @@ typedef struct model_request {
     X(REPLY_AFTER_END)        /* says why a request is refused when its end can be seen */         \
     X(POISON_IGNORED)         /* runs what reads the outputs of a request that was refused */      \
     X(SECOND_PASS_FAILS)      /* it ends what can not run itself, and marks what that poisons */   \
-    X(POISONED_EARLY)      /* what a death ends poisons its outputs then, and not in its turn */   \
-    X(FAILED_NOT_LISTED)   /* the next worker does not hear of it */                               \
-    X(DETAINED_FREED)      /* the slot of one that is detained is given back at once */            \
-    X(PASSING_NOT_AWAITED) /* judges while a thread is about to poison what was passed */          \
-    X(LATER_TOLD_COUNTS)   /* the failure of a later request passes for that of an input */        \
-    X(TOLD_COUNTS_HALFWAY) /* the worker lets in who was told of a later failure than that which   \
-                              left it half-written */                                              \
-    X(TOLD_COUNTS_LOST)    /* the judge does */                                                    \
-    X(COVER_NOT_JUDGED)    /* the judge does not count who will write it anew */                   \
-    X(LOSS_FORGOTTEN)      /* nor that, if this fails, what is half-written still is */            \
-    X(CANCEL_LOOKS_FIRST)  /* whether it is issued, before it is marked as cancelled */
+    X(POISONED_EARLY)       /* what a death ends poisons its outputs then, and not in its turn */  \
+    X(FAILED_NOT_LISTED)    /* the next worker does not hear of it */                              \
+    X(DETAINED_FREED)       /* the slot of one that is detained is given back at once */           \
+    X(PASSING_NOT_AWAITED)  /* judges while a thread is about to poison what was passed */         \
+    X(LATER_TOLD_COUNTS)    /* the failure of a later request passes for that of an input */       \
+    X(TOLD_COUNTS_HALFWAY)  /* the worker lets in who was told of a later failure than that which  \
+                               left it half-written */                                             \
+    X(TOLD_COUNTS_LOST)     /* the judge does */                                                   \
+    X(COVER_NOT_JUDGED)     /* the judge does not count who will write it anew */                  \
+    X(LOSS_FORGOTTEN)       /* nor that, if this fails, what is half-written still is */           \
+    X(CANCEL_LOOKS_FIRST)   /* whether it is issued, before it is marked as cancelled */           \
+    X(DELIVERY_FORGOTTEN)   /* an end is told, whatever has become of results before it */         \
+    X(DELIVERY_NOT_AWAITED) /* passes over a request that another thread is ending */              \
+    X(DELIVERY_COUNTED_EARLY)  /* a result is no longer counted while it is on its way */          \
+    X(DELIVERY_STOPS_AT_GAP)   /* looks no further than a place that is taken and still empty */   \
+    X(DELIVERY_STOPS_AT_LATER) /* nor than the first request with a later ticket */
 
 typedef enum model_mutation {
 #define MODEL_MUTATION_ENUM(name) MODEL_##name,

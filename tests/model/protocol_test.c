@@ -362,6 +362,41 @@ static const model_plan plans[] = {
      .budget = 1,
      .sweeper = true,
      .request = {{.end = MODEL_NOBODY}, {.end = MODEL_NOBODY}}},
+    {.name = "delivered", /* a result that nobody awaits, while a thread ends what is over */
+     .slots = 2,
+     .actors = 1,
+     .mailbox = 2,
+     .senders = 1,
+     .requests = 2,
+     .sweeper = true,
+     .request = {{.delivers = true, .end = MODEL_NOBODY}, {.sender = 0}}},
+    {.name = "delivered-to-two", /* two await what is behind it, and places and tickets differ */
+     .slots = 3,
+     .actors = 1,
+     .mailbox = 4,
+     .senders = 2,
+     .requests = 3,
+     .request = {{.sender = 0, .delivers = true, .end = MODEL_NOBODY},
+                 {.sender = 0},
+                 {.sender = 1}}},
+    {.name = "delivered-elsewhere", /* awaited is another actor's request, which waits for it */
+     .slots = 2,
+     .actors = 2,
+     .buffers = 1,
+     .mailbox = 2,
+     .senders = 1,
+     .requests = 2,
+     .sweeper = true,
+     .request = {{.reads = X, .delivers = true, .end = MODEL_NOBODY}, {.actor = A1, .writes = X}}},
+    {.name = "delivered-after-a-death",
+     .slots = 2,
+     .actors = 1,
+     .mailbox = 2,
+     .senders = 1,
+     .requests = 2,
+     .kills = 1,
+     .budget = 1,
+     .request = {{.delivers = true, .end = MODEL_NOBODY}, {.sender = 0}}},
 };
 
 static const model_plan large_plans[] = {
@@ -533,6 +568,11 @@ static const struct wrong {
     {MODEL_COVER_NOT_JUDGED, "half-told-covered", "though what it reads is good"},
     {MODEL_LOSS_FORGOTTEN, "half-told-anew", "half-written"},
     {MODEL_CANCEL_LOOKS_FIRST, "cancelled-first", "cancelled that had begun"},
+    {MODEL_DELIVERY_FORGOTTEN, "delivered", "was there"},
+    {MODEL_DELIVERY_NOT_AWAITED, "delivered", "was there"},
+    {MODEL_DELIVERY_COUNTED_EARLY, "delivered", "was there"},
+    {MODEL_DELIVERY_STOPS_AT_GAP, "delivered-to-two", "was there"},
+    {MODEL_DELIVERY_STOPS_AT_LATER, "delivered-to-two", "was there"},
 };
 
 enum {

@@ -8,6 +8,7 @@ import torch
 ROOT_2 = math.sqrt(2.0)
 ROOT_2_BY_PI = math.sqrt(2.0 / math.pi)
 F32_MOST = 3.4028234663852886e38
+F32_LEAST = 2.0 ** -126  # the smallest normal number
 
 
 def _limit(x, at, value, y):

@@ -325,8 +325,10 @@ def attention(c):
     d = (dy * y).sum(-1, keepdim=True)
     d_off = products(a.dv) * u * (dy * y).abs().sum(-1, keepdim=True)
     lost = 2.0 ** (TYPES[kind].least - TYPES[kind].bits)  # of a weight, or of ds, in the narrow type
+    lost = max(lost, 0.0 if kind == "f64" else fn.F32_LEAST)  # exponentials that are no normal number become 0
     ds = p * (dp - d)
-    ds_off = p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs() + lost
+    ds_off = (p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs() +
+              lost * (1 + dp.abs() + d.abs()))
     dv = a.narrow(p.mT @ dy)
     dv_off = a.narrow((p * (relative + 2 * narrow) + lost).mT @ dy.abs() + products(a.q * a.group) * u * (p.mT @ dy.abs()))
     out("dv", [a.b, a.kv, a.k, a.dv], dv, dv_off)

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct work {
     uint32_t code, payload;
@@ -89,6 +90,8 @@ static trp_status handle_joined(trp_instance *instance, trp_job *const *jobs, ui
         abort();
     if (jobs[0]->code == JOINING_REFUSED) {
         report->refused++;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000},
+                  NULL); /* others see what is noted of them */
         return instance->services->fail(error, TRP_E_UNSUPPORTED, "", 0, "not together");
     }
     list *all = malloc(sizeof *all + count * sizeof *all->work);

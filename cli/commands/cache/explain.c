@@ -235,6 +235,8 @@ int cache_explain(int argc, char **argv)
         return options_reject(&command, is_line
                                             ? "expected at least one --arch, as in --arch sm_90a"
                                             : "--arch belongs to FILE:LINE");
+    if (!making_check(&m, &command, &exit_status))
+        return exit_status;
     if (!cache_open(&store, false))
         return EXIT_FAILED;
     m.path = argv[1];

@@ -5,6 +5,7 @@
 #include "ui/ui.h"
 
 #include "actors/dnn/engines/verdict.h"
+#include "actors/jit/pack.h"
 #include "cache/prune.h"
 
 #include <errno.h>
@@ -158,6 +159,19 @@ bool making_run(making *m)
     return open && m->failed == 0 && !making_interrupted();
 }
 
+bool making_check(const making *m, const struct command *command, int *exit_status)
+{
+    for (size_t i = 0; i < m->architectures.count; i++) {
+        const char *text = m->architectures.text[i];
+        if (trp__jit_is_architecture(text, true))
+            continue;
+        *exit_status =
+            options_reject(command, "--arch: expected one such as sm_90 or sm_90a, got '%s'", text);
+        return false;
+    }
+    return true;
+}
+
 static bool read_input(making *m, const struct command *command, int argc, char **argv,
                        int *exit_status)
 {
@@ -174,6 +188,8 @@ static bool read_input(making *m, const struct command *command, int argc, char 
                                                        : "--arch belongs to FILE");
         return false;
     }
+    if (!making_check(m, command, exit_status))
+        return false;
     *exit_status = EXIT_FAILED;
     ui_set_quiet(m->quiet);
     return !m->path || kernels_read_file(m->path, &m->kernels, &m->count);

@@ -31,6 +31,9 @@ typedef struct making {
             &(m).architectures, NULL                                                               \
     }
 
+/* Whether each is one; else that is told, as a wrong value of the command line. */
+bool making_check(const making *m, const struct command *command, int *exit_status);
+
 /* Compiles all kernels for all architectures, into the cache that the environment names. Tells of
  * each; false if one failed. */
 bool making_run(making *m);

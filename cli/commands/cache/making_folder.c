@@ -117,7 +117,7 @@ static bool make_locked(const char *parent, char folder[PATH_MAX])
 
 bool making_folder_make(char folder[PATH_MAX])
 {
-    const char *parent = getenv("TMPDIR");
+    const char *parent = secure_getenv("TMPDIR");
     catch_signals();
     if (!parent || parent[0] != '/')
         parent = "/tmp";

@@ -70,6 +70,8 @@ static int verify(trp__store *store, verifying *v)
         v->folder = -1;
     if (v->json)
         printf("{\n  \"bad\": [");
+    else
+        ui_progress("reading every entry");
     trp_status status = trp__inspect_all(store, true, verify_one, v, &error);
     if (v->json)
         printf("],\n  \"bad_count\": %" PRIu64 ",\n  \"removed_count\": %" PRIu64

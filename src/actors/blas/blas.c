@@ -3,6 +3,7 @@
 
 #include "actors/blas/gemm.h"
 #include "actors/blas/gemm_list.h"
+#include "actors/blas/lapack/lapack.h"
 #include "actors/blas/levels.h"
 
 #include <troupe/blas.h>
@@ -24,6 +25,11 @@ static const trp__op_class ops[] = {
                            .request_bytes = sizeof(trp_blas##level##_request),                     \
                            .name = #text,                                                          \
                            .pack = trp__blas##level##_pack},
+#define LAPACK(op_, text, ...)                                                                     \
+    PLACE(TRP_OP_##op_) = {.op = TRP_OP_##op_,                                                     \
+                           .request_bytes = sizeof(trp_lapack_request),                            \
+                           .name = #text,                                                          \
+                           .pack = trp__lapack_pack},
 #include "libs/blas/routines.def"
 };
 

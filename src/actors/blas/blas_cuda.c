@@ -1,6 +1,8 @@
 /* The blas actor on NVIDIA GPUs: cuBLAS. */
 #include "actors/blas/blas.h"
 #include "actors/blas/gemm_cuda.h"
+#include "actors/blas/lapack/cuda.h"
+#include "actors/blas/lapack/wire.h"
 #include "actors/blas/levels_cuda.h"
 #include "base/error.h"
 #include "driver/cuda.h"
@@ -23,8 +25,8 @@ static void stop(trp_instance *instance)
         trp_cuda_check(instance, s->cu->cuMemFree_v2(s->workspace), "cuMemFree", NULL);
     if (s->ring)
         trp_cuda_check(instance, s->cu->cuMemFreeHost(s->ring), "cuMemFreeHost", NULL);
-    if (s->list)
-        trp_cuda_check(instance, s->cu->cuMemFreeHost(s->list), "cuMemFreeHost", NULL);
+    if (s->addresses.list)
+        trp_cuda_check(instance, s->cu->cuMemFreeHost(s->addresses.list), "cuMemFreeHost", NULL);
     memset(s, 0, sizeof *s);
 }
 
@@ -52,12 +54,13 @@ static void *device_readable(const state *s, size_t bytes)
     return result == TRP__CU_SUCCESS ? memory : NULL;
 }
 
-/* Without the one products are not joined, without the other there are no batches of trsm. */
+/* Without the one products are not joined, without the other there are no batches of trsm, and no
+ * LAPACK. */
 static void make_lists(state *s)
 {
     if (s->blas->cublasGemmBatchedEx)
         s->ring = device_readable(s, TRP_ACTOR_CALLS_MAX * sizeof *s->ring);
-    s->list = device_readable(s, TRP__BLAS_LISTED * sizeof *s->list);
+    s->addresses.list = device_readable(s, TRP__BLAS_LISTED * sizeof *s->addresses.list);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
@@ -102,7 +105,9 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
     return job->op == TRP_OP_GEMM ? trp__gemm_cuda(s, job, error)
-                                  : trp__levels_cuda(instance, job, s, error);
+           : trp__lapack_has(job->op)
+               ? trp__lapack_cuda(instance, job, s->blas, s->handle, &s->addresses, error)
+               : trp__levels_cuda(instance, job, s, error);
 }
 
 /* No trim: all that it holds is the handle and the workspace, and a handle without one would have

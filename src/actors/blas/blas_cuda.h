@@ -2,6 +2,7 @@
 #ifndef TRP_ACTORS_BLAS_BLAS_CUDA_H
 #define TRP_ACTORS_BLAS_BLAS_CUDA_H
 
+#include "actors/blas/batch/addresses.h"
 #include "driver/cuda.h"
 #include "libs/cublas/cublas.h"
 
@@ -13,8 +14,6 @@ typedef struct trp__gemm_addresses {
     void *c[TRP_ACTOR_JOINED_MAX];
 } trp__gemm_addresses;
 
-enum { TRP__BLAS_LISTED = 1 << 16 };
-
 typedef struct trp__blas_state {
     const trp__cuda *cu;
     const trp__cublas *blas;
@@ -24,10 +23,7 @@ typedef struct trp__blas_state {
     /* One for each call that may be in the stream; NULL: none could be had. */
     trp__gemm_addresses *ring;
     uint32_t next; /* in the ring */
-    /* Addresses of the matrices of a batch, TRP__BLAS_LISTED of them; read by the device. They are
-     * used from the first on, and again when the stream is idle. NULL: none could be had. */
-    void **list;
-    uint32_t listed; /* may be in use */
+    trp__blas_addresses addresses;
 } trp__blas_state;
 
 #endif

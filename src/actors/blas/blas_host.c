@@ -1,6 +1,8 @@
 /* The blas actor on the host: OpenBLAS. */
 #include "actors/blas/blas.h"
 #include "actors/blas/gemm_host.h"
+#include "actors/blas/lapack/host.h"
+#include "actors/blas/lapack/wire.h"
 #include "actors/blas/levels_host.h"
 #include "base/error.h"
 
@@ -47,8 +49,9 @@ static void stop(trp_instance *instance)
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     const state *s = instance->state;
-    return job->op == TRP_OP_GEMM ? trp__gemm_host(instance, job, s, error)
-                                  : trp__levels_host_handle(instance, job, s->blas, error);
+    return job->op == TRP_OP_GEMM     ? trp__gemm_host(instance, job, s, error)
+           : trp__lapack_has(job->op) ? trp__lapack_host(instance, job, s->blas, error)
+                                      : trp__levels_host_handle(instance, job, s->blas, error);
 }
 
 const trp_actor_impl trp__blas_host = {

@@ -56,6 +56,7 @@ TYPE(SPR2)
 TYPE(SYR)
 TYPE(HER)
 TYPE(SYR2)
+TYPE(GEMM)
 TYPE(SYMM)
 TYPE(SYRK)
 TYPE(HERK)
@@ -155,6 +156,7 @@ FAMILY(SPR2, fill(c), N, ALPHA, X, Y, PACKED)
 FAMILY(SYR, fill(c), N, ALPHA, X, A)
 FAMILY(HER, fill(c), N, ALPHA, X, A)
 FAMILY(SYR2, fill(c), N, ALPHA, X, Y, A)
+FAMILY(GEMM, OP, operation(c->g.trans_b), M, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(SYMM, side(c), fill(c), M, N, ALPHA, A, X, BETA, Y)
 FAMILY(SYRK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
 FAMILY(HERK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
@@ -259,40 +261,41 @@ static uint32_t place_of(uint32_t op, int64_t batch)
                                             : op & 0xff;
 }
 
-/* A batch whose routine takes the addresses of its matrices: in parts, if there are many, and as
- * far as addresses can be written down that the device does not need any more. */
-static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_state *s,
-                            const call *whole, bool on_device, const char *name, trp_error *error)
+/* A part of a batch of trsm, whose matrices are listed. */
+typedef struct listed {
+    const trp__cublas *blas;
+    const call *whole;
+    bool on_device;
+    const char *name;
+} listed;
+
+static trp_status do_part(const void *context, void **const list[], int64_t first, uint32_t count,
+                          trp_error *error)
 {
-    enum { MOST = TRP__BLAS_LISTED / 2 };
-    int64_t batch = whole->g.batch, size = whole->real;
-    size *= whole->g.type == TRP_C64 || whole->g.type == TRP_C128 ? 2 : 1;
-    if (!s->list)
-        return trp__error_set(error, TRP_E_MEMORY,
-                              "there was no host memory for the addresses of a batch");
-    while ((int64_t)job->progress < batch) {
-        int64_t first = (int64_t)job->progress;
-        uint32_t count = batch - first < MOST ? (uint32_t)(batch - first) : MOST;
-        if (TRP__BLAS_LISTED - s->listed < 2 * count) {
-            if (!instance->services->idle(instance))
-                return TRP_AGAIN;
-            s->listed = 0;
-        }
-        call part = *whole;
-        part.g.batch = count;
-        for (int i = TRP__BLAS_A; i <= TRP__BLAS_X; i++, s->listed += count) {
-            void **list = s->list + s->listed;
-            for (uint32_t k = 0; k < count; k++)
-                list[k] = (char *)whole->operand[i] + (first + k) * whole->g.stride[i] * size;
-            part.operand[i] = list;
-        }
-        trp_status status =
-            do_call(s->blas, &part, on_device, name, families[TRP_OP_TRSM_BATCHED].call, error);
-        if (status != TRP_OK)
-            return status;
-        job->progress += count;
-    }
-    return TRP_OK;
+    const listed *l = context;
+    call part = *l->whole;
+    (void)first;
+    part.g.batch = count;
+    part.operand[TRP__BLAS_A] = list[0];
+    part.operand[TRP__BLAS_X] = list[1];
+    return do_call(l->blas, &part, l->on_device, l->name, families[TRP_OP_TRSM_BATCHED].call,
+                   error);
+}
+
+static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_state *s, const call *c,
+                            bool on_device, const char *name, trp_error *error)
+{
+    const int64_t size = c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1);
+    const listed context = {s->blas, c, on_device, name};
+    const trp__blas_batch batch = {
+        .count = c->g.batch,
+        .arrays = 2,
+        .first = {c->operand[TRP__BLAS_A], c->operand[TRP__BLAS_X]},
+        .stride = {c->g.stride[TRP__BLAS_A] * size, c->g.stride[TRP__BLAS_X] * size},
+        .call = do_part,
+        .context = &context,
+    };
+    return trp__blas_batch_do(instance, job, &s->addresses, &batch, error);
 }
 
 /* cuBLAS conjugates matrices only as it transposes them. */

@@ -30,6 +30,14 @@ _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's argum
 
 #define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
 
+/* As CBLAS takes it. */
+static uint8_t transpose(uint8_t trans)
+{
+    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
+           : trans == TRP_T ? TRP__CBLAS_TRANS
+                            : TRP__CBLAS_CONJ_TRANS;
+}
+
 /* Whether X or Y, of an operation with conjugates, is conjugated in its place. */
 static bool written(const operation *o, int operand)
 {
@@ -104,6 +112,8 @@ static const struct {
 #include "libs/blas/routines.def"
 };
 
+enum { C64 = 2 }; /* of the columns */
+
 static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
 {
     static const uint8_t columns[TRP_DTYPE_COUNT] = {
@@ -125,6 +135,17 @@ static void drop_unused_sizes(trp__levels *l, uint32_t uses)
         l->k = 0;
     if (!(uses & BAND))
         l->ku = 0;
+}
+
+/* gemm3m is not part of CBLAS, and OpenBLAS has it for some processors only: gemm takes the same.
+ */
+static void (*find_routine(const trp__openblas *blas, uint32_t place, uint32_t column))(void)
+{
+    void (*routine)(void) = blas->routine[place][column];
+    if (!routine && place == (TRP_OP_GEMM3M & 0xff))
+        routine =
+            column == C64 ? (void (*)(void))blas->cblas_cgemm : (void (*)(void))blas->cblas_zgemm;
+    return routine;
 }
 
 static bool fits_32_bits(const trp__levels *l)
@@ -160,9 +181,7 @@ static void resolve(operation *o, const trp_job *job)
     o->ldy = (int)l->ld[TRP__BLAS_Y];
     o->side = l->side == TRP_LEFT ? TRP__CBLAS_LEFT : TRP__CBLAS_RIGHT;
     o->uplo = l->uplo == TRP_UPPER ? TRP__CBLAS_UPPER : TRP__CBLAS_LOWER;
-    o->trans = l->trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-               : l->trans == TRP_T ? TRP__CBLAS_TRANS
-                                   : TRP__CBLAS_CONJ_TRANS;
+    o->trans = transpose(l->trans);
     o->diag = l->diag == TRP_UNIT ? TRP__CBLAS_UNIT : TRP__CBLAS_NON_UNIT;
 }
 
@@ -223,7 +242,7 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
     if (!(uses & GIVES) && (o.l.n == 0 || (uses & SIZE_M && o.l.m == 0)))
         return TRP_OK;
     o.run = found->run;
-    o.routine = blas->routine[place][column];
+    o.routine = find_routine(blas, place, column);
     if (found->routine && !o.routine)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this OpenBLAS has no %s", found->routine);
     if (found->routine && !fits_32_bits(&o.l))

@@ -58,6 +58,15 @@ static void NAME(syrkx)(const operation *o)
 }
 
 #if COMPLEX
+/* Has the parameters of gemm, which stands in for it. */
+static void NAME(gemm3m)(const operation *o)
+{
+    T alpha = o->l.k > 0 ? NAME(alpha)(o) : 0, beta = NAME(beta)(o);
+    if (NAME(begin_matrix)(o, o->y, o->l.ld[TRP__BLAS_Y], alpha, &beta))
+        CALL(gemm, COLUMN_MAJOR, o->trans, transpose(o->l.trans_b), o->m, o->n, o->k, SCALAR(alpha),
+             o->a, o->lda, o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
+}
+
 /* By a real number. */
 static void NAME(scale_parts)(T *y, int64_t n, int64_t increment, T factor)
 {

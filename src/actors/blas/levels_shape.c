@@ -92,6 +92,18 @@ static void lay_out_syrk(problem *p)
     p->unread[A] = p->unread[X] = g->k == 0;
 }
 
+/* An alpha of 0 makes nothing of A and B, as no columns of A do. */
+static void lay_out_gemm(problem *p)
+{
+    trp__levels *g = &p->g;
+    if (g->alpha[0] == 0 && g->alpha[1] == 0 && !p->scalars.buffer.id)
+        g->k = 0;
+    set(p, A, g->trans == TRP_N ? g->m : g->k, g->trans == TRP_N ? g->k : g->m);
+    set(p, X, g->trans_b == TRP_N ? g->k : g->n, g->trans_b == TRP_N ? g->n : g->k);
+    set(p, Y, g->m, g->n);
+    p->unread[A] = p->unread[X] = g->k == 0;
+}
+
 static void lay_out_geam(problem *p)
 {
     const trp__levels *g = &p->g;
@@ -207,6 +219,16 @@ static void turn_syrk(problem *p)
 static void turn_her2k(problem *p)
 {
     turn_syrk(p);
+    swap_operands(p, A, X);
+}
+
+/* (op(A) op(B))^T = op(B)^T op(A)^T, and op(B)^T is op of B^T. */
+static void turn_gemm(problem *p)
+{
+    uint8_t trans = p->g.trans;
+    p->g.trans = p->g.trans_b;
+    p->g.trans_b = trans;
+    swap_sizes(&p->g.m, &p->g.n);
     swap_operands(p, A, X);
 }
 

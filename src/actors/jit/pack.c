@@ -37,8 +37,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* "sm_" or "compute_", two or three digits, and perhaps a or f. */
-static bool is_architecture(const char *text, bool virtual_too)
+bool trp__jit_is_architecture(const char *text, bool virtual_too)
 {
     size_t digits = 0;
     if (strncmp(text, "sm_", 3) == 0)
@@ -67,7 +66,7 @@ trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual
         snprintf(out, 32, "sm_%u%s", pack->compute, suffix ? wish : "");
         return TRP_OK;
     }
-    if (!is_architecture(wish, virtual_too))
+    if (!trp__jit_is_architecture(wish, virtual_too))
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "architecture: expected one such as \"sm_90\", \"sm_90a\"%s, got "
                               "\"%.40s\"",

@@ -8,6 +8,10 @@
 /* TRP_E_ARGUMENT: too many, or one is NULL or empty. Adds what they take as blobs to *bytes. */
 trp_status trp__jit_check_strings(trp__pack *pack, const trp__jit_strings *list, uint64_t *bytes);
 
+/* Whether it is "sm_" or, if they will do, "compute_", with two or three digits and perhaps an a or
+ * f behind it. */
+bool trp__jit_is_architecture(const char *text, bool virtual_too);
+
 /* "sm_90a" and the like from what a request says; `out` has 32 bytes. `virtual_too`: whether
  * "compute_90" will do. */
 trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual_too, char *out);

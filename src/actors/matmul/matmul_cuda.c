@@ -270,6 +270,8 @@ static void make_plan(void *argument)
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
     if (s->status != TRP_OK || s->plan.blind) /* nothing is multiplied, so nothing to search */
         return;
+    if (s->key.deterministic) /* what a search finds may add up in another order */
+        return;
     trp__matmul_record_key(&s->site, &s->key, &key);
     if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF &&
         (s->ahead || !search_once(s, &key))) {

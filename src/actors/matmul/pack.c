@@ -170,12 +170,21 @@ static trp_status check_sizes(trp__making *m)
         if (sizes[i].value < 0)
             return trp__matmul_wrong(m, sizes[i].name, "0 or more", sizes[i].value);
     }
+    if (r->sm_count < 0 || r->sm_count > UINT16_MAX)
+        return trp__matmul_wrong(m, "sm_count", "0 to 65535", r->sm_count);
+    if (r->deterministic && r->tune != TRP_TUNE_OFF)
+        return trp__matmul_wrong(m, "tune",
+                                 "TRP_TUNE_OFF with `deterministic`, for a search may choose "
+                                 "another order of summation",
+                                 r->tune);
     m->g.m = m->swap ? r->n : r->m;
     m->g.n = m->swap ? r->m : r->n;
     m->g.k = r->k;
     m->g.batch = r->batch ? r->batch : 1;
     m->g.workspace = r->workspace_bytes ? r->workspace_bytes : WORKSPACE_DEFAULT;
     m->g.tune = (uint8_t)r->tune;
+    m->g.deterministic = r->deterministic;
+    m->g.sm_count = (uint16_t)r->sm_count;
     return TRP_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "base/os/cpu.h"
 
+#include "base/os/descriptor.h"
+
 #include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -30,7 +32,7 @@ static unsigned int group_quota(const char *folder, bool version_2)
     for (int i = 0; i < (version_2 ? 1 : 2); i++) {
         snprintf(path, sizeof path, "%s/%s", folder,
                  version_2 ? "cpu.max" : (i == 0 ? "cpu.cfs_quota_us" : "cpu.cfs_period_us"));
-        FILE *file = fopen(path, "re");
+        FILE *file = trp__file_apart(path);
         if (!file)
             return UINT_MAX;
         const int read = version_2 ? fscanf(file, "%lld %lld", &quota, &period)
@@ -72,7 +74,7 @@ unsigned int trp__cpu_quota(const char *groups, const char *root)
 {
     char line[4096], folder[4160];
     unsigned int least = UINT_MAX;
-    FILE *file = fopen(groups, "re");
+    FILE *file = trp__file_apart(groups);
     while (file && fgets(line, sizeof line, file)) { /* "0::/a/b" or "1:cpu,cpuacct:/a/b" */
         line[strcspn(line, "\n")] = '\0';
         char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;

@@ -5,8 +5,10 @@
 #ifndef TRP_BASE_OS_DESCRIPTOR_H
 #define TRP_BASE_OS_DESCRIPTOR_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* The descriptor, or another one of the same file in its place, closed on exec. -1, errno: `fd` was
@@ -20,6 +22,25 @@ static inline int trp__descriptor_apart(int fd)
     close(fd);
     errno = code;
     return apart;
+}
+
+/* fopen() to read, and opendir(), with such a descriptor. */
+static inline FILE *trp__file_apart(const char *path)
+{
+    int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC));
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
+static inline DIR *trp__folder_apart(const char *path)
+{
+    int fd = trp__descriptor_apart(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !folder)
+        close(fd);
+    return folder;
 }
 
 /* Opens something for each standard stream that is closed, so that its use fails as it did: for

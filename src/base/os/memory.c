@@ -1,5 +1,7 @@
 #include "base/os/memory.h"
 
+#include "base/os/descriptor.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +12,7 @@ static uint64_t read_field(const char *path, const char *word, uint64_t unit, ui
     char line[256];
     uint64_t value = missing, number;
     size_t length = strlen(word);
-    FILE *file = fopen(path, "re");
+    FILE *file = trp__file_apart(path);
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, word, length) == 0 && sscanf(line + length, "%" SCNu64, &number) == 1) {
             value = __builtin_mul_overflow(number, unit, &value) ? UINT64_MAX : value;
@@ -51,7 +53,7 @@ static uint64_t groups_room(bool swap)
     static const char root[] = "/sys/fs/cgroup";
     char line[4096], path[4200];
     uint64_t room = UINT64_MAX;
-    FILE *file = fopen("/proc/self/cgroup", "re");
+    FILE *file = trp__file_apart("/proc/self/cgroup");
     path[0] = '\0';
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';

@@ -55,6 +55,7 @@ struct trp__client_actor {
     _Atomic bool sweeping;
     _Atomic uint32_t lists;       /* that wait for places */
     _Atomic uint64_t deliveries;  /* pending requests with a result, see deliver.c */
+    _Atomic uint32_t longest;     /* list that was sent; 0: none was */
     _Atomic uint32_t timed_every; /* see latency.h; a power of two, */
     _Atomic int64_t rated_at;     /* settled then, */
     _Atomic uint64_t rated_sent;  /* when so many had been sent */

@@ -1,6 +1,7 @@
 /* Systems, the registry of open devices, and finding the worker program. */
 #include "base/call.h"
 #include "base/os/cpu.h"
+#include "base/os/descriptor.h"
 #include "base/error.h"
 #include "client/core/device.h"
 #include "driver/device_memory.h"
@@ -350,7 +351,7 @@ const char *trp_backend_name(trp_backend backend)
 static void processor_name(char *out, size_t size)
 {
     char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "re");
+    FILE *file = trp__file_apart("/proc/cpuinfo");
     trp__copy_string(out, size, "CPU");
     while (file && fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');

@@ -282,6 +282,7 @@ trp_status trp_device_trim(trp_device *device)
     trp__arena_trim(device);
     trp__memory_publish(device);
     trp__lock_drop(&device->memory.lock);
+    trp__segments_trim(device);
     await_drops(device);
     return TRP_OK;
 }

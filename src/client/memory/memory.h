@@ -83,6 +83,8 @@ void trp__segment_release(trp_device *device, uint32_t segment);
 trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
                             void **base, trp_error *error);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
+/* Gives back to the system what was freed and is kept. True if there was any. */
+bool trp__segments_trim(trp_device *device);
 
 /* object.c */
 /* Objects of that class are to be made: makes the heap if there is none yet, for which it waits for

@@ -1,4 +1,7 @@
-/* Host memory that the device reaches directly: memory files mapped here and in the worker. */
+/* Host memory that the device reaches directly: memory files mapped here and in the worker.
+ *
+ * Pinning it takes a GPU's driver some 0.7 ms a MiB, and unpinning a third of that. So some of what
+ * is freed is kept, pinned, for the next who asks for as much. */
 #include "base/call.h"
 #include "base/error.h"
 #include "base/os/memory.h"
@@ -7,6 +10,8 @@
 
 #include <string.h>
 #include <unistd.h>
+
+#define KEEP_MOST (UINT64_C(64) << 20)
 
 /* Finds the segment that holds a whole range, and holds it for a request. */
 bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,
@@ -49,14 +54,73 @@ static void drop(trp_device *device, uint32_t id)
     trp__lock_drop(&device->lock);
 }
 
+/* Keeps a segment that was freed and that no request holds. False: there is enough already.
+ * segment_lock is held. */
+static bool keep(trp_device *device, trp__client_segment *segment)
+{
+    uint64_t bytes = segment->bytes;
+    for (uint32_t i = 1; i < device->memory.segments_made; i++)
+        bytes += device->memory.segment[i].kept ? device->memory.segment[i].bytes : 0;
+    segment->kept = bytes <= KEEP_MOST;
+    return segment->kept;
+}
+
 void trp__segment_release(trp_device *device, uint32_t segment)
 {
     trp__lock_take(&device->memory.segment_lock);
     trp__client_segment *s = &device->memory.segment[segment];
-    bool last = --s->holders == 0 && s->freed;
+    bool over = --s->holders == 0 && s->freed && !keep(device, s);
     trp__lock_drop(&device->memory.segment_lock);
-    if (last)
+    if (over)
         drop(device, segment);
+}
+
+/* Whether this worker could pin a segment is not known if another one has said that it could. */
+static bool is_stale(const trp_device *device, const trp__client_segment *segment)
+{
+    return segment->incarnation != atomic_load(&device->incarnation);
+}
+
+/* Drops what is kept, or the stale of it. True if there was any. */
+static bool drop_kept(trp_device *device, bool all)
+{
+    bool found = false;
+    for (uint32_t i = 1; i < TRP__HOST_SEGMENTS; i++) {
+        trp__client_segment *s = &device->memory.segment[i];
+        trp__lock_take(&device->memory.segment_lock);
+        const bool goes = s->kept && (all || is_stale(device, s));
+        s->kept = s->kept && !goes;
+        trp__lock_drop(&device->memory.segment_lock);
+        if (goes)
+            drop(device, i);
+        found = found || goes;
+    }
+    return found;
+}
+
+bool trp__segments_trim(trp_device *device)
+{
+    return drop_kept(device, true);
+}
+
+/* A kept segment of that size, zeroed; NULL: there is none. */
+static void *take_kept(trp_device *device, uint64_t bytes)
+{
+    char *base = NULL;
+    trp__lock_take(&device->memory.segment_lock);
+    for (uint32_t i = 1; i < device->memory.segments_made && !base; i++) {
+        trp__client_segment *s = &device->memory.segment[i];
+        if (!s->kept || s->bytes != bytes || is_stale(device, s))
+            continue;
+        s->kept = s->freed = false;
+        base = s->base;
+    }
+    trp__lock_drop(&device->memory.segment_lock);
+    if (base)
+        memset(base, 0, bytes);
+    else
+        drop_kept(device, false);
+    return base;
 }
 
 /* A free number, 0 if there is none; waits for numbers that the workers are about to drop.
@@ -105,6 +169,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
     if (!s->answered)
         trp__error_down(device, &s->answer);
     status = s->answer.status;
+    s->incarnation = atomic_load(&device->incarnation);
     if (status != TRP_OK) {
         *error = s->answer;
         trp__shm_unmap(*base, bytes);
@@ -128,6 +193,9 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
         return trp__fail(TRP_E_ARGUMENT, "bytes: expected 1 to %lld, got %llu",
                          (long long)(INT64_MAX / 2), (unsigned long long)bytes);
     /* Its pages come when they are touched, and then it is too late to say that there are none. */
+    const uint64_t size = trp__page_round(bytes);
+    if ((*out = take_kept(device, size)))
+        return TRP_OK;
     uint64_t room = trp__memory_available(device->backend == TRP_BACKEND_HOST);
     if (bytes > room)
         return trp__fail(TRP_E_MEMORY,
@@ -137,7 +205,9 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
     trp_error error = {0};
     uint32_t id = 0;
     void *base = NULL;
-    status = trp__segment_add(device, trp__page_round(bytes), false, &id, &base, &error);
+    status = trp__segment_add(device, size, false, &id, &base, &error);
+    if ((status == TRP_E_BUSY || status == TRP_E_MEMORY) && trp__segments_trim(device))
+        status = trp__segment_add(device, size, false, &id, &base, &error);
     if (status != TRP_OK)
         return trp__error_raise(&error);
     trp__lock_take(&device->memory.segment_lock);
@@ -158,14 +228,14 @@ trp_status trp_host_free(trp_device *device, void *memory)
     if (status != TRP_OK)
         return status;
     uint32_t id = 0;
-    bool idle = false;
+    bool over = false;
     trp__lock_take(&device->memory.segment_lock);
     for (uint32_t i = 1; i < device->memory.segments_made && id == 0; i++) {
         trp__client_segment *s = &device->memory.segment[i];
         if (s->base == memory && !s->freed) {
             id = i;
             s->freed = true;
-            idle = s->holders == 0;
+            over = s->holders == 0 && !keep(device, s);
         }
     }
     trp__lock_drop(&device->memory.segment_lock);
@@ -174,7 +244,7 @@ trp_status trp_host_free(trp_device *device, void *memory)
                          "memory: %p was not given by trp_host_alloc() of this device, "
                          "or was freed",
                          memory);
-    if (idle)
+    if (over)
         drop(device, id);
     return TRP_OK;
 }

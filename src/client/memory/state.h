@@ -91,8 +91,10 @@ typedef struct trp__client_segment {
     uint64_t bytes;
     uint32_t holders; /* requests */
     bool freed;
+    bool kept;  /* freed, and ready for the next who asks for as much */
     bool plain; /* the device does not reach it: the heap of objects */
     bool answered;
+    uint32_t incarnation; /* the worker that has answered */
     trp_error answer;
 } trp__client_segment;
 
@@ -110,7 +112,7 @@ typedef struct trp__memory_state {
     trp__lock content_lock[TRP__CONTENT_LOCKS]; /* see contents.h */
     uint64_t judged;                            /* supervisor: notes of that kind so far */
     trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
-    trp__lock segment_lock;                     /* holders, freed, base of segments */
+    trp__lock segment_lock;                     /* holders, freed, kept, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
     trp__heap heap;
     uint32_t segments_made; /* under segment_lock: numbers from here on were never used */

@@ -64,7 +64,7 @@ static DIR *open_folder(int64_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/fd", (long long)pid);
-    return opendir(path);
+    return trp__folder_apart(path);
 }
 
 trp_status trp_observer_open(int64_t pid, trp_observer **out)
@@ -356,7 +356,7 @@ trp_status trp_observer_find(int64_t *pids, size_t capacity, size_t *count)
     if (!count || (!pids && capacity > 0))
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          count ? "pids" : "count");
-    DIR *folder = opendir("/proc");
+    DIR *folder = trp__folder_apart("/proc");
     if (!folder)
         return trp__fail(TRP_E_SYSTEM, "/proc: %s", strerror(errno));
     for (struct dirent *entry; ok && (entry = readdir(folder));) {

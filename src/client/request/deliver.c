@@ -10,9 +10,17 @@
 #include "client/request/request.h"
 
 /* A thread between taking its place in a mailbox and its ticket lets others overtake it, so places
- * are out of order by what threads send at the same time, in lists perhaps. Who looks for earlier
- * tickets goes on past so many later ones. */
+ * are out of order by what threads send at the same time. Who looks for earlier tickets goes on
+ * past so many later ones; past so many times the longest list, whose places are taken at once. */
 enum { LATER_MOST = 256 };
+
+/* A list is about to take so many places. */
+void trp__delivery_note_list(trp__client_actor *actor, uint32_t count)
+{
+    uint32_t longest = atomic_load(&actor->longest);
+    while (longest < count && !atomic_compare_exchange_weak(&actor->longest, &longest, count))
+        continue;
+}
 
 /* Whether it has a result that has to be copied when it ends. */
 bool trp__delivers(const trp__slot *slot)
@@ -66,7 +74,8 @@ static void deliver(trp__client_actor *actor, uint64_t ticket)
     trp__sweep(actor);
     uint64_t place = atomic_load_explicit(&actor->head, memory_order_acquire);
     const uint64_t end = atomic_load_explicit(actor->tail, memory_order_relaxed);
-    for (int later = 0; place < end && later < LATER_MOST; place++) {
+    const uint64_t most = LATER_MOST * (1 + (uint64_t)atomic_load(&actor->longest));
+    for (uint64_t later = 0; place < end && later < most; place++) {
         const uint64_t cell = atomic_load_explicit(&actor->mailbox[place & (actor->capacity - 1)],
                                                    memory_order_acquire);
         if (cell == 0)

@@ -132,6 +132,7 @@ trp_status trp__list_submit(trp__client_actor *actor, const trp__op_class *op,
     }
     status = pack_all(device, op->list, request, all, count, &error);
     if (status == TRP_OK) {
+        trp__delivery_note_list(actor, count);
         status = trp__completion_check(device, completion);
         if (status == TRP_OK)
             status = trp__mailbox_reserve(actor, count, room, &place);

@@ -74,6 +74,7 @@ void trp__end_causes(trp_device *device, const trp__slot *slot);
 bool trp__delivers(const trp__slot *slot);
 void trp__delivery_begin(trp__client_actor *actor);
 void trp__delivery_end(trp__client_actor *actor);
+void trp__delivery_note_list(trp__client_actor *actor, uint32_t count);
 void trp__deliver_before(trp_device *device, uint64_t ticket);
 
 /* list.c: requests with one completion */

@@ -5,6 +5,7 @@
 
 enum {
 #define ROUTINE(level, op, ...) TRP__BLAS_ROW_##op,
+#define LAPACK(op, ...)         TRP__BLAS_ROW_##op,
 #include "libs/blas/routines.def"
     TRP__BLAS_ROWS,
     TRP__BLAS_PLACES = TRP__BLAS_ROWS + 3, /* 0, gemm, and its lists */

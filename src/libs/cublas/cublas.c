@@ -11,6 +11,8 @@ static const trp__dynlib_symbol symbols[] = {TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_
 #define CUBLAS_REAL(op, family, s, d)    ENTRY(op, s, 0) ENTRY(op, d, 1)
 #define CUBLAS_COMPLEX(op, family, c, z) ENTRY(op, c, 2) ENTRY(op, z, 3)
 #define CUBLAS_HALF(op, family, name)    ENTRY(op, name, 4) ENTRY(op, name, 5)
+#define CUBLAS_LAPACK(op, family, s, d, c, z)                                                      \
+    CUBLAS_REAL(op, family, s, d) CUBLAS_COMPLEX(op, family, c, z)
 #include "libs/blas/routines.def"
 #undef ENTRY
 };

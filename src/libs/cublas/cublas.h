@@ -4,6 +4,7 @@
 
 #include "driver/toolkit.h"
 #include "libs/blas/places.h"
+#include "libs/cublas/cublas_lapack.h"
 #include "libs/cublas/cublas_levels.h"
 
 #include <troupe/status.h>

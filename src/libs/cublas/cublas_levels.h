@@ -46,6 +46,7 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
 #define TRP__CUBLAS_TPMV(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t n, const T *a, T *x, int64_t incx)
 #define TRP__CUBLAS_SYMV(T, R) (trp__cublas_handle, trp__cublas_fill, int64_t n, const T *alpha, const T *a, int64_t lda, const T *x, int64_t incx, const T *beta, T *y, int64_t incy)
 #define TRP__CUBLAS_TRMV(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t n, const T *a, int64_t lda, T *x, int64_t incx)
+#define TRP__CUBLAS_GEMM(T, R) (trp__cublas_handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b, int64_t m, int64_t n, int64_t k, const T *alpha, const T *a, int64_t lda, const T *b, int64_t ldb, const T *beta, T *c, int64_t ldc)
 #define TRP__CUBLAS_SYMM(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, const T *b, int64_t ldb, const T *beta, T *c, int64_t ldc)
 #define TRP__CUBLAS_SYRK(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, int64_t n, int64_t k, const T *alpha, const T *a, int64_t lda, const T *beta, T *c, int64_t ldc)
 #define TRP__CUBLAS_HERK(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, int64_t n, int64_t k, const R *alpha, const T *a, int64_t lda, const R *beta, T *c, int64_t ldc)

@@ -17,6 +17,8 @@ static const trp__dynlib_symbol symbols[] = {
     {#name, offsetof(trp__openblas, routine[TRP_OP_##op & 0xff][type]), false},
 #define CBLAS_REAL(op, family, s, d)    ENTRY(op, s, 0) ENTRY(op, d, 1)
 #define CBLAS_COMPLEX(op, family, c, z) ENTRY(op, c, 2) ENTRY(op, z, 3)
+#define HOST_LAPACK(op, family, s, d, c, z)                                                        \
+    CBLAS_REAL(op, family, s, d) CBLAS_COMPLEX(op, family, c, z)
 #include "libs/blas/routines.def"
 #undef ENTRY
 };

@@ -3,6 +3,7 @@
 #define TRP_LIBS_OPENBLAS_H
 
 #include "libs/blas/places.h"
+#include "libs/openblas/openblas_lapack.h"
 #include "libs/openblas/openblas_levels.h"
 
 #include <troupe/status.h>

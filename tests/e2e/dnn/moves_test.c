@@ -18,10 +18,10 @@ static trp_dtype draw_type(void)
     return dp_below(3) ? dd_float() : all[dp_below(COUNT_OF(all))];
 }
 
-/* Integers become what they are, so that bounds have nothing to say. */
 static trp_dtype draw_output(trp_dtype type)
 {
-    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 ? dd_output(type) : type;
+    static const trp_dtype others[] = {TRP_U8, TRP_BOOL};
+    return dp_below(8) ? dd_output(type) : others[dp_below(COUNT_OF(others))];
 }
 
 static uint32_t draw_dims(int64_t *dim)

@@ -94,7 +94,11 @@ static void enums(void)
         BAD("c.scale.mode", fp8, r.c.scale.mode = (trp_scale_mode)bad);
         BAD("d.scale.mode", fp8, r.d.scale.mode = (trp_scale_mode)bad);
         BAD("aux.scale.mode", fp8, r.aux.scale.mode = (trp_scale_mode)bad);
+        BAD("sm_count", plain, r.sm_count = i == 1 ? 65536 : bad);
     }
+    BAD("tune", plain, r.deterministic = true; r.tune = TRP_TUNE_QUICK);
+    TAKEN(plain, r.deterministic = true);
+    TAKEN(plain, r.sm_count = 65535);
     BAD("a.scale.mode", fp8, r.a.scale.mode = (trp_scale_mode)6);
     CANNOT("trans_a", c64, r.trans_a = TRP_C; r.a.order = TRP_ROW_MAJOR);
     CANNOT("trans_b", c64, r.trans_b = TRP_C; r.b.order = TRP_ROW_MAJOR);

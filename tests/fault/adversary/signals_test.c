@@ -165,14 +165,34 @@ static void do_trace(void)
     H_OK(trp_device_trace_stop(shared.device));
 }
 
+static void do_files(void)
+{
+    enum { COUNT = 1 << 20 };
+    static float numbers[COUNT];
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    trp_io_file *file = NULL;
+    trp_buffer b;
+    uint64_t offset;
+    const trp_io_item item = {.array = {.type = TRP_F32, .rank = 1, .dim = {COUNT}},
+                              .data = numbers};
+    snprintf(path, sizeof path, "%s/cancelled.npy", folder ? folder : "/tmp");
+    H_OK(trp_io_save(path, &item, 1, NULL));
+    H_OK(trp_io_open(path, &file));
+    H_OK(trp_io_load_sealed(file, shared.device, NULL, 1, NULL, &b, &offset));
+    trp_io_close(file);
+    H_OK(trp_buffer_free(shared.device, b));
+    H_CHECK(unlink(path) == 0);
+}
+
 static void do_device(void)
 {
     h_world w = h_open(NULL);
     h_close(&w);
 }
 
-static void (*const every[])(void) = {do_actor, do_memory, do_seal,  do_copies,
-                                      do_queue, do_submit, do_trace, do_device};
+static void (*const every[])(void) = {do_actor,  do_memory, do_seal,  do_copies, do_queue,
+                                      do_submit, do_trace,  do_files, do_device};
 static bool came_back;
 
 static void *cancelled_main(void *argument)

@@ -3,13 +3,18 @@
 
 #include <stdlib.h>
 
-void fake_event_drop(fake_event *event)
+typedef struct event {
+    unsigned int flags;
+    fake_recording *last; /* NULL: there is none */
+} event;
+
+void fake_recording_drop(fake_recording *recording)
 {
-    if (--event->references == 0)
-        free(event);
+    if (recording && --recording->references == 0)
+        free(recording);
 }
 
-static fake_event *event_get(trp__cu_event handle)
+static event *event_get(trp__cu_event handle)
 {
     return fake_handle_get(FAKE_EVENT, (uintptr_t)handle);
 }
@@ -21,14 +26,13 @@ trp__cu_result cuEventCreate(trp__cu_event *out, unsigned int flags)
         return result;
     if (flags & ~(unsigned int)(FAKE_EVENT_BLOCKING_SYNC | FAKE_EVENT_DISABLE_TIMING))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    fake_event *event = calloc(1, sizeof *event);
-    uintptr_t handle = event ? fake_handle_new(FAKE_EVENT, event) : 0;
+    event *e = calloc(1, sizeof *e);
+    uintptr_t handle = e ? fake_handle_new(FAKE_EVENT, e) : 0;
     if (!handle) {
-        free(event);
+        free(e);
         return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
     }
-    event->references = 1;
-    event->flags = flags;
+    e->flags = flags;
     *out = (trp__cu_event)handle;
     return fake_leave(FAKE_SUCCESS);
 }
@@ -39,11 +43,12 @@ trp__cu_result cuEventDestroy_v2(trp__cu_event handle)
     int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
-    fake_event *event = event_get(handle);
-    if (!event)
+    event *e = event_get(handle);
+    if (!e)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
     fake_handle_drop((uintptr_t)handle);
-    fake_event_drop(event);
+    fake_recording_drop(e->last);
+    free(e);
     return fake_leave(FAKE_SUCCESS);
 }
 
@@ -52,17 +57,23 @@ trp__cu_result cuEventRecord(trp__cu_event handle, trp__cu_stream stream)
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    fake_event *event = event_get(handle);
+    const event *e = event_get(handle);
     fake_stream *s = fake_stream_get(stream);
-    if (!event || !s)
+    if (!e || !s)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    event->references++; /* submitting may let the lock go */
-    result = fake_submit(s, &(fake_op){.kind = FAKE_OP_RECORD,
-                                       .event = {.event = event, .number = ++event->recorded}});
-    if (result)
-        event->completed = event->recorded;
-    fake_event_drop(event);
-    return fake_leave(result);
+    fake_recording *new = calloc(1, sizeof *new);
+    if (!new)
+        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
+    *new = (fake_recording){.references = 1, .timed = !(e->flags & FAKE_EVENT_DISABLE_TIMING)};
+    result = fake_submit(s, &(fake_op){.kind = FAKE_OP_RECORD, .recording = new});
+    event *still = event_get(handle); /* submitting may let the lock go */
+    if (result || !still) {
+        fake_recording_drop(new);
+        return fake_leave(result);
+    }
+    fake_recording_drop(still->last);
+    still->last = new;
+    return fake_leave(FAKE_SUCCESS);
 }
 
 trp__cu_result cuEventQuery(trp__cu_event handle)
@@ -70,10 +81,10 @@ trp__cu_result cuEventQuery(trp__cu_event handle)
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    const fake_event *event = event_get(handle);
-    return fake_leave(!event                                ? FAKE_ERROR_INVALID_HANDLE
-                      : event->completed >= event->recorded ? FAKE_SUCCESS
-                                                            : FAKE_ERROR_NOT_READY);
+    const event *e = event_get(handle);
+    return fake_leave(!e                          ? FAKE_ERROR_INVALID_HANDLE
+                      : !e->last || e->last->done ? FAKE_SUCCESS
+                                                  : FAKE_ERROR_NOT_READY);
 }
 
 trp__cu_result cuEventSynchronize(trp__cu_event handle)
@@ -81,14 +92,16 @@ trp__cu_result cuEventSynchronize(trp__cu_event handle)
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    fake_event *event = event_get(handle);
-    if (!event)
+    const event *e = event_get(handle);
+    if (!e)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    uint64_t number = event->recorded;
-    event->references++;
-    while (fake.broken == 0 && event->completed < number)
+    fake_recording *last = e->last;
+    if (!last)
+        return fake_leave(fake.broken);
+    last->references++;
+    while (fake.broken == 0 && !last->done)
         fake_wait();
-    fake_event_drop(event);
+    fake_recording_drop(last);
     return fake_leave(fake.broken);
 }
 
@@ -97,13 +110,12 @@ trp__cu_result cuEventElapsedTime(float *milliseconds, trp__cu_event start, trp_
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    const fake_event *a = event_get(start), *b = event_get(end);
-    if (!a || !b || ((a->flags | b->flags) & FAKE_EVENT_DISABLE_TIMING) || !a->recorded ||
-        !b->recorded)
+    const event *a = event_get(start), *b = event_get(end);
+    if (!a || !b || !a->last || !b->last || !a->last->timed || !b->last->timed)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    if (a->completed < a->recorded || b->completed < b->recorded)
+    if (!a->last->done || !b->last->done)
         return fake_leave(FAKE_ERROR_NOT_READY);
-    *milliseconds = (float)((double)(b->time - a->time) / 1e6);
+    *milliseconds = (float)((double)(b->last->time - a->last->time) / 1e6);
     return fake_leave(FAKE_SUCCESS);
 }
 
@@ -112,16 +124,19 @@ trp__cu_result cuStreamWaitEvent(trp__cu_stream stream, trp__cu_event handle, un
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    fake_event *event = event_get(handle);
-    if (!event)
+    const event *e = event_get(handle);
+    if (!e)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
     if (flags != 0)
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    event->references++;
     fake_stream *s = fake_stream_get(stream);
-    result = s ? fake_submit(s, &(fake_op){.kind = FAKE_OP_EVENT_WAIT,
-                                           .event = {.event = event, .number = event->recorded}})
-               : FAKE_ERROR_INVALID_HANDLE;
-    fake_event_drop(event);
+    fake_recording *last = e->last;
+    if (!s)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    if (!last)
+        return fake_leave(FAKE_SUCCESS);
+    last->references++; /* submitting may let the lock go */
+    result = fake_submit(s, &(fake_op){.kind = FAKE_OP_EVENT_WAIT, .recording = last});
+    fake_recording_drop(last);
     return fake_leave(result);
 }

@@ -4,18 +4,18 @@
 
 #include "support/fake_cuda/fake.h"
 
-/* Events live as long as an operation refers to them. */
-struct fake_event {
+/* One recording of an event, which is done when the stream that it was recorded in gets there. Who
+ * waits for an event waits for its last recording so far, whatever is recorded later and wherever.
+ * It lives as long as the event or an operation refers to it. */
+struct fake_recording {
     unsigned int references;
-    unsigned int flags;
-    bool destroyed;
-    uint64_t recorded, completed; /* by number; 0: never */
+    bool timed, done;
     int64_t time;
 };
 
 enum { FAKE_EVENT_BLOCKING_SYNC = 1, FAKE_EVENT_DISABLE_TIMING = 2 };
 
 /* Gives a reference up. The lock is held. */
-void fake_event_drop(fake_event *event);
+void fake_recording_drop(fake_recording *recording);
 
 #endif

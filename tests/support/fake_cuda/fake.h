@@ -176,7 +176,7 @@ void fake_memory_count(fake_counts *counts);
 
 /* Streams. */
 
-typedef struct fake_event fake_event;
+typedef struct fake_recording fake_recording;
 typedef struct fake_graph fake_graph;
 struct fake_kernel;
 
@@ -211,11 +211,8 @@ typedef struct fake_op {
         } fill;
         struct {
             uint64_t address, value;
-        } word; /* WRITE, WAIT */
-        struct {
-            fake_event *event;
-            uint64_t number; /* which recording of it */
-        } event;
+        } word;                    /* WRITE, WAIT */
+        fake_recording *recording; /* RECORD, EVENT_WAIT */
         struct {
             const struct fake_kernel *kernel;
             uint64_t *parameter; /* its own, until it was run */

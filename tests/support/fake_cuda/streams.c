@@ -166,11 +166,8 @@ static void run_short(const fake_op *op)
             fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
         break;
     case FAKE_OP_RECORD:
-        if (op->event.event->completed < op->event.number) {
-            op->event.event->completed = op->event.number;
-            op->event.event->time =
-                op->event.event->flags & FAKE_EVENT_DISABLE_TIMING ? 0 : fake_cutlass_clock();
-        }
+        op->recording->done = true;
+        op->recording->time = op->recording->timed ? fake_cutlass_clock() : 0;
         break;
     case FAKE_OP_FREE:
         fake_allocation_free(op->address);
@@ -216,7 +213,7 @@ static bool is_long(fake_op_kind kind)
 static void free_op(fake_op *op)
 {
     if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
-        fake_event_drop(op->event.event);
+        fake_recording_drop(op->recording);
     if (op->kind == FAKE_OP_GRAPH)
         fake_graph_drop(op->graph);
     if (op->kind == FAKE_OP_KERNEL)
@@ -242,7 +239,7 @@ static bool may_begin(const fake_stream *s)
         return !word ||
                (int64_t)(atomic_load_explicit(word, memory_order_acquire) - op->word.value) >= 0;
     }
-    return op->kind != FAKE_OP_EVENT_WAIT || op->event.event->completed >= op->event.number;
+    return op->kind != FAKE_OP_EVENT_WAIT || op->recording->done;
 }
 
 /* After anything that may let a stream go on. */
@@ -451,7 +448,7 @@ int fake_submit(fake_stream *s, const fake_op *like)
     op->next = NULL;
     op->turn = queues[s->queue].sent++;
     if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
-        op->event.event->references++;
+        op->recording->references++;
     if (op->kind == FAKE_OP_GRAPH)
         fake_graph_keep(op->graph);
     if (s->head)

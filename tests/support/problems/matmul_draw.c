@@ -71,6 +71,8 @@ static void draw_layout(mm_problem *p)
     p->side_by_side = one_in(6);
     p->fit = h_is_cuda() && !one_in(8);
     p->fast = coin();
+    p->deterministic = ref_rng_below(h_rng(), 4) == 0;
+    p->sm_count = coin() ? (int32_t)ref_rng_below(h_rng(), 200) : 0;
 }
 
 static int draw_mode(trp_dtype input, bool batch)
@@ -227,12 +229,13 @@ void mm_describe(const mm_problem *p, char *out, size_t size)
         "%s x %s -> %s (c %s): m n k %" PRId64 " %" PRId64 " %" PRId64 " batch %" PRId64
         ", trans %d %d, order %d %d %d, c %d, alpha %g %g beta %g %g%s, activation %d bias %d "
         "aux %d%s gradient %d, scales %d %d d %d aux %d, gaps %d fit %d pools %d %d share %d %d "
-        "%d %d side by side %d tf32 %d fast %d",
+        "%d %d side by side %d tf32 %d fast %d deterministic %d multiprocessors %d",
         trp_dtype_name(t->a), trp_dtype_name(t->b), trp_dtype_name(t->d), trp_dtype_name(t->c),
         p->m, p->n, p->k, p->batch, (int)p->trans_a, (int)p->trans_b, (int)p->order_a,
         (int)p->order_b, (int)p->order_d, (int)p->c, p->alpha.re, p->alpha.im, p->beta.re,
         p->beta.im, p->scalars ? " in a buffer" : "", (int)p->activation, p->bias, p->aux,
         p->aux_as_vector ? " as vectors" : "", (int)p->gradient, p->scale_a, p->scale_b, p->scale_d,
         p->scale_aux, p->gaps, p->fit, p->one_pool, p->two_pools, p->share_a, p->share_b,
-        p->share_c, p->share_bias, p->side_by_side, (int)p->compute, p->fast);
+        p->share_c, p->share_bias, p->side_by_side, (int)p->compute, p->fast, p->deterministic,
+        (int)p->sm_count);
 }

@@ -93,6 +93,8 @@ static trp_matmul_request request_of(const mm_work *w)
                             .trans_b = p->trans_b,
                             .compute = p->compute,
                             .fast_accumulation = p->fast,
+                            .deterministic = p->deterministic,
+                            .sm_count = p->sm_count,
                             .a = matrix(w, MM_A, p->order_a, MM_SCALE_A, p->scale_a),
                             .b = matrix(w, MM_B, p->order_b, MM_SCALE_B, p->scale_b),
                             .d = matrix(w, MM_D, p->order_d, MM_SCALE_D, MM_UNSCALED),

@@ -34,7 +34,8 @@ typedef struct mm_problem {
     trp_scalar alpha, beta;
     bool scalars; /* alpha and beta come from a buffer */
     trp_compute compute;
-    bool fast;
+    bool fast, deterministic;
+    int32_t sm_count;
     trp_activation activation;
     bool bias, aux;
     bool aux_as_vector; /* where D is fp8: aux has the type of the vectors */

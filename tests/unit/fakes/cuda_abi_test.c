@@ -2,6 +2,7 @@
  * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
  * cuBLAS only where its header is there too. */
 #include "driver/cuda.h"
+#include "libs/cublas/cublas_lapack.h"
 #include "libs/cublas/cublas_levels.h"
 #include "libs/cublaslt/cublaslt_abi.h"
 #include "libs/cudnn/cudnn_abi.h"
@@ -307,6 +308,8 @@ TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
 #define CUBLAS_COMPLEX(op, family, c, z)                                                           \
     ENTRY(c, family, cuComplex, float) ENTRY(z, family, cuDoubleComplex, double)
 #define CUBLAS_HALF(op, family, name) ENTRY(name, family, void, void)
+#define CUBLAS_LAPACK(op, family, s, d, c, z)                                                      \
+    CUBLAS_REAL(op, family, s, d) CUBLAS_COMPLEX(op, family, c, z)
 #include "libs/blas/routines.def"
 #endif
 

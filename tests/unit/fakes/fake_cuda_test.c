@@ -321,6 +321,35 @@ static void order_and_events(void)
     close_context();
 }
 
+/* Who waits for an event waits for its recording at that time, whatever is recorded later. */
+static void event_recorded_again(void)
+{
+    open_context();
+    trp__cu_stream other, beside;
+    trp__cu_event event;
+    register_words();
+    OK(cu->cuStreamCreate(&other, 1));
+    OK(cu->cuStreamCreate(&beside, 1));
+    OK(cu->cuEventCreate(&event, 2));
+    OK(cu->cuStreamWaitValue64_v2(stream, word_at(0), 5, 0));
+    OK(cu->cuEventRecord(event, stream));
+    OK(cu->cuStreamWaitEvent(other, event, 0));
+    OK(cu->cuStreamWriteValue64_v2(other, word_at(1), 1, 0));
+    OK(cu->cuEventRecord(event, beside));
+    OK(cu->cuEventSynchronize(event));
+    usleep(20000);
+    CHECK(word(1) == 0);
+    IS(cu->cuStreamQuery(other), NOT_READY);
+    OK(cu->cuEventDestroy_v2(event));
+    set_word(0, 5);
+    OK(cu->cuStreamSynchronize(other));
+    CHECK(word(1) == 1);
+    OK(cu->cuStreamDestroy_v2(beside));
+    OK(cu->cuStreamDestroy_v2(other));
+    OK(cu->cuMemHostUnregister(words));
+    close_context();
+}
+
 static _Atomic uint64_t sent;
 
 static void *send_many(void *unused)
@@ -502,6 +531,7 @@ static int run(void (*run_case)(void))
     X(host_memory_rules)                                                                           \
     X(memory_runs_out)                                                                             \
     X(order_and_events)                                                                            \
+    X(event_recorded_again)                                                                        \
     X(full_stream)                                                                                 \
     X(one_queue)                                                                                   \
     X(sealed_memory)                                                                               \

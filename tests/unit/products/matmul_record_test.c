@@ -141,8 +141,10 @@ static void names(void **state)
     g->access[TRP__MATMUL_SCALARS] = 7;
     g->fast_accumulation = 0;
     g->compute = TRP_COMPUTE_PEDANTIC;
+    g->sm_count = 100;
     require_text(g, "64 48 80 type=f8e4m3 type_b=f8e5m2 type_c=f32 type_d=bf16 add=d "
-                    "scale_a=block_128 scale_b=block_128x128 scale_d amax scalars pedantic");
+                    "scale_a=block_128 scale_b=block_128x128 scale_d amax scalars pedantic "
+                    "sm_count=100");
 }
 
 /* Whatever a problem says, the name of it is some text. */

@@ -4,14 +4,14 @@
 
 const trp__kernel_family *const trp__kernel_families[] = {
     &trp__kernels_glu, /* these before `map`, which takes as many nodes */
-    &trp__kernels_random,  &trp__kernels_move,   &trp__kernels_map,
-    &trp__kernels_softmax, &trp__kernels_norm,   &trp__kernels_batch,
-    &trp__kernels_pool,    &trp__kernels_reduce, &trp__kernels_optimizer,
-    &trp__kernels_losses,  &trp__kernels_rotary, &trp__kernels_gather,
-    &trp__kernels_entropy, &trp__kernels_select, NULL,
+    &trp__kernels_random,  &trp__kernels_move,      &trp__kernels_convert, &trp__kernels_map,
+    &trp__kernels_softmax, &trp__kernels_norm,      &trp__kernels_batch,   &trp__kernels_pool,
+    &trp__kernels_reduce,  &trp__kernels_optimizer, &trp__kernels_losses,  &trp__kernels_rotary,
+    &trp__kernels_gather,  &trp__kernels_entropy,   &trp__kernels_select,  NULL,
 };
 
 static const trp__kernel_family *const behind_libraries[] = {
+    &trp__kernels_packed,
 #define ATTENTION(number, name, ...) &trp__kernels_attention_##name,
     TRP__ATTENTION_VARIANTS(ATTENTION)
 #undef ATTENTION

@@ -50,6 +50,14 @@ trp_status trp__dnn_plan_begin(const trp__cudnn *lib, const trp__dnn_graph *grap
     return TRP_OK;
 }
 
+static void drop_kernel(const trp__dnn_step *step)
+{
+    if (step->family && step->family->drop)
+        step->family->drop(step->kernel);
+    else
+        free(step->kernel);
+}
+
 void trp__dnn_plan_drop(trp__dnn_plan *plan)
 {
     if (!plan)
@@ -57,7 +65,7 @@ void trp__dnn_plan_drop(trp__dnn_plan *plan)
     for (uint32_t i = 0; i < plan->steps; i++) {
         trp__cudnn_drop(plan->lib, &plan->step[i].pack);
         trp__dnn_engine_drop(plan->lib, &plan->step[i].engine);
-        free(plan->step[i].kernel);
+        drop_kernel(&plan->step[i]);
     }
     trp__dnn_lowered_drop(&plan->lowered);
     free(plan->step);
@@ -188,6 +196,8 @@ trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_
         return trp__error_set(error, TRP_E_UNSUPPORTED, "%s: no kernel takes %u nodes from here",
                               trp__dnn_kind_of(graph->node[step->first].kind)->name, step->count);
     trp_status status = trp__kernels_make(planner->modules, step->family->module, NULL, error);
+    if (status == TRP_OK && step->family->moves)
+        status = trp__kernels_make(planner->modules, TRP__MODULE_MOVE, NULL, error);
     if (status == TRP_OK)
         status = step->family->make(&part, planner->modules, &step->kernel, step->engine.name,
                                     &step->engine.workspace, error);

@@ -60,6 +60,8 @@
 #define CALL_TRMV                                                                                  \
     SIZE(n, n), OPERAND(A, a, lda), OPERAND(X, x, incx), OPERAND(Y, x, incx),                      \
         .fill = fill, .trans = trans, .diag = diag
+#define CALL_GEMM                                                                                  \
+    SIZE(m, n), .k = k, MATRICES, SCALARS(ELEMENT, ELEMENT), .trans = trans_a, .trans_b = trans_b
 #define CALL_SYMM SIZE(m, n), MATRICES, SCALARS(ELEMENT, ELEMENT), .side = side, .fill = fill
 #define CALL_RANK                                                                                  \
     SIZE(n, n), .k = k, .fill = fill, .trans = trans, OPERAND(A, a, lda), OPERAND(Y, c, ldc)

@@ -44,6 +44,14 @@ static int64_t extent(const call *q, char letter)
         return trans_b ? q->n : q->m;
     case 'C':
         return trans_b ? q->m : q->n;
+    case 'i': /* for op(X) of m x k, */
+        return trans ? q->k : q->m;
+    case 'k':
+        return trans ? q->m : q->k;
+    case 'K': /* the second op(X) of k x n, */
+        return trans_b ? q->n : q->k;
+    case 'N':
+        return trans_b ? q->k : q->n;
     case 'p': /* and with op(X) of n x k */
         return trans ? q->k : q->n;
     default:

@@ -26,8 +26,11 @@ typedef struct trp__kernel_family {
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error);
     /* Enqueues it on the instance's stream. Nothing was enqueued where it fails. */
     trp_status (*launch)(void *step, const trp__kernel_launch *launch, trp_error *error);
+    /* Drops a step; NULL: free() does. */
+    void (*drop)(void *step);
     /* The module whose image launches need. */
     trp__kernel_module module;
+    bool moves; /* that of the kernels that move, too */
 } trp__kernel_family;
 
 static inline trp__cu_stream trp__kernel_stream(const trp__kernel_launch *l)
@@ -61,8 +64,10 @@ trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_fun
                                         uint32_t shared_bytes, void *parameter, trp_error *error);
 
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
+extern const trp__kernel_family trp__kernels_convert;
 extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of kernels/map/ready.c */
 extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;
+extern const trp__kernel_family trp__kernels_packed; /* norms */
 extern const trp__kernel_family trp__kernels_batch, trp__kernels_pool;
 extern const trp__kernel_family trp__kernels_optimizer;
 extern const trp__kernel_family trp__kernels_losses;

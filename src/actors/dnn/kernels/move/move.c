@@ -4,6 +4,7 @@
 
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/space.h"
+#include "actors/dnn/kernels/move/views.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -11,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { X = 0, Y = 1, COPIES_MAX = TRP_DNN_PARTS_MAX };
-
-/* A view of both tensors: the same dimensions, other strides. */
-typedef struct view {
-    trp__dnn_tensor x, y;
-    int64_t from, to; /* elements from the beginnings of the tensors */
-    uint8_t tensor;   /* that x is a view of */
-} view;
+enum { X = 0, Y = 1 };
 
 typedef enum move_kernel { ROWS, TILES, TURN2, TURN4, KERNELS } move_kernel;
 
@@ -43,92 +37,9 @@ typedef struct copy {
 
 typedef struct step {
     int copies;
-    copy copy[COPIES_MAX];
+    copy copy[TRP__MOVE_VIEWS];
     trp__cu_function function[KERNELS];
 } step;
-
-static uint8_t input_of(const trp__dnn_node *n)
-{
-    return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_X : TRP__DNN_MOVE_X];
-}
-
-static uint8_t output_of(const trp__dnn_node *n)
-{
-    return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : TRP__DNN_MOVE_Y];
-}
-
-static bool is_packed(const trp__dnn_tensor *t)
-{
-    int64_t next = 1;
-    for (int i = t->rank; i-- > 0;) {
-        if (t->dim[i] != 1 && t->stride[i] != next)
-            return false;
-        next *= t->dim[i];
-    }
-    return true;
-}
-
-/* The views of a node: so many; 0: it is none that copies do. */
-static int views_of(const trp__dnn_graph *g, const trp__dnn_node *n, view out[COPIES_MAX])
-{
-    const uint8_t ny = output_of(n), nx = input_of(n);
-    const trp__dnn_tensor *y = &g->tensor[ny], *x = &g->tensor[nx];
-    int count = 0;
-    out[0] = (view){.x = *x, .y = *y, .tensor = nx};
-    switch (n->kind) {
-    case TRP_DNN_POINTWISE:
-        return 1;
-    case TRP_DNN_TRANSPOSE:
-        for (int i = 0; i < y->rank; i++) {
-            out[0].x.dim[i] = y->dim[i];
-            out[0].x.stride[i] = x->stride[n->start[i]];
-        }
-        return 1;
-    case TRP_DNN_SLICE:
-        for (int i = 0; i < y->rank; i++) {
-            out[0].from += n->start[i] * x->stride[i];
-            out[0].x.dim[i] = y->dim[i];
-            out[0].x.stride[i] = x->stride[i] * n->step[i];
-        }
-        return 1;
-    case TRP_DNN_RESHAPE: /* as lines of elements; one side packed is a view of the other */
-        if (is_packed(x)) {
-            out[0].x = *y;
-            int64_t next = 1;
-            for (int i = y->rank; i-- > 0;) {
-                out[0].x.stride[i] = next;
-                next *= y->dim[i];
-            }
-            return 1;
-        }
-        if (is_packed(y)) {
-            out[0].y = *x;
-            int64_t next = 1;
-            for (int i = x->rank; i-- > 0;) {
-                out[0].y.stride[i] = next;
-                next *= x->dim[i];
-            }
-            return 1;
-        }
-        return 0;
-    case TRP_DNN_CONCATENATE: {
-        int64_t at = 0;
-        for (int i = 0; i < COPIES_MAX; i++) {
-            if (n->port[i] == TRP__DNN_NO_PORT)
-                continue;
-            const trp__dnn_tensor *part = &g->tensor[n->port[i]];
-            out[count] = (view){.x = *part, .y = *y, .tensor = n->port[i]};
-            memcpy(out[count].y.dim, part->dim, sizeof part->dim);
-            out[count].to = at * y->stride[n->mode];
-            at += part->dim[n->mode];
-            count += trp__dnn_elements(part) > 0;
-        }
-        return count;
-    }
-    default:
-        return 0;
-    }
-}
 
 /* How many elements are moved as one: both sides have them one behind the other, at aligned places.
  */
@@ -196,13 +107,14 @@ static void plan_tiles(copy *c, const trp__space *s, int across)
         c->blocks *= i == across ? 1 : (uint64_t)s->dim[i];
 }
 
-static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const view *v, copy *c)
+static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const trp__move_view *v,
+                      copy *c)
 {
-    const trp__dnn_tensor *x = &g->tensor[v->tensor], *y = &g->tensor[output_of(n)];
+    const trp__dnn_tensor *x = &g->tensor[v->tensor], *y = &g->tensor[trp__move_output(n)];
     const int64_t bytes = trp_dtype_bits((trp_dtype)x->type) / 8;
     trp__space s;
     c->x = v->tensor;
-    c->y = output_of(n);
+    c->y = trp__move_output(n);
     c->from = (uint64_t)(v->from * bytes);
     c->to = (uint64_t)(v->to * bytes);
     trp__space_begin(&s, &v->y);
@@ -236,33 +148,33 @@ static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const vie
 /* Whether a node lays elements out along another dimension and does nothing else. */
 static bool is_turn(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
-    view views[COPIES_MAX];
+    trp__move_view views[TRP__MOVE_VIEWS];
     copy c = {0};
     if (n->kind != TRP_DNN_POINTWISE || n->mode != TRP_DNN_IDENTITY)
         return false;
-    const trp__dnn_tensor *x = &g->tensor[input_of(n)], *y = &g->tensor[output_of(n)];
+    const trp__dnn_tensor *x = &g->tensor[trp__move_input(n)], *y = &g->tensor[trp__move_output(n)];
     if (y->type != TRP_F32 && y->type != TRP_F16 && y->type != TRP_BF16)
         return false;
     if (x->type != y->type || x->role == TRP__DNN_VALUE || x->rank != y->rank ||
         memcmp(x->dim, y->dim, sizeof x->dim) != 0 || trp__dnn_elements(y) == 0 ||
         trp__dnn_elements(y) > INT32_MAX)
         return false;
-    views_of(g, n, views);
+    trp__move_views(g, n, views);
     plan_copy(g, n, views, &c);
     return c.kernel != ROWS;
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
-    view views[COPIES_MAX];
+    trp__move_view views[TRP__MOVE_VIEWS];
     const trp__dnn_node *n = &g->node[first];
     (void)most;
     if (!trp__dnn_is_move(n->kind))
         return is_turn(g, n);
-    const int count = views_of(g, n, views);
+    const int count = trp__move_views(g, n, views);
     for (int i = 0; i < count; i++) {
         const trp__dnn_tensor *x = &g->tensor[views[i].tensor];
-        if (x->type != g->tensor[output_of(n)].type || x->role == TRP__DNN_VALUE ||
+        if (x->type != g->tensor[trp__move_output(n)].type || x->role == TRP__DNN_VALUE ||
             trp__dnn_elements(&views[i].y) > INT32_MAX)
             return 0;
     }
@@ -273,13 +185,13 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_node *n = &part->graph->node[part->first];
-    view views[COPIES_MAX];
+    trp__move_view views[TRP__MOVE_VIEWS];
     move_kernel which = ROWS;
     step *s = calloc(1, sizeof *s);
     (void)modules;
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for copies");
-    s->copies = views_of(part->graph, n, views);
+    s->copies = trp__move_views(part->graph, n, views);
     for (int i = 0; i < s->copies; i++) {
         plan_copy(part->graph, n, &views[i], &s->copy[i]);
         which = s->copy[i].kernel != ROWS ? s->copy[i].kernel : which;

@@ -1,0 +1,10 @@
+/* The operations of LAPACK in the application. */
+#ifndef TRP_ACTORS_BLAS_LAPACK_LAPACK_H
+#define TRP_ACTORS_BLAS_LAPACK_LAPACK_H
+
+#include "wire/actor_class.h"
+
+/* Checks a trp_lapack_request and writes its record. */
+trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request);
+
+#endif

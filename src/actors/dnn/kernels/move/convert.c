@@ -1,0 +1,160 @@
+/* CONCATENATE, SLICE, TRANSPOSE and RESHAPE to another type: each copy between views of tensors is
+ * a graph of one IDENTITY node, which the element-wise kernels do. */
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/move/views.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { X, Y, TENSORS };
+
+/* The graph of one view. */
+typedef struct conversion {
+    trp__dnn_graph graph;
+    trp__dnn_head head;
+    trp__dnn_tensor tensor[TENSORS];
+    trp__dnn_node node;
+    double value[TENSORS];
+} conversion;
+
+typedef struct copy {
+    void *step;        /* of the element-wise kernels */
+    uint8_t x;         /* the tensor that it reads */
+    uint64_t from, to; /* bytes */
+} copy;
+
+typedef struct step {
+    int copies;
+    uint8_t y;
+    copy copy[TRP__MOVE_VIEWS];
+} step;
+
+static int64_t bytes_of(uint8_t type)
+{
+    return trp_dtype_bits((trp_dtype)type) / 8;
+}
+
+/* The alignment of what lies so many bytes behind a place. */
+static uint32_t alignment_at(uint32_t alignment, uint64_t bytes)
+{
+    while (alignment > 1 && bytes % alignment != 0)
+        alignment /= 2;
+    return alignment;
+}
+
+/* What f32 does not hold is converted by f64. */
+static bool is_wide(uint8_t type)
+{
+    return type == TRP_F64 || type == TRP_I32;
+}
+
+static void describe(const trp__dnn_graph *g, const trp__move_view *v, conversion *out)
+{
+    *out = (conversion){.head = *g->head, .tensor = {v->x, v->y}};
+    out->head.tensors = TENSORS;
+    out->head.nodes = 1;
+    out->graph = (trp__dnn_graph){
+        .head = &out->head, .tensor = out->tensor, .node = &out->node, .value = out->value};
+    const int64_t offset[] = {v->from, v->to};
+    for (int i = 0; i < TENSORS; i++) {
+        trp__dnn_tensor *t = &out->tensor[i];
+        t->alignment = alignment_at(t->role == TRP__DNN_BUFFER ? t->alignment : 16,
+                                    (uint64_t)(offset[i] * bytes_of(t->type)));
+        t->role = TRP__DNN_BUFFER;
+        t->written = i == Y;
+    }
+    const bool wide = is_wide(v->x.type) || is_wide(v->y.type);
+    out->node = (trp__dnn_node){
+        .kind = TRP_DNN_POINTWISE, .mode = TRP_DNN_IDENTITY, .compute = wide ? TRP_F64 : TRP_F32};
+    memset(out->node.port, TRP__DNN_NO_PORT, sizeof out->node.port);
+    out->node.port[TRP__DNN_POINTWISE_X] = X;
+    out->node.port[TRP__DNN_POINTWISE_Y] = Y;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    trp__move_view views[TRP__MOVE_VIEWS];
+    const trp__dnn_node *n = &g->node[first];
+    (void)most;
+    if (!trp__dnn_is_move(n->kind))
+        return 0;
+    const int count = trp__move_views(g, n, views);
+    for (int i = 0; i < count; i++) {
+        conversion c;
+        describe(g, &views[i], &c);
+        if (g->tensor[views[i].tensor].role == TRP__DNN_VALUE ||
+            trp__kernels_map.takes(&c.graph, 0, 1) != 1)
+            return 0;
+    }
+    return count > 0;
+}
+
+static void drop(void *state)
+{
+    step *s = state;
+    for (int i = 0; s && i < s->copies; i++)
+        free(s->copy[i].step);
+    free(s);
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    const trp__dnn_node *n = &g->node[part->first];
+    trp__move_view views[TRP__MOVE_VIEWS];
+    char name[TRP_DNN_ENGINE_SIZE] = "";
+    trp_status status = TRP_OK;
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for conversions");
+    const int count = trp__move_views(g, n, views);
+    s->y = trp__move_output(n);
+    for (int i = 0; i < count && status == TRP_OK; i++) {
+        const trp__move_view *v = &views[i];
+        copy *c = &s->copy[s->copies];
+        conversion one;
+        describe(g, v, &one);
+        c->x = v->tensor;
+        c->from = (uint64_t)(v->from * bytes_of(v->x.type));
+        c->to = (uint64_t)(v->to * bytes_of(v->y.type));
+        status = trp__kernels_map.make(&(trp__dnn_part){&one.graph, 0, 1}, modules, &c->step, name,
+                                       workspace, error);
+        s->copies += status == TRP_OK;
+    }
+    if (status != TRP_OK) {
+        drop(s);
+        return status;
+    }
+    trp__text text = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&text, "convert_%s", name);
+    *workspace = 0;
+    *out = s;
+    return TRP_OK;
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    for (int i = 0; i < s->copies && status == TRP_OK; i++) {
+        const copy *c = &s->copy[i];
+        void *const at[TENSORS] = {
+            [X] = (char *)l->at[c->x] + c->from, [Y] = (char *)l->at[s->y] + c->to};
+        trp__kernel_launch one = *l;
+        one.at = at;
+        status = trp__kernels_map.launch(c->step, &one, error);
+    }
+    return status;
+}
+
+const trp__kernel_family trp__kernels_convert = {
+    .name = "convert",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .drop = drop,
+    .module = TRP__MODULE_MAP,
+};

@@ -1,0 +1,230 @@
+/* Norms of tensors whose elements do not lie in the order of their dimensions, as of channels last:
+ * they are packed first, and what comes out is laid out as it shall be. */
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/lower/lower.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 };
+
+/* The same node of packed tensors. */
+typedef struct packed {
+    trp__dnn_graph graph;
+    trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
+    int count;
+    struct {
+        uint8_t number;
+        bool written;
+    } moved[TRP__DNN_PORTS];
+} packed;
+
+/* A tensor on its way to its packed form, or back. */
+typedef struct move {
+    void *step; /* of the kernels that move */
+    uint8_t number;
+    bool written;
+    uint64_t at; /* of the packed form, in the workspace */
+} move;
+
+typedef struct step {
+    void *norm;
+    uint64_t norm_at; /* its workspace */
+    uint32_t tensors;
+    int moves;
+    move move[TRP__DNN_PORTS];
+} step;
+
+/* Makes it packed; false: it was. */
+static bool pack(trp__dnn_tensor *t)
+{
+    bool changed = false;
+    int64_t next = 1;
+    for (int i = t->rank; i-- > 0;) {
+        changed = changed || (t->dim[i] != 1 && t->stride[i] != next);
+        t->stride[i] = next;
+        next *= t->dim[i];
+    }
+    if (changed) {
+        t->role = TRP__DNN_BUFFER;
+        t->alignment = 16;
+    }
+    return changed;
+}
+
+static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, packed *out)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(n->kind);
+    if (n->kind != TRP_DNN_NORM_TRAINING && n->kind != TRP_DNN_NORM_INFERENCE &&
+        n->kind != TRP_DNN_NORM_BACKWARD)
+        return false;
+    out->graph = *g;
+    out->graph.tensor = out->tensor;
+    out->count = 0;
+    memcpy(out->tensor, g->tensor, g->head->tensors * sizeof *out->tensor);
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = n->port[i];
+        if (t == TRP__DNN_NO_PORT || g->tensor[t].role == TRP__DNN_VALUE)
+            continue;
+        if (!pack(&out->tensor[t]))
+            continue;
+        out->moved[out->count].number = t;
+        out->moved[out->count++].written = kind->port[i].written;
+    }
+    return out->count > 0;
+}
+
+/* The graph of a move between the two forms of a tensor. */
+typedef struct turning {
+    trp__dnn_graph graph;
+    trp__dnn_head head;
+    trp__dnn_tensor tensor[2];
+    trp__dnn_node node;
+    double value[2];
+} turning;
+
+static void describe_move(const trp__dnn_graph *g, const packed *p, int which, turning *out)
+{
+    const uint8_t t = p->moved[which].number;
+    const bool written = p->moved[which].written;
+    *out = (turning){.head = *g->head, .tensor = {g->tensor[t], p->tensor[t]}};
+    out->tensor[0].role = TRP__DNN_BUFFER;
+    if (g->tensor[t].role != TRP__DNN_BUFFER)
+        out->tensor[0].alignment = 16;
+    out->head.tensors = 2;
+    out->head.nodes = 1;
+    out->graph = (trp__dnn_graph){
+        .head = &out->head, .tensor = out->tensor, .node = &out->node, .value = out->value};
+    out->node = (trp__dnn_node){.kind = TRP_DNN_RESHAPE};
+    memset(out->node.port, TRP__DNN_NO_PORT, sizeof out->node.port);
+    out->node.port[TRP__DNN_MOVE_X] = written;
+    out->node.port[TRP__DNN_MOVE_Y] = !written;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    packed p;
+    if (most == 0 || !describe(g, &g->node[first], &p) ||
+        trp__kernels_norm.takes(g, first, 1) != 0 ||
+        trp__kernels_norm.takes(&p.graph, first, 1) != 1)
+        return 0;
+    for (int i = 0; i < p.count; i++) {
+        turning t;
+        describe_move(g, &p, i, &t);
+        if (trp__kernels_move.takes(&t.graph, 0, 1) != 1)
+            return 0;
+    }
+    return 1;
+}
+
+static void drop(void *state)
+{
+    step *s = state;
+    for (int i = 0; i < s->moves; i++)
+        free(s->move[i].step);
+    free(s->norm);
+    free(s);
+}
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static uint64_t bytes_of(const trp__dnn_tensor *t)
+{
+    return (uint64_t)trp__dnn_elements(t) * trp_dtype_bits((trp_dtype)t->type) / 8;
+}
+
+static trp_status make_steps(const trp__dnn_part *part, const trp__kernel_modules *modules, step *s,
+                             char name[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    packed p;
+    char ignored[TRP_DNN_ENGINE_SIZE];
+    uint64_t at = 0, more = 0;
+    trp_status status = TRP_OK;
+    if (!describe(g, &g->node[part->first], &p))
+        return trp__error_set(error, TRP_E_INTERNAL, "a norm of tensors that are packed");
+    s->tensors = g->head->tensors;
+    for (int i = 0; i < p.count && status == TRP_OK; i++) {
+        move *m = &s->move[s->moves];
+        turning t;
+        describe_move(g, &p, i, &t);
+        m->number = p.moved[i].number;
+        m->written = p.moved[i].written;
+        m->at = at;
+        at += rounded(bytes_of(&p.tensor[m->number]));
+        status = trp__kernels_move.make(&(trp__dnn_part){&t.graph, 0, 1}, modules, &m->step,
+                                        ignored, &more, error);
+        s->moves += status == TRP_OK;
+    }
+    s->norm_at = at;
+    if (status == TRP_OK)
+        status = trp__kernels_norm.make(&(trp__dnn_part){&p.graph, part->first, 1}, modules,
+                                        &s->norm, name, &more, error);
+    *workspace = at + more;
+    return status;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    char name[TRP_DNN_ENGINE_SIZE] = "";
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
+    trp_status status = make_steps(part, modules, s, name, workspace, error);
+    if (status != TRP_OK) {
+        drop(s);
+        return status;
+    }
+    trp__text text = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&text, "packed_%s", name);
+    *out = s;
+    return TRP_OK;
+}
+
+/* Enqueues the moves to packed forms, or those from them. */
+static trp_status launch_moves(const step *s, const trp__kernel_launch *l, bool written,
+                               trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (int i = 0; i < s->moves && status == TRP_OK; i++) {
+        const move *m = &s->move[i];
+        void *const at[2] = {l->at[m->number], (char *)l->workspace + m->at};
+        trp__kernel_launch one = *l;
+        one.at = at;
+        if (m->written == written)
+            status = trp__kernels_move.launch(m->step, &one, error);
+    }
+    return status;
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    const step *s = state;
+    void *at[TRP__DNN_LOWERED_TENSORS];
+    trp__kernel_launch one = *l;
+    memcpy(at, l->at, s->tensors * sizeof *at);
+    for (int i = 0; i < s->moves; i++)
+        at[s->move[i].number] = (char *)l->workspace + s->move[i].at;
+    one.at = at;
+    one.workspace = (char *)l->workspace + s->norm_at;
+    trp_status status = launch_moves(s, l, false, error);
+    if (status == TRP_OK)
+        status = trp__kernels_norm.launch(s->norm, &one, error);
+    return status == TRP_OK ? launch_moves(s, l, true, error) : status;
+}
+
+const trp__kernel_family trp__kernels_packed = {
+    .name = "packed",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .drop = drop,
+    .module = TRP__MODULE_NORM,
+    .moves = true,
+};

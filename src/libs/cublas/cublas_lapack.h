@@ -1,0 +1,24 @@
+/* cuBLAS's batched routines of LAPACK: what their parameters are, in the manner of cublas_levels.h.
+ * Sizes have 32 bits. Matrices, and the vectors of reflectors, are given by the addresses of the
+ * members of a batch, which the device reads; pivots and the info of each member are arrays of the
+ * device without gaps. A `wrong` is on the host: minus the number of a parameter that was refused.
+ *
+ * Source: cuBLAS documentation. */
+#ifndef TRP_LIBS_CUBLAS_LAPACK_H
+#define TRP_LIBS_CUBLAS_LAPACK_H
+
+#include "libs/cublas/cublas_abi.h"
+
+/* clang-format off */
+#define TRP__CUBLAS_GETRF_BATCHED(T, R) (trp__cublas_handle, int n, T *const a[], int lda, int *pivots, int *info, int batch)
+#define TRP__CUBLAS_GETRS_BATCHED(T, R) (trp__cublas_handle, trp__cublas_operation trans, int n, int nrhs, const T *const a[], int lda, const int *pivots, T *const b[], int ldb, int *wrong, int batch)
+#define TRP__CUBLAS_GETRI_BATCHED(T, R) (trp__cublas_handle, int n, const T *const a[], int lda, const int *pivots, T *const b[], int ldb, int *info, int batch)
+#define TRP__CUBLAS_MATINV_BATCHED(T, R) (trp__cublas_handle, int n, const T *const a[], int lda, T *const b[], int ldb, int *info, int batch)
+#define TRP__CUBLAS_GEQRF_BATCHED(T, R) (trp__cublas_handle, int m, int n, T *const a[], int lda, T *const tau[], int *wrong, int batch)
+#define TRP__CUBLAS_GELS_BATCHED(T, R) (trp__cublas_handle, trp__cublas_operation trans, int m, int n, int nrhs, T *const a[], int lda, T *const b[], int ldb, int *wrong, int *info, int batch)
+/* clang-format on */
+
+/* The largest matrix of matinvBatched. */
+enum { TRP__CUBLAS_MATINV_MOST = 32 };
+
+#endif
