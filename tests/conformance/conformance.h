@@ -142,6 +142,7 @@ typedef struct cf_actor {
     const h_case *more; /* cases of the actor's own */
     size_t more_count;
     int rounds;        /* problems of a variant, at least; 0: 100 */
+    bool few_proofs;   /* on the fake GPU, whose processor takes long: in one case of four */
     bool slow_fake;    /* on the fake GPU a part of them is enough */
     void (*end)(void); /* of each case */
 } cf_actor;

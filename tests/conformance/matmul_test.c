@@ -205,7 +205,11 @@ int main(int argc, char **argv)
                                  .has = ALWAYS | HAS_C | HAS_D | OTHER | RESULTS,
                                  .writes = HAS_D | RESULTS,
                                  .in_place = HAS_C | HAS_D};
-    const cf_actor actor = {
-        .kind = "matmul", .operations = &matmul, .count = 1, .more = more, .more_count = 2};
+    const cf_actor actor = {.kind = "matmul",
+                            .operations = &matmul,
+                            .count = 1,
+                            .more = more,
+                            .more_count = 2,
+                            .few_proofs = true};
     return cf_main(argc, argv, &actor);
 }

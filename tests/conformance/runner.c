@@ -24,8 +24,10 @@ bool cf_chosen(const cf_operation *operation)
 
 cf_bench cf_open(const cf_actor *actor)
 {
-    cf_bench bench = {.actor = actor,
-                      .world = h_open(&(trp_device_options){.restart_budget = 100000})};
+    trp_device_options options = {.restart_budget = 100000};
+    if (actor->few_proofs && !h_is_gpu() && below(4) > 0)
+        options.proof = TRP_PROOF_OFF;
+    cf_bench bench = {.actor = actor, .world = h_open(&options)};
     bench.at = h_actor(bench.world.device, actor->kind);
     return bench;
 }
