@@ -32,12 +32,12 @@ SOURCE_LAYERS = list(BELOW)
 # The folders outside of src/, by the longest prefix: they see the public headers and what is listed.
 OUTSIDE = {
     "include": [],
-    "cli": ["cli", "bench", "base", "wire", "cache", "actors", "io"],  # troupe cache, tune, cutlass kernels
+    "cli": ["cli", "bench", "base", "wire", "cache", "tuning", "actors", "io"],  # troupe cache, tune, cutlass kernels
     "examples": [],
     "bench": ["bench", "driver", "libs", "actors", "cache"],
     "tests": ["tests", "cli"],  # its reader of JSON
     "tests/support": ["tests", "base"],
-    "tests/support/fake_cuda": ["tests", "base", "driver", "libs", "actors"],
+    "tests/support/fake_cuda": ["tests", "base", "driver", "libs", "matrix", "actors"],
     "tests/cli": ["tests", "cli"],
     "tests/unit": ["tests", "cli", "bench"] + SOURCE_LAYERS,
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,

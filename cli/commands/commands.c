@@ -23,7 +23,7 @@ const command_entry commands[] = {
      "The kernel cache: what was compiled once, by any process of this user, and the packs\n"
      "that TROUPE_CACHE_PACKS names.",
      cache_commands},
-    {"kernels", "compile the dnn actor's own kernels ahead", command_kernels, NULL, NULL},
+    {"kernels", "compile Troupe's own kernels ahead", command_kernels, NULL, NULL},
     {"demo", "two products with a fault between them, each checked", command_demo, NULL, NULL},
     {"doctor", "what this machine has, what works, what to install", command_doctor, NULL, NULL},
     {"top", "what the devices of processes are doing", command_top, NULL, NULL},

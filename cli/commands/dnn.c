@@ -4,7 +4,7 @@
 #include "ui/options.h"
 #include "ui/ui.h"
 
-#include "actors/dnn/engines/verdict.h"
+#include "tuning/verdict.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@ enum { TEXT = 256 };
 
 typedef struct listing {
     bool json, rejected;
-    uint64_t count[TRP__DNN_VERDICT_STATES], shown;
+    uint64_t count[TRP__VERDICT_STATES], shown;
 } listing;
 
-static void list_json(const trp__entry *entry, const trp__dnn_verdict *verdict, bool first)
+static void list_json(const trp__entry *entry, const trp__verdict *verdict, bool first)
 {
     static const struct {
         const char *name;
@@ -27,7 +27,7 @@ static void list_json(const trp__entry *entry, const trp__dnn_verdict *verdict, 
                   {"library", TRP__KEY_COMPILER},
                   {"target", TRP__KEY_TARGET}};
     char text[TEXT];
-    printf("%s\n  {\"verdict\": \"%s\"", first ? "" : ",", trp__dnn_verdict_name(verdict->state));
+    printf("%s\n  {\"verdict\": \"%s\"", first ? "" : ",", trp__verdict_name(verdict->state));
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         trp__inspect_field(entry, fields[i].tag, text, sizeof text);
         printf(", \"%s\": ", fields[i].name);
@@ -38,19 +38,20 @@ static void list_json(const trp__entry *entry, const trp__dnn_verdict *verdict, 
     putchar('}');
 }
 
-static bool list_one(void *context, const trp__entry *entry, const trp__dnn_verdict *verdict)
+static bool list_one(void *context, const trp__entry *entry, const trp__verdict *verdict)
 {
     listing *l = context;
     char part[TEXT], engine[TEXT];
     l->count[verdict->state]++;
-    if (verdict->state == TRP__DNN_UNKNOWN || (l->rejected && verdict->state != TRP__DNN_REJECTED))
+    if (verdict->state == TRP__VERDICT_UNKNOWN ||
+        (l->rejected && verdict->state != TRP__VERDICT_REJECTED))
         return true;
     trp__inspect_field(entry, TRP__KEY_NAME, part, sizeof part);
     trp__inspect_field(entry, TRP__KEY_OPTION, engine, sizeof engine);
     if (l->json)
         list_json(entry, verdict, l->shown == 0);
     else
-        ui_line("%-8s  %-24s  %s%s%s", trp__dnn_verdict_name(verdict->state), engine, part,
+        ui_line("%-8s  %-24s  %s%s%s", trp__verdict_name(verdict->state), engine, part,
                 verdict->reason[0] ? ": " : "", verdict->reason);
     l->shown++;
     return true;
@@ -81,12 +82,12 @@ static int engines(int argc, char **argv)
         return EXIT_FAILED;
     if (l.json)
         printf("[");
-    trp_status status = trp__dnn_verdicts_list(store, list_one, &l, &error);
+    trp_status status = trp__verdicts_list(store, TRP__KIND_DNN_ENGINE, list_one, &l, &error);
     if (l.json)
         printf("\n]\n");
     else
-        ui_line("%" PRIu64 " proven, %" PRIu64 " rejected", l.count[TRP__DNN_PROVEN],
-                l.count[TRP__DNN_REJECTED]);
+        ui_line("%" PRIu64 " proven, %" PRIu64 " rejected", l.count[TRP__VERDICT_PROVEN],
+                l.count[TRP__VERDICT_REJECTED]);
     trp__store_close(store);
     if (status != TRP_OK)
         ui_error("%s", error.message);

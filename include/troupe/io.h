@@ -93,7 +93,7 @@ TRP_API const char *trp_io_metadata(const trp_io_file *file, const char *key);
 
 /* How a call works, and what it reports. NULL where one is asked for means all zero. */
 typedef struct trp_io_options {
-    uint32_t threads; /* that read, the caller's included; 0: one a processor, at most 10 */
+    uint32_t threads; /* that read, the caller's included; 0: one a processor, at most 12 */
     /* Called in the caller's thread with the bytes done so far, about every few MiB of its own
      * share, and once at the end. False stops: the call ends with TRP_E_CANCELLED. It must not use
      * the file. NULL: none. */

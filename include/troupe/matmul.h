@@ -114,6 +114,23 @@ typedef enum trp_tune {
     TRP_TUNE_FULL = 2,  /* of up to 64, measured longer; also where a quick search was done */
 } trp_tune;
 
+enum { TRP_MATMUL_ALGORITHM_SIZE = 48 };
+
+/* How a product was computed. */
+typedef struct trp_matmul_ran {
+    char algorithm[TRP_MATMUL_ALGORITHM_SIZE]; /* the library's number for it with its tile, stages
+                                                * and splits of k, "cublaslt_a66_t20_s35_k1";
+                                                * "reference": a kernel of Troupe's, for all
+                                                * algorithms were rejected; on the host "host";
+                                                * "none": there was nothing to compute */
+    bool proven; /* the algorithm was proven on this device, see trp_proof, or is a kernel of
+                  * Troupe's. False: proofs are off; or one could not be made, for lack of device
+                  * memory or of NVRTC, or of fp4 or scale factors for blocks of 16 or 32. Always
+                  * false on the host. */
+    uint64_t workspace_bytes;
+    uint64_t reserved[4]; /* 0 */
+} trp_matmul_ran;
+
 /* op(A) is m x k, op(B) is k x n, C, D and X are m x n.
  *
  * Types. A and B: f64, f32, f16, bf16, c64, c128, i8 (both the same), f8e4m3 and f8e5m2 (mixed, but
@@ -201,6 +218,7 @@ typedef struct trp_matmul_request {
     trp_tune tune;
     int32_t sm_count; /* multiprocessors of a GPU that the algorithm shall be chosen for; 0: all */
     bool deterministic;
+    trp_matmul_ran *ran; /* filled when the request succeeds; NULL: nobody asks */
 } trp_matmul_request;
 
 /* Sends a product; see trp_submit() for completion and errors. */

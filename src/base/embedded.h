@@ -7,7 +7,7 @@ typedef struct trp__embedded {
     const char *text;
 } trp__embedded;
 
-/* What the kernels of the dnn actor are compiled from, see actors/dnn/kernels/launch/modules.h. */
+/* What Troupe's own kernels are compiled from, see compile/own.h. */
 extern const trp__embedded trp__kernel_texts[];
 
 #endif

@@ -13,12 +13,12 @@
 /* Version of the meaning of keys and entries. A key of another version is another key. */
 #define TRP__KEY_VERSION 2u
 
-/* The kinds of what searches of the matmul and the cutlass actor have found and of plans, kernels
- * and verdicts about engines of the dnn actor, for those who look for it by itself. */
+/* The kinds of what searches of the matmul and the cutlass actor have found, of plans of the dnn
+ * actor and of verdicts of proofs, for those who look for it by itself. */
 #define TRP__KIND_MATMUL_TUNING  "matmul tuning"
+#define TRP__KIND_MATMUL_PROOF   "matmul proof"
 #define TRP__KIND_CUTLASS_TUNING "cutlass tuning"
 #define TRP__KIND_DNN_PLAN       "dnn plan"
-#define TRP__KIND_DNN_KERNELS    "dnn kernels"
 #define TRP__KIND_DNN_ENGINE     "dnn engine"
 
 /* No key is longer: sources and all. */

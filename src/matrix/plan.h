@@ -29,6 +29,8 @@ typedef struct trp__matmul_plan {
     trp__cublaslt_layout layout[TRP__MATMUL_LAYOUTS];
     trp__cublaslt_algo algo;
     size_t workspace; /* bytes that it needs */
+    bool own;         /* no algorithm may serve: the reference kernel does */
+    bool proven;      /* what serves was proven, or is the reference kernel */
 } trp__matmul_plan;
 
 /* Where and with what problems are planned. */
@@ -38,6 +40,9 @@ typedef struct trp__matmul_planner {
     int major, minor;          /* compute capability */
     uint64_t l2_bytes;         /* of the device's cache */
     trp__cu_address constants; /* trp__matmul_constants() in the device's memory */
+    /* Whether the algorithm that a search has found may serve; NULL: it may. */
+    bool (*serves)(void *context, const trp__matmul_key *key, const trp__matmul_plan *plan);
+    void *context;
 } trp__matmul_planner;
 
 /* Byte by byte: its scalars are 0, and there is no padding. */

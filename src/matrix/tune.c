@@ -250,6 +250,14 @@ static bool computes_the_same(tuner *t, const trp__cublaslt_algo *first,
     return same;
 }
 
+/* The plan has the algorithm afterwards. */
+static bool may_serve(tuner *t, const trp__cublaslt_result *result)
+{
+    t->plan->algo = result->algo;
+    t->plan->workspace = result->workspace_bytes;
+    return !t->planner->serves || t->planner->serves(t->planner->context, t->key, t->plan);
+}
+
 static bool search(tuner *t, const trp__cuda *cu, bool full, trp__matmul_record *out)
 {
     const uint64_t workspace = t->key->problem.workspace;
@@ -270,7 +278,8 @@ static bool search(tuner *t, const trp__cuda *cu, bool full, trp__matmul_record 
     if (t->search.failed)
         return false;
     uint32_t best = trp__search_winner(&t->search);
-    if (best != 0 && !computes_the_same(t, &algo_of(t, 0)->algo, &algo_of(t, best)->algo))
+    if (best != 0 && (!computes_the_same(t, &algo_of(t, 0)->algo, &algo_of(t, best)->algo) ||
+                      !may_serve(t, algo_of(t, best))))
         best = 0;
     *out = (trp__matmul_record){.result = {.level = full ? TRP_TUNE_FULL : TRP_TUNE_QUICK,
                                            .candidates = t->search.entries,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPECIALS = 24, SATURATING_LOW = -8, SATURATING_HIGH = 6 };
+enum { SPECIALS = 24 };
 
 size_t trp__proof_width(uint8_t type)
 {
@@ -109,35 +109,46 @@ static int specials_of(uint8_t type, uint32_t special, double out[SPECIALS])
     return count;
 }
 
-static double clamp(uint8_t type, double value)
+/* Where the numbers of one operand come from. */
+typedef struct source {
+    double low, span;
+    bool some; /* ordinary numbers are integers that are not 0: where few elements are multiplied,
+                * one that is would hide what becomes of the others */
+    uint32_t pass;
+    double special[SPECIALS];
+    unsigned specials;
+} source;
+
+static source source_of(const trp__proof_operand *o, uint32_t pass, uint32_t special)
 {
-    const double most = range_of(type).largest;
-    const double least = type == TRP_U8 || type == TRP_BOOL ? 0 : -most;
-    return value > most ? most : value < least ? least : value;
+    source s = {.low = o->low,
+                .span = o->high - o->low,
+                .some = is_whole(o->type) && o->type != TRP_BOOL && o->low != o->high,
+                .pass = o->ordinary_only ? TRP__PROOF_ORDINARY : pass};
+    s.specials = (unsigned)specials_of(o->type, special, s.special);
+    return s;
 }
 
-/* One ordinary number, with no bit that is always the same. No integer is 0: where few elements are
- * multiplied, one that is would hide what becomes of the others. */
-static double ordinary(const trp__proof_operand *o, uint64_t *state)
+/* One draw gives an ordinary number, with no bit that is always the same, by its high bits, and
+ * what the pass makes of it by the others. */
+static double next_number(const source *s, uint64_t *state)
 {
-    const double unit = (double)(trp__proof_random(state) >> 11) * 0x1p-53;
-    const double value = o->low == o->high ? o->low : o->low + (o->high - o->low) * unit;
-    if (!is_whole(o->type) || o->type == TRP_BOOL || o->low == o->high || rint(value) != 0)
-        return value;
-    return value < 0 ? -1 : 1;
-}
-
-static double number_of_pass(const trp__proof_operand *o, uint32_t pass, const double *specials,
-                             int count, uint64_t *state)
-{
-    const double value = ordinary(o, state);
-    if (o->ordinary_only || pass == TRP__PROOF_ORDINARY)
-        return value;
+    static const double scale[] = {0x1p-8, 0x1p-7, 0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1,
+                                   1,      0x1p1,  0x1p2,  0x1p3,  0x1p4,  0x1p5,  0x1p6};
     const uint64_t draw = trp__proof_random(state);
-    if (pass == TRP__PROOF_SATURATING)
-        return ldexp(value, SATURATING_LOW +
-                                (int)(draw % (uint64_t)(SATURATING_HIGH - SATURATING_LOW + 1)));
-    return draw % 4 == 0 ? specials[draw / 4 % (uint64_t)count] : value;
+    const unsigned rest = draw & 0x7ff;
+    double value = s->low + s->span * ((double)(draw >> 11) * 0x1p-53);
+    if (s->some && fabs(value) <= 0.5)
+        value = value < 0 ? -1 : 1;
+    if (s->pass == TRP__PROOF_SATURATING)
+        return value * scale[rest % (sizeof scale / sizeof *scale)];
+    return s->pass == TRP__PROOF_EXTREME && rest % 4 == 0 ? s->special[rest / 4 % s->specials]
+                                                          : value;
+}
+
+static double rounded(const range *r, double least, double value)
+{
+    return rint(value > r->largest ? r->largest : value < least ? least : value);
 }
 
 static void put_plain(uint8_t type, double value, void *out)
@@ -155,33 +166,45 @@ bool trp__proof_numbers(const trp__proof_operand *operand, uint32_t pass, uint32
 {
     const uint8_t type = operand->type;
     const size_t width = trp__proof_width(type);
-    double specials[SPECIALS];
-    const int some = specials_of(type, special, specials);
+    const source s = source_of(operand, pass, special);
+    const range r = range_of(type);
+    const double least = type == TRP_U8 || type == TRP_BOOL ? 0 : -r.largest;
     double *values = malloc((count ? count : 1) * sizeof *values);
     bool good = values && width > 0;
-    for (size_t i = 0; i < count && good; i++) {
-        double value = number_of_pass(operand, pass, specials, some, &seed);
-        values[i] = is_whole(type) ? rint(clamp(type, value)) : value;
-        if (is_plain(type))
-            put_plain(type, values[i], (char *)out + i * width);
-    }
+    for (size_t i = 0; i < count && good; i++)
+        values[i] = next_number(&s, &seed);
+    for (size_t i = 0; i < count && good && is_whole(type); i++)
+        values[i] = rounded(&r, least, values[i]);
+    for (size_t i = 0; i < count && good && is_plain(type); i++)
+        put_plain(type, values[i], (char *)out + i * width);
     if (good && !is_plain(type))
         good = trp_convert(TRP_F64, values, (trp_dtype)type, out, count) == TRP_OK;
     free(values);
     return good;
 }
 
+static double plain_number(uint8_t type, const void *element)
+{
+    int64_t whole;
+    if (type != TRP_I64)
+        return *(const uint8_t *)element;
+    memcpy(&whole, element, sizeof whole);
+    return (double)whole;
+}
+
+void trp__proof_read(uint8_t type, const void *elements, double *out, size_t count)
+{
+    const size_t width = trp__proof_width(type);
+    if (!is_plain(type))
+        (void)trp_convert((trp_dtype)type, elements, TRP_F64, out, count);
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = plain_number(type, (const char *)elements + i * width);
+}
+
 double trp__proof_number(uint8_t type, const void *element)
 {
     double number = 0;
-    int64_t whole;
-    if (type == TRP_I64) {
-        memcpy(&whole, element, sizeof whole);
-        number = (double)whole;
-    } else if (is_plain(type)) {
-        number = *(const uint8_t *)element;
-    } else {
-        (void)trp_convert((trp_dtype)type, element, TRP_F64, &number, 1);
-    }
+    trp__proof_read(type, element, &number, 1);
     return number;
 }

@@ -36,9 +36,9 @@ typedef struct trp__proof_operand {
     int64_t dim[TRP__PROOF_RANK], stride[TRP__PROOF_RANK]; /* elements; strides not negative */
     double low, high;   /* of ordinary numbers of an input; equal: every element is that number */
     bool ordinary_only; /* an input that has a meaning, such as lengths or variances */
-    /* Of an output: |got - expected| <= relative |expected| + of_scale s, where s is the root mean
-     * square of the expected numbers. Both 0: equal. */
-    double relative, of_scale;
+    /* Of an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is the
+     * root mean square of the expected numbers. All 0: equal. */
+    double relative, of_scale, absolute;
 } trp__proof_operand;
 
 /* Numbers that a proof runs on; a set of bits. Each is a pass of its own. */
@@ -78,7 +78,7 @@ typedef struct trp__proof {
     uint32_t operands;
     uint64_t workspace; /* bytes */
     uint32_t passes, special;
-    int64_t limit_ns; /* one run takes no longer; 0: 60 seconds */
+    int64_t limit_ns; /* a pass takes no longer; 0: 60 seconds */
     /* Enqueues the plan on the stream. An error is a refusal, unless the context is broken. */
     trp_status (*run)(void *context, const trp__proof_place *place, trp_error *error);
     /* Enqueues the reference: sets at least the sampled elements of each output. `samples` has one
@@ -97,15 +97,31 @@ typedef enum trp__proof_result {
     TRP__PROOF_RESULTS,
 } trp__proof_result;
 
+/* What a proof spends its time on. */
+typedef enum trp__proof_phase {
+    TRP__PROOF_OPEN,           /* choosing samples, memory, a stream */
+    TRP__PROOF_INPUTS,         /* making and copying numbers */
+    TRP__PROOF_SEND_REFERENCE, /* enqueueing it */
+    TRP__PROOF_SEND_PLAN,      /* and the plan, for which a library may load kernels first */
+    TRP__PROOF_WAIT,           /* for the device */
+    TRP__PROOF_COMPARE,
+    TRP__PROOF_CLOSE,
+    TRP__PROOF_PHASES,
+} trp__proof_phase;
+
 typedef struct trp__proof_verdict {
     trp__proof_result result;
-    uint32_t compared;              /* elements of outputs, of one run */
+    uint32_t compared; /* elements of outputs, of one run */
+    int64_t phase_ns[TRP__PROOF_PHASES];
     trp_error error;                /* of REFUSED, BROKE and IMPOSSIBLE */
     char reason[TRP__PROOF_REASON]; /* empty if GOOD */
 } trp__proof_verdict;
 
 /* "good", "wrong", ... */
 const char *trp__proof_result_name(trp__proof_result result);
+
+/* "open", "inputs", ... */
+const char *trp__proof_phase_name(trp__proof_phase phase);
 
 /* Proves a plan. The device's context must be current; any thread, on a stream of its own. Takes
  * some milliseconds. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN = 64, RUNS = TRP__PROOF_SAMPLE / RUN };
+enum { RUN = TRP__PROOF_RUN, RUNS = TRP__PROOF_SAMPLE / RUN };
 
 _Static_assert(RUN *RUNS == TRP__PROOF_SAMPLE, "whole runs");
 

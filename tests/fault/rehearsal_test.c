@@ -62,9 +62,17 @@ static void multiply(const db_bed *b, trp_actor *matmul, int64_t depth, trp_tune
         trp_buffer_free(device, at[i]);
 }
 
+/* Without proofs. */
+static db_bed open_unproven(void)
+{
+    trp_device_options options = h_options();
+    options.proof = TRP_PROOF_OFF;
+    return db_open(&options, "");
+}
+
 static void products(void)
 {
-    db_bed b = db_open(NULL, "");
+    db_bed b = open_unproven();
     trp_actor *matmul = h_actor(b.k.world.device, "matmul");
     const int64_t first = h_await_standby(b.k.world.device).worker_pid;
     multiply(&b, matmul, 32, TRP_TUNE_OFF);
@@ -89,7 +97,7 @@ static void searches(bool kept)
 {
     if (!kept)
         setenv("TROUPE_CACHE_DIR", "", 1);
-    db_bed b = db_open(NULL, "");
+    db_bed b = open_unproven();
     trp_actor *matmul = h_actor(b.k.world.device, "matmul");
     multiply(&b, matmul, 24, TRP_TUNE_QUICK);
     multiply(&b, matmul, 16, TRP_TUNE_OFF);
@@ -114,6 +122,33 @@ static void nothing_kept(void)
     searches(false);
 }
 
+/* Sends a product until it has waited for a proof. */
+static void multiply_proven(const db_bed *b, trp_actor *matmul, int64_t depth)
+{
+    size_t before;
+    do {
+        before = runs(b);
+        multiply(b, matmul, depth, TRP_TUNE_OFF);
+    } while (runs(b) == before + 1);
+}
+
+/* A verdict that is known is used; what nobody has proven yet is not proven ahead. */
+static void proven(void)
+{
+    db_bed b = db_open(NULL, "");
+    trp_actor *matmul = h_actor(b.k.world.device, "matmul");
+    multiply_proven(&b, matmul, 32);
+    const size_t ran = runs(&b);
+    const int64_t standby = h_await_standby(b.k.world.device).standby_pid;
+    h_kernels_await(&b.k, file_of("cublaslt_plans", standby), 1);
+    usleep(300000);
+    H_EQUAL(runs(&b), ran);
+    H_EQUAL(kill_active(&b), standby);
+    multiply(&b, matmul, 32, TRP_TUNE_OFF);
+    H_EQUAL(runs(&b), ran + 1);
+    db_close(&b);
+}
+
 static void convolutions(void)
 {
     trp_dnn_ran ran;
@@ -134,10 +169,8 @@ static void convolutions(void)
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"products", products},
-        {"searched", searched},
-        {"nothing_kept", nothing_kept},
-        {"convolutions", convolutions},
+        {"products", products}, {"searched", searched},         {"nothing_kept", nothing_kept},
+        {"proven", proven},     {"convolutions", convolutions},
     };
     if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
         return H_EXIT_SKIPPED;

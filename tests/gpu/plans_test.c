@@ -1,6 +1,6 @@
 /* Plans of the matmul actor: made once for a problem; a search's result is kept and used again; a
  * refusal says which part it was; and a library that fails is told. How often the library was asked
- * only the fake one tells. */
+ * only the fake one tells. Without proofs, of which e2e/products/proofs tells. */
 #include "support/folder.h"
 #include "support/harness.h"
 #include "support/faults/points.h"
@@ -25,6 +25,7 @@ static h_world open_world(void)
 {
     trp_device_options options = h_options();
     options.standby = TRP_STANDBY_OFF; /* one worker, one line of counts */
+    options.proof = TRP_PROOF_OFF;
     return h_open(&options);
 }
 

@@ -14,6 +14,7 @@
  *   TROUPE_TEST_FAKE_GPU("WORD", ...)   once more on the fake driver, as FOLDER/NAME/fake-gpu
  *     as NAME         ... as FOLDER/NAME/NAME
  *     dnn, cutlass    with what fakes the libraries of that actor, too
+ *     nvrtc           with the machine's own compiler, if it has one
  *     NAME=VALUE      in the environment; support/fake_cuda/README.md has those of the fakes
  *     cases NAME ...  these cases alone
  *     no tsan, no sanitizer

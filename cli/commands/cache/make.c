@@ -4,9 +4,9 @@
 #include "make.h"
 #include "ui/ui.h"
 
-#include "actors/dnn/engines/verdict.h"
 #include "actors/jit/pack.h"
 #include "cache/prune.h"
+#include "tuning/verdict.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -359,10 +359,10 @@ static bool fold_one(void *context, const trp__inspected *one)
  * mark that a proof was begun would hide its verdict. */
 static bool is_record(const char *kind, const trp__store_hit *hit)
 {
-    trp__dnn_verdict verdict;
-    if (strcmp(kind, TRP__KIND_DNN_ENGINE) == 0)
-        return trp__dnn_verdict_read(hit->payload, hit->bytes, &verdict) &&
-               (verdict.state == TRP__DNN_PROVEN || verdict.state == TRP__DNN_REJECTED);
+    trp__verdict verdict;
+    if (strcmp(kind, TRP__KIND_DNN_ENGINE) == 0 || strcmp(kind, TRP__KIND_MATMUL_PROOF) == 0)
+        return trp__verdict_read(hit->payload, hit->bytes, &verdict) &&
+               (verdict.state == TRP__VERDICT_PROVEN || verdict.state == TRP__VERDICT_REJECTED);
     return true;
 }
 
@@ -377,7 +377,7 @@ static bool fold_record(void *context, const trp__inspected *one)
         return true;
     trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
     if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0 && strcmp(kind, TRP__KIND_CUTLASS_TUNING) != 0 &&
-        strcmp(kind, TRP__KIND_DNN_ENGINE) != 0)
+        strcmp(kind, TRP__KIND_DNN_ENGINE) != 0 && strcmp(kind, TRP__KIND_MATMUL_PROOF) != 0)
         return true;
     cache_copy_key(&one->entry, &key);
     const trp__store_request request = {.key = &key};

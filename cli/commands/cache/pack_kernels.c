@@ -1,10 +1,11 @@
-/* troupe kernels: compiles the dnn actor's own kernels ahead, into a pack that machines without a
- * compiler use, and that spares others the first compile. */
+/* troupe kernels: compiles Troupe's own kernels ahead, into a pack that machines without a compiler
+ * use, and that spares others the first compile. */
 #include "commands/commands.h"
 #include "ui/options.h"
 #include "ui/ui.h"
 
 #include "actors/dnn/kernels/launch/modules.h"
+#include "actors/matmul/proofs.h"
 #include "cache/pack.h"
 
 #include <stdio.h>
@@ -34,19 +35,28 @@ static bool read_targets(packing *p)
     return p->targets > 0;
 }
 
+static trp_status add_one(const packing *p, size_t t, const trp__own_program *program,
+                          trp__cache_pack_writer *writer, trp_error *error)
+{
+    const uint64_t began = ui_now();
+    size_t bytes = 0;
+    ui_progress("%s for %s", program->name, p->target[t]);
+    const trp_status status = trp__own_image_pack(writer, p->target[t], program, &bytes, error);
+    ui_step(status == TRP_OK ? UI_GOOD : UI_BAD, p->target[t], ui_now() - began, "%s: %s",
+            program->name, status == TRP_OK ? ui_bytes(bytes).s : error->message);
+    return status;
+}
+
 static trp_status add_all(const packing *p, trp__cache_pack_writer *writer, trp_error *error)
 {
     trp_status status = TRP_OK;
-    for (size_t t = 0; t < p->targets; t++) {
+    for (size_t t = 0; t < p->targets && status == TRP_OK; t++) {
         for (int m = 0; m < TRP__KERNEL_MODULE_COUNT && status == TRP_OK; m++) {
-            const char *name = trp__kernels_name((trp__kernel_module)m);
-            const uint64_t began = ui_now();
-            size_t bytes = 0;
-            ui_progress("%s for %s", name, p->target[t]);
-            status = trp__kernels_pack(writer, p->target[t], (trp__kernel_module)m, &bytes, error);
-            ui_step(status == TRP_OK ? UI_GOOD : UI_BAD, p->target[t], ui_now() - began, "%s: %s",
-                    name, status == TRP_OK ? ui_bytes(bytes).s : error->message);
+            const trp__own_program program = trp__kernels_program((trp__kernel_module)m);
+            status = add_one(p, t, &program, writer, error);
         }
+        if (status == TRP_OK)
+            status = add_one(p, t, &trp__matmul_reference_program, writer, error);
     }
     return status;
 }
@@ -64,7 +74,7 @@ int command_kernels(int argc, char **argv)
         .name = "kernels",
         .operands = "-o PACK",
         .about =
-            "Compiles the dnn actor's own kernels for GPUs into a pack. It needs NVRTC, and no "
+            "Compiles Troupe's own kernels for GPUs into a pack. It needs NVRTC, and no "
             "GPU.\n"
             "As share/troupe/kernels.trpk beside the library, or named in TROUPE_CACHE_PACKS,\n"
             "the pack is used by every process: no request waits for these compiles.\n",

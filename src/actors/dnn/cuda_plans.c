@@ -37,7 +37,7 @@ static bool use_record(state *s, const trp__key *key)
     trp__dnn_plan *plan;
     if (!trp__dnn_record_find(s->store, key, &s->planner, &m->graph, &plan))
         return false;
-    if (plan->tune < m->graph.head->tune || (!plan->proven && !s->prover.off)) {
+    if (plan->tune < m->graph.head->tune || (!plan->proven && !s->prover.proofs.off)) {
         trp__dnn_plan_drop(plan);
         return false;
     }
@@ -49,13 +49,13 @@ static bool use_record(state *s, const trp__key *key)
 /* One that is not proven for lack of a reference or of memory is made again by the next process. */
 static void keep_record(state *s, const trp__key *key)
 {
-    if (s->making.plan->proven || s->prover.off)
+    if (s->making.plan->proven || s->prover.proofs.off)
         trp__dnn_record_keep(s->store, key, s->making.plan);
 }
 
 static void note_proofs(state *s)
 {
-    s->making.plan->proven = !s->prover.unproven;
+    s->making.plan->proven = !s->prover.proofs.unproven;
 }
 
 /* Searches, unless another thread or process is at it: then waits for what that finds. False:
@@ -102,21 +102,20 @@ static trp_status make_new(state *s)
     making *m = &s->making;
     trp__dnn_plan_drop(m->plan);
     m->plan = NULL;
-    s->prover.unproven = s->prover.cancelled = false;
+    s->prover.proofs.unproven = s->prover.proofs.cancelled = false;
     trp_status status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
     if (status == TRP_OK && m->plan)
         note_proofs(s);
-    return status == TRP_OK && s->prover.cancelled ? TRP_E_CANCELLED : status;
+    return status == TRP_OK && s->prover.proofs.cancelled ? TRP_E_CANCELLED : status;
 }
 
 /* A proof has broken the context, or left something in it that does not end: tells the worker, so
  * that it ends. Its requests wait for the next one. */
 static void give_up(state *s)
 {
-    enum { LAUNCH_TIMEOUT = 702 };
     trp_error ignored;
-    const int code = trp__cuda_sticky(s->prover.error.code) ? s->prover.error.code : LAUNCH_TIMEOUT;
-    s->instance->services->cuda_fail(s->instance, code, "a proof", &ignored);
+    s->instance->services->cuda_fail(s->instance, trp__proofs_cuda_result(&s->prover.proofs),
+                                     "a proof", &ignored);
 }
 
 /* Where a library has refused to run what it had planned there is nothing to search, and the record
@@ -153,7 +152,7 @@ static void make_plan(void *argument)
         if (m->status == TRP_OK && m->plan)
             finish_plan(s, &key);
     }
-    if (s->prover.broken)
+    if (s->prover.proofs.broken)
         give_up(s);
     trp__key_end(&key);
 }
@@ -222,7 +221,7 @@ trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn
             atomic_store(&s->unwanted, true);
         return TRP_AGAIN;
     }
-    if (s->prover.broken) /* this worker is about to end */
+    if (s->prover.proofs.broken) /* this worker is about to end */
         return TRP_AGAIN;
     if (m->begun) {
         const trp_status status = m->status;

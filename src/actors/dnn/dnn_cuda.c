@@ -95,11 +95,11 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     s->planner.prover = &s->prover;
     s->prover = (trp__dnn_prover){.cu = s->cu,
                                   .lib = s->lib,
-                                  .verdicts = {.store = s->store, .site = site},
-                                  .name = instance->name,
-                                  .owner = trp__instance_owner(instance),
-                                  .unwanted = &s->unwanted,
-                                  .off = trp__instance_proof_off(instance)};
+                                  .proofs = {.verdicts = {.store = s->store, .site = site},
+                                             .name = instance->name,
+                                             .owner = trp__instance_owner(instance),
+                                             .unwanted = &s->unwanted,
+                                             .off = trp__instance_proof_off(instance)}};
     return TRP_OK;
 }
 

@@ -1,12 +1,15 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
 #include "actors/matmul/again.h"
 #include "actors/matmul/matmul.h"
+#include "actors/matmul/proofs.h"
+#include "actors/matmul/ran.h"
 #include "actors/matmul/zeros.h"
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"
 #include "libs/cublaslt/cublaslt.h"
+#include "matrix/reference/launch.h"
 #include "matrix/tune.h"
 #include "worker/actor.h"
 #include "worker/side.h"
@@ -21,6 +24,9 @@
 
 /* Plans that an actor keeps, of some hundred bytes each. */
 enum { PLANS = 4096 };
+
+/* Algorithms that are tried, one after the other, where proofs reject those before. */
+enum { CANDIDATES = 64 };
 
 /* Workspace that every actor has from the start: what NVIDIA recommends for Hopper, and the most
  * that an algorithm is allowed unless a request says otherwise. */
@@ -38,12 +44,14 @@ enum { SHALLOW = 256 };
 #define PATIENCE_NS (60 * TRP__SECOND)
 
 typedef struct state {
+    trp_instance *instance;
     const trp__cuda *cu;
     trp__cu_device device;
     trp__cu_context context; /* the device's primary one, held; NULL: not yet */
     trp__matmul_planner planner;
     trp__lru *plans;
     trp__matmul_again again;
+    trp__matmul_proofs proofs;
     trp__side *side;
     trp__cu_address workspace[WORKSPACES];
     size_t workspace_bytes; /* of the last */
@@ -87,6 +95,8 @@ static void stop(trp_instance *instance)
     trp__side_stop(s->side);
     if (s->planning && s->status == TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
+    if (s->context)
+        trp__matmul_proofs_close(&s->proofs, instance);
     trp__matmul_again_close(&s->again);
     trp__lru_destroy(s->plans);
     if (s->planner.handle)
@@ -113,6 +123,12 @@ static trp_status attribute(trp_instance *instance, trp__cu_attribute which, int
                           "cuDeviceGetAttribute", error);
 }
 
+static bool serves(void *context, const trp__matmul_key *key, const trp__matmul_plan *plan)
+{
+    state *s = context;
+    return trp__matmul_proofs_accept(&s->proofs, key, plan);
+}
+
 /* What is found by measuring holds for this GPU, driver and library. */
 static trp_status describe_site(trp_instance *instance, int processors, trp_error *error)
 {
@@ -131,6 +147,15 @@ static trp_status describe_site(trp_instance *instance, int processors, trp_erro
                          (uint32_t)(10 * s->planner.major + s->planner.minor), driver);
     snprintf(s->site.library, sizeof s->site.library, "cuBLASLt %s", version);
     s->store = trp__store_of_process();
+    s->proofs = (trp__matmul_proofs){.cu = s->cu,
+                                     .planner = &s->planner,
+                                     .proofs = {.verdicts = {.store = s->store, .site = &s->site},
+                                                .name = instance->name,
+                                                .owner = trp__instance_owner(instance),
+                                                .unwanted = &s->unwanted,
+                                                .off = trp__instance_proof_off(instance)}};
+    s->planner.serves = serves;
+    s->planner.context = s;
     return TRP_OK;
 }
 
@@ -189,6 +214,7 @@ static trp_status place_constants(trp_instance *instance, trp_error *error)
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
+    s->instance = instance;
     trp_status status = trp__cublaslt_load(&s->planner.lt, error);
     if (status == TRP_OK)
         status = trp__cuda_load(&s->cu, error);
@@ -257,29 +283,85 @@ static bool search_once(state *s, const trp__key *key)
         trp__store_claim_begin(s->store, key, &wait, &claim, &ignored) == TRP_E_CANCELLED)
         return false;
     if (!use_record(s, key) &&
-        trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes, full, &s->plan, &found))
+        trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes, full, &s->plan, &found) &&
+        !s->proofs.proofs.broken)
         trp__matmul_record_keep(s->store, key, &found);
     trp__store_claim_end(claim);
     return true;
 }
 
+/* The algorithm of the plan, or the first of those that the library proposes that may serve. */
+static bool take_accepted(state *s)
+{
+    trp__cublaslt_result proposal[CANDIDATES];
+    if (trp__matmul_proofs_accept(&s->proofs, &s->key, &s->plan))
+        return true;
+    const int count =
+        trp__matmul_plan_candidates(&s->planner, &s->key, &s->plan, proposal, CANDIDATES);
+    for (int i = 0; i < count && !s->proofs.proofs.broken; i++) {
+        s->plan.algo = proposal[i].algo;
+        s->plan.workspace = proposal[i].workspace_bytes;
+        if (trp__matmul_proofs_accept(&s->proofs, &s->key, &s->plan))
+            return true;
+    }
+    return false;
+}
+
+/* Has the plan's algorithm proven. Where all are rejected the reference serves by itself. */
+static trp_status prove_plan(state *s, trp_error *error)
+{
+    trp__proofs *proofs = &s->proofs.proofs;
+    proofs->unproven = proofs->cancelled = false;
+    const bool accepted = take_accepted(s);
+    if (proofs->broken) {
+        s->instance->services->cuda_fail(s->instance, trp__proofs_cuda_result(proofs), "a proof",
+                                         error);
+        return TRP_E_CANCELLED; /* the worker ends */
+    }
+    if (proofs->cancelled)
+        return TRP_E_CANCELLED;
+    if (s->proofs.skipped)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "a proof ahead");
+    s->plan.own = !accepted;
+    s->plan.proven = !accepted || !proofs->unproven;
+    if (!accepted && !trp__matmul_proofs_can_run(&s->proofs, &s->key))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "all algorithms that cuBLASLt proposes for this problem are known to "
+                              "be wrong, and there is no kernel in their place");
+    return TRP_OK;
+}
+
+/* The algorithm that is known or found to be the best, before proofs. */
+static trp_status choose_algorithm(state *s, trp_error *error)
+{
+    trp__key key;
+    trp_status status = TRP_OK;
+    trp__matmul_record_key(&s->site, &s->key, &key);
+    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF) {
+        if (s->ahead)
+            status = trp__error_set(error, TRP_E_UNSUPPORTED, "a search ahead");
+        else if (!search_once(s, &key))
+            status = TRP_E_CANCELLED;
+    }
+    trp__key_end(&key);
+    return status;
+}
+
 static void make_plan(void *argument)
 {
     state *s = argument;
-    trp__key key;
+    s->proofs.ahead = s->ahead;
+    s->proofs.skipped = false;
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
-    if (s->status != TRP_OK || s->plan.blind) /* nothing is multiplied, so nothing to search */
+    if (s->status != TRP_OK)
         return;
-    if (s->key.deterministic) /* what a search finds may add up in another order */
-        return;
-    trp__matmul_record_key(&s->site, &s->key, &key);
-    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF &&
-        (s->ahead || !search_once(s, &key))) {
+    /* Nothing to search: nothing is multiplied, or what is found may add up in another order. */
+    if (!s->plan.blind && !s->key.deterministic)
+        s->status = choose_algorithm(s, &s->error);
+    if (s->status == TRP_OK)
+        s->status = prove_plan(s, &s->error);
+    if (s->status != TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
-        s->status = s->ahead ? trp__error_set(&s->error, TRP_E_UNSUPPORTED, "a search ahead")
-                             : TRP_E_CANCELLED;
-    }
-    trp__key_end(&key);
 }
 
 /* The plans for a problem that other requests asked no search for, or less of one, are made anew.
@@ -301,8 +383,10 @@ static void forget_untuned(state *s, const trp__matmul_key *key)
 static void look_here(state *s)
 {
     trp__matmul_key other = s->key;
+    if (other.problem.tune == TRP_TUNE_OFF)
+        other.problem.tune++;
     s->searched = false;
-    while (!s->searched && other.problem.tune++ < TRP_TUNE_FULL) {
+    for (; !s->searched && other.problem.tune <= TRP_TUNE_FULL; other.problem.tune++) {
         const trp__matmul_plan *plan = trp__lru_find(s->plans, &other);
         s->searched = plan != NULL;
         if (plan)
@@ -375,37 +459,70 @@ static trp_status place_zeros(trp_instance *instance, void *at[], size_t zeros, 
     return instance->services->fill(instance, at[TRP__MATMUL_A], 0, 4, zeros / 4, error);
 }
 
-/* Calls the library; or, where the device might wait for that call, goes without it. With `zeros`
- * A and B are so many bytes of them. */
-static trp_status launch(trp_instance *instance, const trp__matmul *g, void *at[],
-                         const uint64_t bytes[], size_t zeros, trp_error *error)
+/* Calls the library, or launches the kernel in its place. */
+static trp_status run_plan(trp_instance *instance, const trp__matmul_plan *plan,
+                           const trp__matmul *g, void *const at[], size_t zeros, trp_error *error)
 {
     state *s = instance->state;
+    if (!plan->own)
+        return trp__matmul_plan_launch(&s->planner, plan, g, at, (char *)workspace_of(s) + zeros,
+                                       s->workspace_bytes - zeros, instance->stream, error);
+    const trp_status status =
+        trp__product_launch_all(s->cu, s->proofs.reference, g, at, instance->stream, error);
+    return status == TRP_OK
+               ? TRP_OK
+               : trp_cuda_check(instance, error->code, "a launch of the reference kernel", error);
+}
+
+/* One request, on its way to the library. */
+typedef struct work {
+    trp__matmul g;
+    void *at[TRP__MATMUL_OPERANDS];
+    uint64_t bytes[TRP__MATMUL_OPERANDS];
+    size_t zeros;        /* A and B are so many bytes of them; 0: they are what they are */
+    trp_matmul_ran *ran; /* NULL: nobody asks */
+} work;
+
+static void describe(const state *s, const trp__matmul_plan *plan, trp_matmul_ran *out)
+{
+    *out = (trp_matmul_ran){.algorithm = "reference",
+                            .proven = plan->proven,
+                            .workspace_bytes = plan->own ? 0 : plan->workspace};
+    if (!plan->own)
+        trp__cublaslt_algo_name(s->planner.lt, &plan->algo, out->algorithm, sizeof out->algorithm);
+}
+
+/* Calls the library; or, where the device might wait for that call, goes without it. */
+static trp_status launch(trp_instance *instance, work *w, trp_error *error)
+{
+    state *s = instance->state;
+    const trp__matmul *g = &w->g;
     const trp__matmul_plan *plan = NULL;
     trp__matmul_again_key again;
-    bool shallow = instance->backlog < SHALLOW && zeros == 0;
+    bool shallow = instance->backlog < SHALLOW && w->zeros == 0 && !w->ran;
     if (shallow) {
-        make_again_key(s, g, at, &again);
+        make_again_key(s, g, w->at, &again);
         trp__cu_graph_exec graph = trp__matmul_again_find(&s->again, &again);
         if (graph)
             return trp_cuda_check(instance, s->cu->cuGraphLaunch(graph, instance->stream),
                                   "cuGraphLaunch", error);
     }
-    trp__matmul_key key = trp__matmul_key_of(g, at);
+    trp__matmul_key key = trp__matmul_key_of(g, w->at);
     const bool ahead = trp__instance_rehearses(instance);
-    trp_status status = find_plan(s, &key, at, bytes, ahead, &plan, error);
-    const size_t needed = status == TRP_OK ? plan->workspace + zeros : 0;
+    trp_status status = find_plan(s, &key, w->at, w->bytes, ahead, &plan, error);
+    const size_t needed = status == TRP_OK ? plan->workspace + w->zeros : 0;
     if (status == TRP_OK && ahead && needed > s->workspace_bytes)
         return TRP_OK; /* a standby holds no more memory than it has to */
     if (status == TRP_OK && needed > s->workspace_bytes)
         status = add_workspace(
             instance, needed > 2 * s->workspace_bytes ? needed : 2 * s->workspace_bytes, error);
-    if (status == TRP_OK && zeros > 0)
-        status = place_zeros(instance, at, zeros, error);
+    if (status == TRP_OK && w->zeros > 0)
+        status = place_zeros(instance, w->at, w->zeros, error);
     if (status == TRP_OK)
-        status = trp__matmul_plan_launch(&s->planner, plan, g, at, (char *)workspace_of(s) + zeros,
-                                         s->workspace_bytes - zeros, instance->stream, error);
-    if (status == TRP_OK && shallow) {
+        status = run_plan(instance, plan, g, w->at, w->zeros, error);
+    if (status == TRP_OK && w->ran)
+        describe(s, plan, w->ran);
+    if (status == TRP_OK && shallow && !plan->own) {
         again.workspace = workspace_of(s); /* there may be a larger one by now */
         trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
     }
@@ -432,30 +549,30 @@ static trp_status clear_gradient(trp_instance *instance, const trp_job *job, trp
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    void *at[TRP__MATMUL_OPERANDS];
-    uint64_t bytes[TRP__MATMUL_OPERANDS];
-    trp__matmul g;
-    memcpy(&g, job->payload, sizeof g);
-    if (g.m == 0 || g.n == 0)
+    work w;
+    trp__matmul *g = &w.g;
+    memcpy(g, job->payload, sizeof *g);
+    w.ran = trp__matmul_ran_of(job, g);
+    if (g->m == 0 || g->n == 0)
         return TRP_OK;
-    if (g.batch > INT_MAX)
+    if (g->batch > INT_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a batch of 2^31 or more, which cuBLASLt can't take");
-    if (g.k == 0 && (g.gradient == TRP_BIAS_GRADIENT_A || g.gradient == TRP_BIAS_GRADIENT_B)) {
-        const trp_status status = clear_gradient(instance, job, &g, error);
+    if (g->k == 0 && (g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B)) {
+        const trp_status status = clear_gradient(instance, job, g, error);
         if (status != TRP_OK)
             return status;
     }
-    const size_t zeros = trp__matmul_use_zeros(&g);
+    w.zeros = trp__matmul_use_zeros(g);
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
         const trp_job_access *access =
-            g.access[i] != TRP__MATMUL_NO_ACCESS ? &job->access[g.access[i]] : NULL;
-        at[i] = access ? access->address : NULL;
-        bytes[i] = access ? access->bytes : 0;
+            g->access[i] != TRP__MATMUL_NO_ACCESS ? &job->access[g->access[i]] : NULL;
+        w.at[i] = access ? access->address : NULL;
+        w.bytes[i] = access ? access->bytes : 0;
     }
-    if (zeros > 0) /* for their alignment, which is any workspace's */
-        at[TRP__MATMUL_A] = at[TRP__MATMUL_B] = workspace_of(instance->state);
-    return launch(instance, &g, at, bytes, zeros, error);
+    if (w.zeros > 0) /* for their alignment, which is any workspace's */
+        w.at[TRP__MATMUL_A] = w.at[TRP__MATMUL_B] = workspace_of(instance->state);
+    return launch(instance, &w, error);
 }
 
 const trp_actor_impl trp__matmul_cuda = {

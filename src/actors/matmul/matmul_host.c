@@ -1,5 +1,6 @@
 /* The matmul actor on the host, whose state is its room. */
 #include "actors/matmul/matmul.h"
+#include "actors/matmul/ran.h"
 #include "base/error.h"
 #include "matrix/product_host.h"
 
@@ -65,6 +66,9 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     run_arguments arguments = {x};
     trp_status status =
         instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
+    trp_matmul_ran *ran = trp__matmul_ran_of(job, &x->g);
+    if (status == TRP_OK && ran)
+        *ran = (trp_matmul_ran){.algorithm = "host"};
     if (status == TRP_OK)
         s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
     return status;

@@ -251,6 +251,15 @@ static trp_status set_transposes(trp__making *m)
     return status;
 }
 
+/* Where there is nothing to compute the worker has nothing to say. */
+static trp_status ask_how(trp__making *m)
+{
+    if (m->g.m > 0 && m->g.n > 0)
+        return m->pack->result(m->pack, m->r->ran, sizeof *m->r->ran);
+    *m->r->ran = (trp_matmul_ran){.algorithm = "none"};
+    return TRP_OK;
+}
+
 trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_matmul_request *r = (const trp_matmul_request *)request;
@@ -270,6 +279,8 @@ trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request)
         status = trp__matmul_check_epilogue(&m, row);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)
         status = trp__matmul_set_operands(&m);
+    if (status == TRP_OK && r->ran)
+        status = ask_how(&m);
     if (status == TRP_OK)
         memcpy(pack->record->payload, &m.g, sizeof m.g);
     return status;

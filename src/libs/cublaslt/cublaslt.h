@@ -30,6 +30,16 @@ static inline trp_status trp__cublaslt_check(const trp__cublaslt *lt, trp__cubla
                : trp__cublaslt_failed(lt, result, call, error);
 }
 
+/* All settings of an algorithm: those of TRP__CUBLASLT_CONFIGS, in that order. */
+enum { TRP__CUBLASLT_ALGO_NUMBERS = 9 };
+void trp__cublaslt_algo_numbers(const trp__cublaslt *lt, const trp__cublaslt_algo *algo,
+                                uint32_t out[TRP__CUBLASLT_ALGO_NUMBERS]);
+
+/* Those that tell most of it: "cublaslt_a66_t20_s0_k1", its number, tile, stages and splits of k.
+ */
+void trp__cublaslt_algo_name(const trp__cublaslt *lt, const trp__cublaslt_algo *algo, char *name,
+                             size_t size);
+
 /* "13.1.0". */
 void trp__cublaslt_version(const trp__cublaslt *lt, char *out, size_t size);
 

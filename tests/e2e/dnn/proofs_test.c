@@ -267,7 +267,7 @@ static void no_reference(void)
     h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     for (int i = 0; i < 3; i++)
         conv(&b, 1, "eng0_k2=0", false);
-    H_CHECK(h_log_said("engines serve unproven") && h_log_said("no such luck"));
+    H_CHECK(h_log_said("plans serve unproven") && h_log_said("no such luck"));
     db_close(&b);
 }
 

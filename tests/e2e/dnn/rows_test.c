@@ -473,19 +473,12 @@ typedef struct pool_row {
     int64_t window[3], stride[3], pad[3];
     bool channels_last;
     trp_dtype type;
-    const char *forward, *backward; /* engines */
+    const char *forward; /* an engine, or for one of planes its way and window */
+    const char *backward;
 } pool_row;
 
 static const pool_row pool_rows[] = {
-    {4,
-     {2, 3, 9, 11},
-     {3, 3},
-     {2, 2},
-     {1, 1},
-     false,
-     TRP_F32,
-     "pool_planes_3_2",
-     "pool_strip_f32_back"},
+    {4, {2, 3, 9, 11}, {3, 3}, {2, 2}, {1, 1}, false, TRP_F32, "planes 3_2", "pool_strip_f32_back"},
     {4,
      {2, 3, 8, 16},
      {3, 3},
@@ -493,7 +486,7 @@ static const pool_row pool_rows[] = {
      {1, 1},
      false,
      TRP_BF16,
-     "pool_planes_3_2",
+     "words 3_2",
      "pool_strip_bf16_back"},
     {4,
      {1, 2, 9, 21},
@@ -558,15 +551,7 @@ static const pool_row pool_rows[] = {
      TRP_F16,
      "pool_typed_f16_1_forward",
      "pool_typed_f16_1_back"},
-    {4,
-     {3, 5, 9, 9},
-     {9, 9},
-     {1, 1},
-     {0, 0},
-     false,
-     TRP_F32,
-     "pool_warp_f32_1",
-     "pool_strip_f32_back"},
+    {4, {3, 5, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F32, "planes 9_1", "pool_strip_f32_back"},
     {4,
      {2, 24, 14, 14},
      {14, 14},
@@ -619,7 +604,7 @@ static const pool_row pool_rows[] = {
      {0, 0},
      false,
      TRP_F16,
-     "pool_planes_2_2",
+     "planes 2_2",
      "pool_strip_f16_back"},
     {4,
      {3, 5, 4, 5},
@@ -628,7 +613,7 @@ static const pool_row pool_rows[] = {
      {1, 1},
      false,
      TRP_BF16,
-     "pool_planes_3_1",
+     "planes 3_1",
      "pool_strip_bf16_back"},
     {4,
      {2, 2, 61, 57},
@@ -637,7 +622,7 @@ static const pool_row pool_rows[] = {
      {1, 1},
      false,
      TRP_F32,
-     "pool_planes_3_1",
+     "planes 3_1",
      "pool_strip_f32_back"}, /* bands */
     {4,
      {1, 3, 93, 131},
@@ -646,8 +631,69 @@ static const pool_row pool_rows[] = {
      {0, 0},
      false,
      TRP_F16,
-     "pool_planes_3_2",
+     "planes 3_2",
      "pool_strip_f16_back"},
+    {4,
+     {2, 3, 12, 10},
+     {5, 5},
+     {1, 1},
+     {2, 2},
+     false,
+     TRP_BF16,
+     "words 5_1",
+     "pool_strip_bf16_back"},
+    {4, {1, 2, 9, 12}, {5, 5}, {1, 1}, {1, 1}, false, TRP_F16, "words 5_1", "pool_strip_f16_back"},
+    {4, {1, 3, 9, 11}, {5, 5}, {1, 1}, {2, 2}, false, TRP_F32, "planes 5_1", "pool_strip_f32_back"},
+    {4, {1, 2, 8, 9}, {7, 7}, {1, 1}, {3, 3}, false, TRP_F16, "planes 7_1", "pool_strip_f16_back"},
+    {4,
+     {1, 2, 8, 10},
+     {9, 9},
+     {1, 1},
+     {4, 4},
+     false,
+     TRP_BF16,
+     "words 9_1",
+     "pool_strip_bf16_back"},
+    {4,
+     {1, 2, 14, 14},
+     {13, 13},
+     {1, 1},
+     {6, 6},
+     false,
+     TRP_BF16,
+     "words 13_1",
+     "pool_strip_bf16_back"},
+    {4,
+     {1, 2, 11, 15},
+     {13, 13},
+     {1, 1},
+     {6, 6},
+     false,
+     TRP_F32,
+     "planes 13_1",
+     "pool_strip_f32_back"},
+    {4,
+     {1, 2, 30, 64},
+     {2, 2},
+     {2, 2},
+     {0, 0},
+     false,
+     TRP_BF16,
+     "words 2_2",
+     "pool_strip_bf16_back"},
+    {4, {1, 2, 9, 8}, {3, 3}, {1, 1}, {1, 1}, false, TRP_F16, "words 3_1", "pool_strip_f16_back"},
+    {4, {3, 90, 7, 7}, {7, 7}, {7, 7}, {0, 0}, false, TRP_BF16, "whole", "pool_strip_bf16_back"},
+    {4, {2, 70, 5, 5}, {5, 5}, {5, 5}, {0, 0}, false, TRP_F32, "whole", "pool_strip_f32_back"},
+    {4, {1, 3, 6, 6}, {6, 6}, {2, 2}, {0, 0}, false, TRP_F16, "whole", "pool_strip_f16_back"},
+    {4,
+     {1, 1, 5, 3001},
+     {3, 3},
+     {1, 1},
+     {1, 1},
+     false,
+     TRP_F32,
+     "pool_typed_f32_1_forward",
+     "pool_strip_f32_back"}, /* rows too wide for planes */
     {4, {1, 2, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F64, "pool_warp_f64_1", "pool_back_f64_1"},
 };
 
@@ -685,13 +731,22 @@ static void set_window(trp_dnn_node *n, const pool_row *row)
 }
 
 /* The kernel that runs forward; those of planes are named by what they find, too. */
-static const char *forward_of(const pool_row *row, trp_dnn_resample mode, char name[64])
+static const char *forward_of(const pool_row *row, trp_dnn_resample mode, bool index, char name[64])
 {
-    static const char planes[] = "pool_planes";
-    if (strncmp(row->forward, planes, sizeof planes - 1) != 0)
+    const char *type = trp_dtype_name(row->type), *window = strchr(row->forward, ' ');
+    const char *most = mode == TRP_DNN_POOL_MAX ? "max" : "mean";
+    const bool whole = strcmp(row->forward, "whole") == 0;
+    if (!window && !whole)
         return row->forward;
-    snprintf(name, 64, "%s_%s_%s%s", planes, trp_dtype_name(row->type),
-             mode == TRP_DNN_POOL_MAX ? "max" : "mean", row->forward + sizeof planes - 1);
+    if (whole && index)
+        snprintf(name, 64, "pool_typed_%s_1_forward", type);
+    else if (whole)
+        snprintf(name, 64, "pool_whole_%s_%s", type, most);
+    else if (index)
+        snprintf(name, 64, "pool_places_%s_%s", type, window + 1);
+    else
+        snprintf(name, 64, "pool_%.*s_%s_%s_%s", (int)(window - row->forward), row->forward, type,
+                 most, window + 1);
     return name;
 }
 
@@ -705,7 +760,7 @@ static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, dou
     /* Places in larger windows are i32, which one kernel reads. */
     const char *backward = most && taps_of(row) > 128 ? "pool_back_f32_1" : row->backward;
     char name[64];
-    const char *forward = forward_of(row, mode, name);
+    const char *forward = forward_of(row, mode, index, name);
     int64_t y[5] = {row->x[0], row->x[1]};
     for (uint32_t i = 0; i + 2 < row->rank; i++)
         y[2 + i] = (row->x[2 + i] + 2 * row->pad[i] - row->window[i]) / row->stride[i] + 1;

@@ -8,7 +8,7 @@
 #include <signal.h>
 
 TROUPE_TEST("long");
-TROUPE_TEST_FAKE_GPU("no sanitizer",
+TROUPE_TEST_FAKE_GPU("no sanitizer", "nvrtc",
                      "cases launching arguments tensor_maps attributes variables stale_handles "
                      "many_modules bad_images launch_of_a_failed_compile compile_and_launch");
 

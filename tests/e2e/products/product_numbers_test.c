@@ -4,6 +4,7 @@
 #include "support/harness.h"
 
 #include <math.h>
+#include <string.h>
 
 TROUPE_TEST_FAKE_GPU("no sanitizer");
 
@@ -101,7 +102,9 @@ static void epilogues(void)
             const double one = 1, poison = 77, half = 0.5, c[] = {4, NAN, 6, 8, 10};
             const double scaled[] = {2, NAN, 3, 4, 5};
             trp_completion done = {0};
-            trp_matmul_request r = {.m = M, .n = 1, .k = 1, .activation = rows[i].activation};
+            trp_matmul_ran ran = {0};
+            trp_matmul_request r = {
+                .m = M, .n = 1, .k = 1, .activation = rows[i].activation, .ran = &ran};
             if (h_is_cuda() && rows[i].activation != TRP_ACTIVATION_NONE)
                 continue; /* the library's own */
             r.a = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, a, M)};
@@ -109,6 +112,8 @@ static void epilogues(void)
             r.d = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, &poison, 1)};
             H_OK(trp_matmul(matmul, &r, &done));
             H_OK(h_await_any(done));
+            H_CHECK(h_is_cuda() ? ran.algorithm[0] != '\0'
+                                : strcmp(ran.algorithm, "host") == 0 && !ran.proven);
             expect(rows[i].name, types[t], r.d.buffer, M, rows[i].want, M,
                    types[t] == TRP_BF16  ? 0x1p-7
                    : types[t] == TRP_F16 ? 0x1p-9

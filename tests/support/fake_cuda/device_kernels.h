@@ -96,13 +96,19 @@
     X(trp_reduce_##name##_bf16, trp__reduce)                                                       \
     X(trp_reduce_##name##_f16, trp__reduce)
 
-#define FAKE_DEVICE_POOL_PLANES(X, type)                                                           \
-    X(trp_pool_planes_##type##_max_3_1, trp__pool)                                                 \
-    X(trp_pool_planes_##type##_max_3_2, trp__pool)                                                 \
-    X(trp_pool_planes_##type##_max_2_2, trp__pool)                                                 \
-    X(trp_pool_planes_##type##_mean_3_1, trp__pool)                                                \
-    X(trp_pool_planes_##type##_mean_3_2, trp__pool)                                                \
-    X(trp_pool_planes_##type##_mean_2_2, trp__pool)
+#define FAKE_DEVICE_POOL_WINDOW(X, name)                                                           \
+    X(trp_pool_##name##_2_2, trp__pool)                                                            \
+    X(trp_pool_##name##_3_1, trp__pool)                                                            \
+    X(trp_pool_##name##_3_2, trp__pool)                                                            \
+    X(trp_pool_##name##_5_1, trp__pool)                                                            \
+    X(trp_pool_##name##_7_1, trp__pool)                                                            \
+    X(trp_pool_##name##_9_1, trp__pool)
+#define FAKE_DEVICE_POOL_WINDOWS(X, name)                                                          \
+    FAKE_DEVICE_POOL_WINDOW(X, name)                                                               \
+    X(trp_pool_##name##_13_1, trp__pool)
+#define FAKE_DEVICE_POOL_PLANES(X, name)                                                           \
+    FAKE_DEVICE_POOL_WINDOWS(X, name##_max)                                                        \
+    FAKE_DEVICE_POOL_WINDOWS(X, name##_mean)
 #define FAKE_DEVICE_REDUCE_LOOSE(X, name)                                                          \
     X(trp_reduce_##name##_f32_ragged, trp__reduce)                                                 \
     X(trp_reduce_##name##_bf16_ragged, trp__reduce)                                                \
@@ -187,7 +193,8 @@
     FAKE_DEVICE_LOSSES(X, kl)                                                                      \
     FAKE_DEVICE_LOSSES(X, kl_log)                                                                  \
     X(trp_losses_f32, trp__losses)                                                                 \
-    X(trp_losses_narrow, trp__losses)                                                              \
+    X(trp_losses_narrow_bf16, trp__losses)                                                         \
+    X(trp_losses_narrow_f16, trp__losses)                                                          \
     X(trp_losses_f64, trp__losses)                                                                 \
     X(trp_losses_total, trp__losses)                                                               \
     X(trp_optimizer_prepare, trp__optimizer)                                                       \
@@ -247,9 +254,20 @@
     X(trp_norm_add_f32, trp__norm_sum)                                                             \
     X(trp_norm_add_f64, trp__norm_sum)                                                             \
     X(trp_pool_f32_1, trp__pool)                                                                   \
-    FAKE_DEVICE_POOL_PLANES(X, f32)                                                                \
-    FAKE_DEVICE_POOL_PLANES(X, bf16)                                                               \
-    FAKE_DEVICE_POOL_PLANES(X, f16)                                                                \
+    FAKE_DEVICE_POOL_PLANES(X, planes_f32)                                                         \
+    FAKE_DEVICE_POOL_PLANES(X, planes_bf16)                                                        \
+    FAKE_DEVICE_POOL_PLANES(X, planes_f16)                                                         \
+    FAKE_DEVICE_POOL_PLANES(X, words_bf16)                                                         \
+    FAKE_DEVICE_POOL_PLANES(X, words_f16)                                                          \
+    X(trp_pool_whole_f32_max, trp__pool)                                                           \
+    X(trp_pool_whole_f32_mean, trp__pool)                                                          \
+    X(trp_pool_whole_bf16_max, trp__pool)                                                          \
+    X(trp_pool_whole_bf16_mean, trp__pool)                                                         \
+    X(trp_pool_whole_f16_max, trp__pool)                                                           \
+    X(trp_pool_whole_f16_mean, trp__pool)                                                          \
+    FAKE_DEVICE_POOL_WINDOW(X, places_f32)                                                         \
+    FAKE_DEVICE_POOL_WINDOW(X, places_bf16)                                                        \
+    FAKE_DEVICE_POOL_WINDOW(X, places_f16)                                                         \
     X(trp_pool_typed_f32_1_forward, trp__pool)                                                     \
     X(trp_pool_typed_f32_1_back, trp__pool)                                                        \
     X(trp_pool_typed_bf16_1_forward, trp__pool)                                                    \

@@ -5,7 +5,7 @@
 #include "support/fake_cuda/fake.h"
 
 enum {
-    ENTRIES = 64,
+    ENTRIES = 128,
     VARIABLES = 16,
     NAME_BYTES = 128,
     PARAMETERS = 32,

@@ -28,6 +28,22 @@ bool fake_told(const char *name, char *out, size_t size)
     return true;
 }
 
+bool fake_told_of(const char *name, int number)
+{
+    char list[64], *at = list;
+    if (!fake_told(name, list, sizeof list))
+        return false;
+    for (;;) {
+        char *end;
+        long one = strtol(at, &end, 10);
+        if (end != at && one == number)
+            return true;
+        if (*end != ',')
+            return false;
+        at = end + 1;
+    }
+}
+
 unsigned long fake_told_number(const char *name)
 {
     char text[32];

@@ -9,6 +9,9 @@
 /* The beginning of a file; false: there is none, and `out` is empty. */
 bool fake_told(const char *name, char *out, size_t size);
 
+/* Whether a file lists a number: "0,2". */
+bool fake_told_of(const char *name, int number);
+
 /* The number that a file begins with; 0: there is none. */
 unsigned long fake_told_number(const char *name);
 

@@ -188,9 +188,9 @@ static void judge_engine(search *s, trp__dnn_engine *made)
     }
     trp__dnn_engine_drop(s->planner->lib, made);
     s->rejected++;
-    s->broken = s->planner->prover->broken;
+    s->broken = s->planner->prover->proofs.broken;
     if (s->broken)
-        s->last = s->planner->prover->error;
+        s->last = s->planner->prover->proofs.error;
 }
 
 /* Before anything is compiled for it. */

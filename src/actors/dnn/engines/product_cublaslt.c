@@ -64,22 +64,6 @@ static trp__matmul_key key_of(const trp__dnn_product *product, bool deterministi
     return key;
 }
 
-static void name_engine(const trp__cublaslt *lt, const trp__cublaslt_algo *algo, char *name,
-                        size_t size)
-{
-    static const trp__cublaslt_config numbers[] = {
-        TRP__CUBLASLT_ALGO_CONFIG_ID, TRP__CUBLASLT_ALGO_CONFIG_TILE_ID,
-        TRP__CUBLASLT_ALGO_CONFIG_STAGES_ID, TRP__CUBLASLT_ALGO_CONFIG_SPLITK_NUM};
-    uint32_t is[4] = {0};
-    for (int i = 0; i < 4; i++) {
-        size_t written;
-        (void)lt->cublasLtMatmulAlgoConfigGetAttribute(algo, numbers[i], &is[i], sizeof is[i],
-                                                       &written);
-    }
-    snprintf(name, size, "cublaslt_a%" PRIu32 "_t%" PRIu32 "_s%" PRIu32 "_k%" PRIu32, is[0], is[1],
-             is[2], is[3]);
-}
-
 /* With the heuristic's first algorithm. */
 static trp_status make_plan(const trp__matmul_planner *planner, const trp__dnn_product *product,
                             const trp__matmul_key *key, product_plan **out, trp_error *error)
@@ -107,7 +91,7 @@ static trp_status make_plan(const trp__matmul_planner *planner, const trp__dnn_p
 static void fill_engine(product_plan *plan, trp__dnn_engine *out)
 {
     *out = (trp__dnn_engine){.product = plan, .workspace = plan->plan.workspace};
-    name_engine(plan->planner->lt, &plan->plan.algo, out->name, sizeof out->name);
+    trp__cublaslt_algo_name(plan->planner->lt, &plan->plan.algo, out->name, sizeof out->name);
 }
 
 void trp__dnn_product_drop(trp__dnn_engine *engine)

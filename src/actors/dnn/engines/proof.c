@@ -3,26 +3,16 @@
 #include "actors/dnn/engines/product_cublaslt.h"
 #include "actors/dnn/engines/proof_parts.h"
 #include "actors/dnn/lower/attention_limits.h"
-#include "base/os/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    /* Deaths of workers of other processes during the proof of an engine that are taken for
-     * something else: whoever kills an application kills its worker wherever that is. */
-    STRANGERS = 1,
-    PRODUCTS = 8, /* algorithms of cuBLASLt's among which one is looked for */
-};
-
-/* So long another process may be at the same proof: then it is stopped, most likely. */
-#define PATIENCE_NS (60 * TRP__SECOND)
+enum { PRODUCTS = 8 /* algorithms of cuBLASLt's among which one is looked for */ };
 
 void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance)
 {
-    trp__dnn_verdicts_end(&prover->verdicts);
+    trp__verdicts_end(&prover->proofs.verdicts);
     if (prover->handle)
         prover->lib->cudnnDestroy(prover->handle);
     prover->handle = NULL;
@@ -105,26 +95,33 @@ trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
  * meanwhile. */
 static bool have_reference(const trp__dnn_planner *planner)
 {
-    trp__dnn_prover *prover = planner->prover;
+    trp__proofs *proofs = &planner->prover->proofs;
     trp_error error;
-    if (prover->no_reference)
+    if (proofs->no_reference)
         return false;
     const trp_status status =
-        trp__kernels_make(planner->modules, TRP__MODULE_DIRECT, prover->unwanted, &error);
-    if (status == TRP_E_CANCELLED) {
-        prover->cancelled = true;
-    } else if (status != TRP_OK) {
-        prover->no_reference = status != TRP_E_MEMORY; /* of which there may be some later */
-        trp__log_line(NULL, TRP__LOG_WARNING, "%s: engines serve unproven: %s", prover->name,
-                      error.message);
-    }
-    return status == TRP_OK && trp__dnn_prover_modules(planner, TRP__MODULE_DIRECT);
+        trp__kernels_make(planner->modules, TRP__MODULE_DIRECT, proofs->unwanted, &error);
+    return trp__proofs_have_reference(proofs, status, &error) &&
+           trp__dnn_prover_modules(planner, TRP__MODULE_DIRECT);
 }
 
+/* An engine for a part, while it is judged. */
+typedef struct judged {
+    const trp__dnn_planner *planner;
+    const trp__dnn_part *part;
+    const trp__dnn_engine *engine; /* NULL: only its name is known */
+    trp__key key;
+    char text[160]; /* of the part */
+    trp__proof_subject subject;
+} judged;
+
 /* Sees to it that there is a reference, and what runs the engine. */
-static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                     const trp__dnn_engine *engine)
+static bool is_ready(void *context)
 {
+    const judged *j = context;
+    const trp__dnn_planner *planner = j->planner;
+    const trp__dnn_part *part = j->part;
+    const trp__dnn_engine *engine = j->engine;
     trp__dnn_prover *prover = planner->prover;
     for (uint32_t n = 0; n < part->count; n++) {
         if (!planner->modules || !trp__direct_takes(&part->graph->node[part->first + n]))
@@ -268,99 +265,26 @@ static void prove_smaller(const trp__dnn_planner *planner, const trp__dnn_part *
     free(s);
 }
 
-static void prove(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                  const trp__dnn_engine *engine, trp__proof_verdict *out)
+static void prove(void *context, trp__proof_verdict *out)
 {
-    prove_part(planner, part, engine, out);
+    const judged *j = context;
+    prove_part(j->planner, j->part, j->engine, out);
     if (out->result == TRP__PROOF_IMPOSSIBLE && out->error.status == TRP_E_MEMORY)
-        prove_smaller(planner, part, engine, out);
+        prove_smaller(j->planner, j->part, j->engine, out);
 }
 
-static void tell(const trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
-                 const char *verdict, const char *reason)
+static void begin_judging(judged *j, trp__dnn_prover *prover, const trp__dnn_part *part,
+                          const char *engine)
 {
-    char text[160];
-    trp__dnn_part_text(part, text, sizeof text);
-    trp__log_line(NULL, TRP__LOG_WARNING, "%s: %s %s for %s: %s", prover->name, engine, verdict,
-                  text, reason);
-}
-
-static trp__dnn_verdict verdict_of(const trp__proof_verdict *proof)
-{
-    trp__dnn_verdict v = {.state = proof->result == TRP__PROOF_GOOD         ? TRP__DNN_PROVEN
-                                   : proof->result == TRP__PROOF_IMPOSSIBLE ? TRP__DNN_UNKNOWN
-                                                                            : TRP__DNN_REJECTED,
-                          .compared = proof->compared};
-    trp__copy_string(v.reason, sizeof v.reason, proof->reason);
-    return v;
-}
-
-/* What a worker that died during the proof has left. The same application's next worker takes it
- * for the engine's doing; another application's does when it has happened before. */
-static bool has_killed(const trp__dnn_prover *prover, const trp__dnn_verdict *left)
-{
-    return left->state == TRP__DNN_PROVING &&
-           (left->owner == prover->owner || left->attempts > STRANGERS);
-}
-
-/* Proves an engine, best with the claim on its verdict held: without it, who has left a mark may be
- * alive. The mark that is written first is a
- * rejection for who finds it, if this worker does not live to write another one. */
-static trp__dnn_verdict prove_marked(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                                     const trp__dnn_engine *engine, const trp__key *key,
-                                     bool claimed)
-{
-    trp__dnn_prover *prover = planner->prover;
-    trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, key);
-    trp__proof_verdict proof;
-    if (verdict.state == TRP__DNN_PROVEN || verdict.state == TRP__DNN_REJECTED)
-        return verdict;
-    if (claimed && has_killed(prover, &verdict)) {
-        verdict = (trp__dnn_verdict){.state = TRP__DNN_REJECTED, .reason = "it broke a worker"};
-    } else {
-        const trp__dnn_verdict mark = {
-            .state = TRP__DNN_PROVING, .owner = prover->owner, .attempts = verdict.attempts + 1};
-        trp__dnn_verdict_keep(&prover->verdicts, key, &mark);
-        prove(planner, part, engine, &proof);
-        verdict = verdict_of(&proof);
-        if (proof.result == TRP__PROOF_BROKE) {
-            prover->broken = true;
-            prover->error = proof.error;
-        }
-    }
-    trp__dnn_verdict_keep(&prover->verdicts, key, &verdict);
-    if (verdict.state == TRP__DNN_REJECTED)
-        tell(prover, part, engine->name, "is not used", verdict.reason);
-    else if (verdict.state == TRP__DNN_UNKNOWN)
-        tell(prover, part, engine->name, "serves unproven", verdict.reason);
-    return verdict;
-}
-
-static bool is_unwanted(void *context)
-{
-    const trp__dnn_prover *prover = context;
-    return prover->unwanted && atomic_load(prover->unwanted);
-}
-
-static trp__dnn_verdict prove_once(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                                   const trp__dnn_engine *engine, const trp__key *key)
-{
-    trp__dnn_prover *prover = planner->prover;
-    const trp__store_wait wait = {
-        .deadline_ns = trp__deadline(PATIENCE_NS), .is_cancelled = is_unwanted, .context = prover};
-    trp__store_claim *claim = NULL;
-    trp__dnn_verdict none = {0};
-    trp_error ignored; /* a proof without a claim does no harm */
-    if (!is_ready(planner, part, engine) || prover->broken)
-        return none;
-    if (prover->verdicts.store && trp__store_claim_begin(prover->verdicts.store, key, &wait, &claim,
-                                                         &ignored) == TRP_E_CANCELLED) {
-        prover->cancelled = true;
-        return none;
-    }
-    const trp__dnn_verdict verdict = prove_marked(planner, part, engine, key, claim != NULL);
-    trp__store_claim_end(claim);
-    return verdict;
+    j->part = part;
+    trp__dnn_part_text(part, j->text, sizeof j->text);
+    trp__dnn_verdict_key(&prover->proofs.verdicts, part, engine, &j->key);
+    j->subject = (trp__proof_subject){.key = &j->key,
+                                      .plan = engine,
+                                      .problem = j->text,
+                                      .is_ready = is_ready,
+                                      .prove = prove,
+                                      .context = j};
 }
 
 bool trp__dnn_proof_rejects(const trp__dnn_planner *planner, const trp__dnn_part *part,
@@ -370,40 +294,29 @@ bool trp__dnn_proof_rejects(const trp__dnn_planner *planner, const trp__dnn_part
     trp__key key;
     if (!prover)
         return false;
-    trp__dnn_verdict_key(&prover->verdicts, part, engine, &key);
-    const trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, &key);
+    trp__dnn_verdict_key(&prover->proofs.verdicts, part, engine, &key);
+    const bool rejected = trp__proofs_reject(&prover->proofs, &key);
     trp__key_end(&key);
-    return verdict.state == TRP__DNN_REJECTED;
+    return rejected;
 }
 
 bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
                             const trp__dnn_engine *engine)
 {
-    trp__dnn_prover *prover = planner->prover;
-    trp__key key;
-    if (!prover)
+    judged j = {.planner = planner, .engine = engine};
+    if (!planner->prover)
         return true;
-    trp__dnn_verdict_key(&prover->verdicts, part, engine->name, &key);
-    trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, &key);
-    if (verdict.state != TRP__DNN_PROVEN && verdict.state != TRP__DNN_REJECTED)
-        verdict = prover->off ? (trp__dnn_verdict){0} : prove_once(planner, part, engine, &key);
-    trp__key_end(&key);
-    if (verdict.state == TRP__DNN_PROVEN)
-        return true;
-    if (verdict.state == TRP__DNN_REJECTED || prover->broken)
-        return false;
-    prover->unproven = true;
-    return true;
+    begin_judging(&j, planner->prover, part, engine->name);
+    const bool accepted = trp__proofs_accept(&planner->prover->proofs, &j.subject);
+    trp__key_end(&j.key);
+    return accepted;
 }
 
 void trp__dnn_proof_reject(trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
                            const char *reason)
 {
-    trp__dnn_verdict verdict = {.state = TRP__DNN_REJECTED};
-    trp__key key;
-    trp__copy_string(verdict.reason, sizeof verdict.reason, reason);
-    trp__dnn_verdict_key(&prover->verdicts, part, engine, &key);
-    trp__dnn_verdict_keep(&prover->verdicts, &key, &verdict);
-    trp__key_end(&key);
-    tell(prover, part, engine, "is not used", reason);
+    judged j = {0};
+    begin_judging(&j, prover, part, engine);
+    trp__proofs_note_refusal(&prover->proofs, &j.subject, reason);
+    trp__key_end(&j.key);
 }

@@ -6,28 +6,17 @@
 #define TRP_ACTORS_DNN_ENGINES_PROOF_H
 
 #include "actors/dnn/engines/engines.h"
-#include "actors/dnn/engines/verdict.h"
 #include "actors/dnn/reference/launch.h"
-
-#include <stdatomic.h>
+#include "tuning/proofs.h"
 
 /* What proofs need. Zero-initialised but for the first block. */
 typedef struct trp__dnn_prover {
     const trp__cuda *cu;
     const trp__cudnn *lib;
-    trp__dnn_verdicts verdicts;
-    const char *name;            /* the actor's, for the log */
-    uint64_t owner;              /* the process that the worker belongs to */
-    const atomic_bool *unwanted; /* nobody waits for the plan any more */
-    bool off;                    /* nothing is proven; verdicts that are known count all the same */
+    trp__proofs proofs;
 
     trp__cudnn_handle handle;
     trp__kernel_modules reference; /* modules of this thread's own */
-    bool broken;                   /* the context is, or a plan did not end: the worker must end */
-    trp_error error;               /* how, domain "cuda" */
-    bool cancelled;                /* nobody waited for a proof any more, since this was cleared */
-    bool unproven;     /* an engine was accepted without a proof, since this was cleared */
-    bool no_reference; /* it could not be compiled */
 } trp__dnn_prover;
 
 /* The context must be current. */
@@ -39,8 +28,8 @@ trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
 
 /* Whether an engine may serve a part: known as good, or proven now. Without a prover it always may.
  * One that can't be proven because there is no compiler for the reference or memory is short may
- * too, as any with proofs off, and sets prover->unproven. Where neither the cache nor a pack has
- * the reference it is compiled first. False, with prover->broken, if the proof has broken the
+ * too, as any with proofs off, and sets proofs.unproven. Where neither the cache nor a pack has
+ * the reference it is compiled first. False, with proofs.broken, if the proof has broken the
  * context. */
 bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
                             const trp__dnn_engine *engine);

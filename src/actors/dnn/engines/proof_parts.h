@@ -34,6 +34,11 @@ trp_status trp__dnn_problem_reference(void *problem, const trp__proof_place *pla
 /* The engine. */
 trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error);
 
+/* The key of a verdict, which the caller ends. Parts of different graphs that compute the same have
+ * the same key. */
+void trp__dnn_verdict_key(const trp__verdicts *v, const trp__dnn_part *part, const char *engine,
+                          trp__key *key);
+
 /* Elements that the reference computes of a tensor at most; else it computes all. */
 enum { TRP__DNN_PROOF_NUMBERS = 1 << 16 };
 

@@ -259,8 +259,8 @@ static trp_status take_first(const trp__dnn_planner *planner, const trp__dnn_par
             continue;
         }
         trp__dnn_engine_drop(planner->lib, &engines[i]);
-        if (status == TRP_E_UNSUPPORTED && planner->prover && planner->prover->broken) {
-            *error = planner->prover->error;
+        if (status == TRP_E_UNSUPPORTED && planner->prover && planner->prover->proofs.broken) {
+            *error = planner->prover->proofs.error;
             status = TRP_E_LIBRARY;
         }
     }

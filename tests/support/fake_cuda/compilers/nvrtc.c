@@ -115,6 +115,13 @@ trp__nvrtc_result nvrtcSetFlowCallback(trp__nvrtc_program p, int (*callback)(voi
     return TRP__NVRTC_SUCCESS;
 }
 
+/* Whether it holds Troupe's own kernels. */
+static bool is_own(const struct trp__nvrtc_program_opaque *p)
+{
+    return strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0 ||
+           strncmp(p->name, FAKE_MATMUL_PROGRAM, strlen(FAKE_MATMUL_PROGRAM)) == 0;
+}
+
 /* As long as the test wants it; false: it was called off. */
 static bool take_time(const struct trp__nvrtc_program_opaque *p)
 {
@@ -183,7 +190,7 @@ trp__nvrtc_result nvrtcCompileProgram(trp__nvrtc_program p, int count, const cha
     }
     if (fake_told("compile_fails", p->log, sizeof p->log) || fails_by_name(p))
         return TRP__NVRTC_ERROR_COMPILATION;
-    if (strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0) {
+    if (is_own(p)) {
         p->image = fake_nvrtc_direct(&p->texts, count, options, p->log, sizeof p->log);
         fake_tell("compiled", p->name);
         return p->image ? TRP__NVRTC_SUCCESS : TRP__NVRTC_ERROR_COMPILATION;
@@ -223,7 +230,7 @@ trp__nvrtc_result nvrtcGetLTOIR(trp__nvrtc_program p, char *image)
 
 trp__nvrtc_result nvrtcGetCUBINSize(trp__nvrtc_program p, size_t *bytes)
 {
-    bool made = p->image && strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0;
+    bool made = p->image && is_own(p);
     *bytes = made ? strlen(p->image) + 1 : 0;
     return made ? TRP__NVRTC_SUCCESS : INVALID_PROGRAM;
 }

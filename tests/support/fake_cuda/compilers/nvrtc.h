@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The program that holds the kernels of the dnn actor. */
-#define FAKE_DNN_PROGRAM "trp_dnn_"
+/* How programs begin that hold own kernels of the dnn and the matmul actor. */
+#define FAKE_DNN_PROGRAM    "trp_dnn_"
+#define FAKE_MATMUL_PROGRAM "trp_matmul_"
 
 enum { FAKE_NVRTC_HEADERS = 64 };
 

@@ -1,9 +1,10 @@
-/* The dnn actor's own kernels, for the fake NVRTC: what stands for a cubin is PTX with the kernels
+/* Troupe's own kernels, for the fake NVRTC: what stands for a cubin is PTX with the kernels
  * that the texts define, which the fake driver knows by their names. That all texts are there that
  * they include is looked at, and nothing else. */
 #include "support/fake_cuda/compilers/nvrtc.h"
 
 #include "actors/dnn/reference/node.h"
+#include "matrix/reference/problem.h"
 #include "support/fake_cuda/device_kernels.h"
 
 #include <stdio.h>
@@ -65,7 +66,10 @@ static size_t add_direct(const char *text, char *out, size_t room)
     size_t used = 0;
     for (const char *at = text; (at = strstr(at, kernel));) {
         at += sizeof kernel - 1;
-        used += add_entry(at, (int)strcspn(at, "("), sizeof(trp__direct), out + used, room - used);
+        used += add_entry(at, (int)strcspn(at, "("),
+                          starts(at, "trp_product_") ? sizeof(trp__product_launch)
+                                                     : sizeof(trp__direct),
+                          out + used, room - used);
     }
     return used;
 }

@@ -383,8 +383,7 @@ static void begin(work *w, const job *j)
         if (workspace)
             memset(workspace, 0xa5, j->workspace_bytes);
     }
-    char wrong[16];
-    if (fake_told("cublaslt_wrong", wrong, sizeof wrong) && (uint32_t)atoi(wrong) == j->algo)
+    if (fake_told_of("cublaslt_wrong", (int)j->algo))
         w->one_alpha *= 3;
     let_go(w);
 }

@@ -160,23 +160,6 @@ static double number_at(uint8_t type, const void *from)
     return number;
 }
 
-/* Whether a test lists an engine in a file: "0,2". */
-static bool is_listed(const char *file, int engine)
-{
-    char list[64], *at = list;
-    if (!fake_told(file, list, sizeof list))
-        return false;
-    for (;;) {
-        char *end;
-        long number = strtol(at, &end, 10);
-        if (end != at && number == engine)
-            return true;
-        if (*end != ',')
-            return false;
-        at = end + 1;
-    }
-}
-
 /* Runs of each engine in this process. */
 static atomic_int runs[FAKE_CUDNN_ENGINES];
 
@@ -253,12 +236,12 @@ static void restore_inputs(const job *j, void *kept[])
  * named. */
 static bool goes_wrong(const job *j)
 {
-    if (is_listed("cudnn_wrong", j->engine) ||
-        (is_listed("cudnn_reads_workspace", j->engine) && j->found_rubbish) ||
-        (is_listed("cudnn_reads_beside", j->engine) && j->rubbish_beside) ||
-        (is_listed("cudnn_reads_output", j->engine) && j->rubbish_written) ||
-        (is_listed("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
-        (is_listed("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
+    if (fake_told_of("cudnn_wrong", j->engine) ||
+        (fake_told_of("cudnn_reads_workspace", j->engine) && j->found_rubbish) ||
+        (fake_told_of("cudnn_reads_beside", j->engine) && j->rubbish_beside) ||
+        (fake_told_of("cudnn_reads_output", j->engine) && j->rubbish_written) ||
+        (fake_told_of("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
+        (fake_told_of("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
         return true;
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
         const trp__dnn_tensor *t = &j->graph.tensor[i];
@@ -283,12 +266,12 @@ static void run(void *arguments)
     snprintf(line, sizeof line, "engine %d of %u nodes", j->engine, j->graph.nodes);
     fake_tell("cudnn_runs", line);
     take_time(j);
-    if (is_listed("cudnn_faults", j->engine)) {
+    if (fake_told_of("cudnn_faults", j->engine)) {
         fake_pin pin;
         (void)fake_cuda_reach(&pin, 64, 64, true); /* where nothing is mapped */
     } else if (use_workspace(j) && place_all(j)) {
         void *kept[TRP__DNN_LOWERED_TENSORS] = {NULL};
-        const bool rounds = is_listed("cudnn_rounds", j->engine);
+        const bool rounds = fake_told_of("cudnn_rounds", j->engine);
         look_for_rubbish(j);
         if (rounds)
             round_inputs(j, kept);
@@ -301,7 +284,7 @@ static void run(void *arguments)
             if (j->graph.tensor[i].written)
                 memset(j->at[i], 0x33, fake_direct_bytes(&j->graph.tensor[i]));
         }
-        if (is_listed("cudnn_beside", j->engine))
+        if (fake_told_of("cudnn_beside", j->engine))
             write_beside(j);
     }
     leave_all(j);
@@ -390,9 +373,9 @@ trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descr
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NOT_FINALIZED, "no handle, plan or pack");
     if (getenv("FAKE_CUDNN_RUN_RESULT"))
         return fake_cudnn_say(atoi(getenv("FAKE_CUDNN_RUN_RESULT")), "it was not to be run");
-    if (is_listed("cudnn_kills", plan->engine))
+    if (fake_told_of("cudnn_kills", plan->engine))
         raise(SIGKILL);
-    if (is_listed("cudnn_fails", plan->engine) || fails_by_now(plan->engine))
+    if (fake_told_of("cudnn_fails", plan->engine) || fails_by_now(plan->engine))
         return fake_cudnn_say(FAKE_CUDNN_EXECUTION_FAILED, "an invalid grid");
     job *j = calloc(1, sizeof *j);
     if (!j)

@@ -72,6 +72,104 @@ TRP__DEVICE void trp__cluster_gather(double v[TRP__CLUSTER_NUMBERS], int blocks,
         v[i] = lane < blocks ? trp__cluster_number(at + i, lane) : none[i];
 }
 
+/* Gives lane l of the first warp the numbers of block l, or `none`, without a barrier of the cluster:
+ * a barrier orders all that the blocks have written before, which this does not wait for. `turn`
+ * counts from 0. All threads come to trp__cluster_begin() before, and at last to
+ * trp__cluster_leave() and trp__cluster_end(). */
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 900
+/* What others send: by turns in one of two places, as those of the turn before are read yet. */
+struct trp__cluster_box {
+    alignas(16) double number[2][TRP__CLUSTER_MOST][TRP__CLUSTER_NUMBERS];
+    uint64_t barrier[2];
+};
+TRP__DEVICE trp__cluster_box *trp__cluster_mail(void)
+{
+    __shared__ trp__cluster_box box;
+    return &box;
+}
+TRP__DEVICE uint32_t trp__cluster_at(const void *shared)
+{
+    return (uint32_t)__cvta_generic_to_shared(shared);
+}
+TRP__DEVICE uint32_t trp__cluster_there(const void *shared, int block)
+{
+    uint32_t at;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(at)
+                 : "r"(trp__cluster_at(shared)), "r"(block));
+    return at;
+}
+TRP__DEVICE void trp__cluster_begin(int blocks)
+{
+    if (blocks == 1)
+        return;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(
+                             trp__cluster_at(&trp__cluster_mail()->barrier[i]))
+                         : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    trp__cluster_arrive();
+    trp__cluster_wait();
+}
+TRP__DEVICE void trp__cluster_send(const double v[TRP__CLUSTER_NUMBERS], int blocks, int turn)
+{
+    trp__cluster_box *const box = trp__cluster_mail();
+    const int odd = turn & 1, lane = (int)threadIdx.x % 32;
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    if (lane == 0)
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                         trp__cluster_at(&box->barrier[odd])),
+                     "r"(blocks * (int)sizeof box->number[0][0])
+                     : "memory");
+    if (lane < blocks)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, "
+                     "[%3];" ::"r"(trp__cluster_there(box->number[odd][rank], lane)),
+                     "d"(v[0]), "d"(v[1]), "r"(trp__cluster_there(&box->barrier[odd], lane))
+                     : "memory");
+}
+TRP__DEVICE void trp__cluster_receive(int turn)
+{
+    const uint32_t at = trp__cluster_at(&trp__cluster_mail()->barrier[turn & 1]);
+    uint32_t done;
+    do {
+        asm volatile("{\n\t.reg .pred p;\n\t"
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(done)
+                     : "r"(at), "r"((uint32_t)turn >> 1 & 1)
+                     : "memory");
+    } while (!done);
+}
+TRP__DEVICE void trp__cluster_exchange(double v[TRP__CLUSTER_NUMBERS], int blocks,
+                                       const double none[TRP__CLUSTER_NUMBERS], int turn)
+{
+    const int lane = (int)threadIdx.x % 32;
+    if (blocks > 1 && threadIdx.x < 32) {
+        __syncwarp();
+        trp__cluster_send(v, blocks, turn);
+        trp__cluster_receive(turn);
+    }
+    for (int i = 0; i < TRP__CLUSTER_NUMBERS; i++) {
+        if (blocks > 1)
+            v[i] = lane < blocks ? trp__cluster_mail()->number[turn & 1][lane][i] : none[i];
+        else if (lane > 0)
+            v[i] = none[i];
+    }
+}
+#else
+TRP__DEVICE void trp__cluster_begin(int)
+{
+}
+TRP__DEVICE void trp__cluster_exchange(double v[TRP__CLUSTER_NUMBERS], int blocks,
+                                       const double none[TRP__CLUSTER_NUMBERS], int turn)
+{
+    trp__cluster_gather(v, blocks, none, turn & 1);
+}
+#endif
+
 /* The block has read what others published last. */
 TRP__DEVICE void trp__cluster_leave(int blocks)
 {

@@ -5,17 +5,25 @@
 
 #include "actors/dnn/kernels/common/element.cuh"
 
-/* n / d of a d from 1 to 8, to 1 ulp: a reciprocal and a step towards the quotient, without the
- * branches that a division has for other numbers. */
+/* 1 / d of a d from 1 to 2^32, to 1 ulp; and n / d, to 1 ulp: a step from there towards the
+ * quotient, without the branches that a division has for other numbers. */
 #ifdef __CUDACC_RTC__
-TRP__DEVICE float trp__part(float n, float d)
+TRP__DEVICE float trp__near_reciprocal(float d)
 {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
-    const float q = n * r;
+    return r;
+}
+TRP__DEVICE float trp__part(float n, float d)
+{
+    const float r = trp__near_reciprocal(d), q = n * r;
     return fmaf(fmaf(-d, q, n), r, q);
 }
 #else
+TRP__DEVICE float trp__near_reciprocal(float d)
+{
+    return 1 / d;
+}
 TRP__DEVICE float trp__part(float n, float d)
 {
     return n / d;
@@ -100,6 +108,27 @@ template <> TRP__DEVICE float trp__gelu_gate<float>(float x)
 {
     const float share = trp__tail_of(x).share;
     return x < 0 ? share : 1 - share;
+}
+
+/* gelu of what is rounded to 16 bits then, to 2^-15: the same tail with a shorter polynomial.
+ * e^(-x x / 2) is raised by 2^32 meanwhile, so that none that is denormal becomes 0. */
+TRP__DEVICE float trp__gelu_narrow(float x)
+{
+    const float a = fmin(fabs(x), 20.0f);
+    const float t = trp__near_reciprocal(fmaf(a, 0.35f, 1.0f));
+    const float e = trp__exp2_flushed(fmaf(a * a, -0.72134752044448170368f, 32.0f));
+    float p = -0.03285315260f * 0x1p-32f;
+    p = fmaf(p, t, 0.008042911999f * 0x1p-32f);
+    p = fmaf(p, t, 0.1450152248f * 0x1p-32f);
+    p = fmaf(p, t, 0.09544996917f * 0x1p-32f);
+    p = fmaf(p, t, 0.1450995803f * 0x1p-32f);
+    p = fmaf(p, t, 0.1392333210f * 0x1p-32f);
+    const float share = e * (p * t);
+    return (x < -20.0f ? -20.0f : x) * (x < 0 ? share : 1 - share); /* NaN stays */
+}
+TRP__DEVICE double trp__gelu_narrow(double x)
+{
+    return trp__gated<double>(x, trp__gelu_gate<double>(x));
 }
 
 /* (1 + tanh(y)) / 2 is sigmoid(2 y), which is exact where tanh is near -1. */

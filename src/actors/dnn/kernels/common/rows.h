@@ -16,6 +16,7 @@ enum {
     TRP__SLICE_THREADS = 1024, /* of a processor, in one block or several */
     TRP__SLICE_BYTES = 32,     /* of a tile for a thread */
     TRP__SLICE_STATIC = 1024,  /* bytes of shared memory beside tiles, at most */
+    TRP__CLUSTER_MOST = 8,     /* blocks of a cluster, as all devices with clusters have */
 };
 
 /* How an operand lies: where its first element is, and how far it is to the next one of the row and

@@ -1,5 +1,6 @@
 #include "actors/dnn/kernels/launch/launch.h"
 
+#include "actors/dnn/kernels/common/rows.h"
 #include "base/error.h"
 
 #include <limits.h>
@@ -14,9 +15,8 @@ static int capability_of(const trp__kernel_modules *modules)
 
 int trp__kernel_cluster_most(const trp__kernel_modules *modules)
 {
-    enum { PORTABLE = 8 };
     return capability_of(modules) >= 90 && (!modules->cu || modules->cu->cuLaunchKernelEx)
-               ? PORTABLE
+               ? TRP__CLUSTER_MOST
                : 1;
 }
 

@@ -4,12 +4,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_LAUNCH_MODULES_H
 #define TRP_ACTORS_DNN_KERNELS_LAUNCH_MODULES_H
 
-#include "cache/store.h"
-#include "driver/cuda.h"
-
-#include <troupe/worker.h>
-
-#include <stdatomic.h>
+#include "compile/own.h"
 
 /* One row a module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
@@ -62,7 +57,7 @@ typedef struct trp__kernel_modules {
     } module[TRP__KERNEL_MODULE_COUNT];
 } trp__kernel_modules;
 
-const char *trp__kernels_name(trp__kernel_module module);
+trp__own_program trp__kernels_program(trp__kernel_module module);
 
 /* Finds the image, or compiles it, which takes seconds. Needs no device. One thread at a time.
  * TRP_E_MISSING: no NVRTC, and no pack has it; TRP_E_CANCELLED: `stop`, which may be NULL, has
@@ -74,11 +69,6 @@ trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module,
  * or compiled and put there. `name` is for messages. *image is the caller's to free. Any thread. */
 trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
                               void **image, size_t *bytes, trp_error *error);
-
-/* Compiles a module for a target and puts it into a store or, if that is NULL, a pack. */
-struct trp__cache_pack_writer;
-trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
-                             trp__kernel_module module, size_t *bytes, trp_error *error);
 
 /* Whether the image is there, or the cache has it: nothing is compiled for the answer. One thread
  * at a time. */

@@ -24,7 +24,7 @@ typedef struct step {
     uint8_t total; /* the tensor of the sum */
     bool wide;
     bool packs;  /* there is a kernel for all arrays of this type */
-    bool narrow; /* all arrays have 16 bits */
+    bool narrow; /* all arrays have one type of 16 bits */
     char name[32];
     trp__cu_function elements, finish;
 } step;
@@ -75,7 +75,8 @@ static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o,
         return true;
     out->many = 1;
     s->p.runs = s->p.runs && is_aligned(t, 4);
-    s->narrow = s->narrow && trp_dtype_bits((trp_dtype)t->type) == 16 && is_aligned(t, 8);
+    s->narrow = s->narrow && trp_dtype_bits((trp_dtype)t->type) == 16 && t->type == x->type &&
+                is_aligned(t, 8);
     s->packs = s->packs && t->type == x->type && is_aligned(t, 8) &&
                (o <= TRP__LOSSES_T || o == TRP__LOSSES_DX);
     return is_packed(t, x);
@@ -132,7 +133,11 @@ static void name_kernel(step *s, uint8_t type)
     if (s->packs)
         trp__text_add(&name, "trp_losses_%s%s", modes[s->p.mode], trp_dtype_name((trp_dtype)type));
     else
-        trp__text_add(&name, "trp_losses_%s", s->wide ? "f64" : s->narrow ? "narrow" : "f32");
+        trp__text_add(&name, "trp_losses_%s%s",
+                      s->wide     ? "f64"
+                      : s->narrow ? "narrow_"
+                                  : "f32",
+                      s->narrow && !s->wide ? trp_dtype_name((trp_dtype)type) : "");
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,

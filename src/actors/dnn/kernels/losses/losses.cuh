@@ -28,11 +28,36 @@ TRP__DEVICE double trp__losses_log1p(double e)
 
 /* Formulas know what they are for: elements of a TYPE, or TRP_DTYPE_NONE for those of any. */
 
+TRP__DEVICE constexpr bool trp__losses_is_narrow(int type)
+{
+    return type == TRP_BF16 || type == TRP_F16;
+}
+
+/* log(1 + e) for elements of 16 bits, to 2^-19. */
+TRP__DEVICE float trp__losses_log1p_narrow(float e)
+{
+    float rest = 0.01414105761796236f;
+    rest = fmaf(rest, e, -0.0664018988609314f);
+    rest = fmaf(rest, e, 0.14922398328781128f);
+    rest = fmaf(rest, e, -0.2350386679172516f);
+    rest = fmaf(rest, e, 0.33109450340270996f);
+    rest = fmaf(rest, e, -0.4998696446418762f);
+    rest = fmaf(rest, e, 0.9999987483024597f);
+    return rest * e;
+}
+template <int TYPE, typename T> TRP__DEVICE T trp__losses_log1p_of(T e)
+{
+    if constexpr (trp__losses_is_narrow(TYPE))
+        return trp__losses_log1p_narrow(e);
+    else
+        return trp__losses_log1p(e);
+}
+
 /* e^x of x <= 0. For 16 bits in three steps, to 2^-19, raised by 2^32 meanwhile, so that none that
  * is denormal becomes 0. */
 template <int TYPE, typename T> TRP__DEVICE T trp__losses_exp(T x)
 {
-    if constexpr (TYPE == TRP_BF16 || TYPE == TRP_F16)
+    if constexpr (trp__losses_is_narrow(TYPE))
         return trp__exp2_flushed(fmaf(x, 1.44269504088896340736f, 32.0f)) * 0x1p-32f;
     else
         return exp(x);
@@ -66,7 +91,7 @@ TRP__DEVICE T trp__losses_value(const trp__losses_beta<T> &beta, T x, T t, T b)
         return fabs(away) < beta.beta ? half * beta.template share<TYPE>(away)
                                       : fabs(away) - beta.beta / 2;
     } else if constexpr (MODE == TRP_DNN_BCE_LOGITS) {
-        const T both = trp__losses_log1p(trp__losses_exp<TYPE, T>(-fabs(x)));
+        const T both = trp__losses_log1p_of<TYPE, T>(trp__losses_exp<TYPE, T>(-fabs(x)));
         return (t == 1 ? T(0) : (1 - t) * (fmax(x, T(0)) + both)) +
                (t == 0 ? T(0) : b * t * (fmax(-x, T(0)) + both));
     } else if constexpr (MODE == TRP_DNN_KL) {
@@ -75,6 +100,15 @@ TRP__DEVICE T trp__losses_value(const trp__losses_beta<T> &beta, T x, T t, T b)
         const T q = exp(t);
         return q == 0 ? T(0) : q * (t - x);
     }
+}
+
+/* 1 / d of a d from 1 to 2. */
+template <int TYPE, typename T> TRP__DEVICE T trp__losses_share(T d)
+{
+    if constexpr (trp__losses_is_narrow(TYPE))
+        return trp__near_reciprocal(d);
+    else
+        return trp__part(T(1), d);
 }
 
 template <int MODE, typename T, int TYPE>
@@ -88,7 +122,8 @@ TRP__DEVICE T trp__losses_slope(const trp__losses_beta<T> &beta, T x, T t, T b)
     } else if constexpr (MODE == TRP_DNN_SMOOTH_L1) {
         return fabs(away) < beta.beta ? beta.template share<TYPE>(away) : sign;
     } else if constexpr (MODE == TRP_DNN_BCE_LOGITS) {
-        const T e = trp__losses_exp<TYPE, T>(-fabs(x)), more = trp__part(T(1), 1 + e), less = e * more;
+        const T e = trp__losses_exp<TYPE, T>(-fabs(x));
+        const T more = trp__losses_share<TYPE, T>(1 + e), less = e * more;
         return (1 - t) * (x >= 0 ? more : less) - b * t * (x >= 0 ? less : more);
     } else if constexpr (MODE == TRP_DNN_KL) {
         return -t;
@@ -270,12 +305,12 @@ template <typename T, int RUN> struct trp__losses_raw {
     }
 };
 
-/* Runs of elements, and what is left one by one. FORMULA: the type that formulas are for; with one of
- * 16 bits all operands have so many. */
+/* Runs of elements, and what is left one by one. FORMULA: the type that formulas are for, and all
+ * arrays if it is one of 16 bits. */
 template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
     enum {
         EACH = TRP__RUNS_EACH,
-        RUN = FORMULA == TRP_BF16 ? 2 * EACH : EACH,
+        RUN = trp__losses_is_narrow(FORMULA) ? 2 * EACH : EACH,
         READ = TRP__LOSSES_READ,
         BLOCK = RUN * TRP__LOSSES_THREADS,
     };
@@ -283,15 +318,19 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
     trp__losses_all<T> all;
     trp__exact_sum<T> sum;
 
+    TRP__DEVICE uint8_t type_of(int o) const
+    {
+        return trp__losses_is_narrow(FORMULA) ? (uint8_t)FORMULA : p.io[o].type;
+    }
     TRP__DEVICE void put(int o, int64_t i, const T v[RUN]) const
     {
         if (p.io[o].at)
-            trp__store_run<T, RUN>(p.io[o].at, i, p.io[o].type, v);
+            trp__store_run<T, RUN>(p.io[o].at, i, type_of(o), v);
     }
     TRP__DEVICE void put_one(int o, int64_t i, T v) const
     {
         if (p.io[o].at)
-            trp__store_float<T>(p.io[o].at, i, p.io[o].type, v);
+            trp__store_float<T>(p.io[o].at, i, type_of(o), v);
     }
     TRP__DEVICE void run(int64_t i)
     {
@@ -301,7 +340,7 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
         TRP__UNROLL
         for (int o = 0; o < READ; o++) {
             if (p.io[o].many)
-                raw[o].load(p.io[o].at, i, p.io[o].type);
+                raw[o].load(p.io[o].at, i, type_of(o));
         }
         TRP__UNROLL
         for (int k = 0; k < RUN; k += EACH) {
@@ -312,7 +351,7 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
                 for (int j = 0; j < EACH; j++)
                     v[o][j] = all.one[o];
                 if (p.io[o].many)
-                    raw[o].part[k / EACH].convert(p.io[o].type, v[o]);
+                    raw[o].part[k / EACH].convert(type_of(o), v[o]);
             }
             TRP__UNROLL
             for (int j = 0; j < EACH; j++) {
@@ -321,7 +360,8 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
                 if (gradient)
                     slope[k + j] = all.template slope<MODE, FORMULA>(one, each);
             }
-            sum.add((value[k] + value[k + 1]) + (value[k + 2] + value[k + 3]));
+            if (p.total)
+                sum.add((value[k] + value[k + 1]) + (value[k + 2] + value[k + 3]));
         }
         if (gradient)
             put(TRP__LOSSES_DX, i, slope);
@@ -333,7 +373,7 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
         T one[READ];
         TRP__UNROLL
         for (int o = 0; o < READ; o++)
-            one[o] = p.io[o].many ? trp__load_float<T>(p.io[o].at, i, p.io[o].type) : all.one[o];
+            one[o] = p.io[o].many ? trp__load_float<T>(p.io[o].at, i, type_of(o)) : all.one[o];
         const T value = all.template value<MODE, FORMULA>(one);
         sum.add(value);
         if (p.io[TRP__LOSSES_DX].at)
@@ -383,10 +423,15 @@ TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_f32(const TRP__CONSTANT trp__losses p
     trp__losses_elements<float, TRP_DTYPE_NONE>(p);
 }
 
-/* Of arrays of 16 bits alone. */
-TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow(const TRP__CONSTANT trp__losses p)
+/* Of arrays of one type of 16 bits alone. */
+TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow_bf16(const TRP__CONSTANT trp__losses p)
 {
     trp__losses_elements<float, TRP_BF16>(p);
+}
+
+TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow_f16(const TRP__CONSTANT trp__losses p)
+{
+    trp__losses_elements<float, TRP_F16>(p);
 }
 
 TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_f64(const TRP__CONSTANT trp__losses p)

@@ -38,6 +38,7 @@
     X(TRP_DNN_TANH, tanh(x))                                                                       \
     X(TRP_DNN_SIGMOID, trp__sigmoid<T>(x))                                                         \
     X(TRP_DNN_GELU, trp__gated<T>(x, trp__gelu_gate<T>(x)))                                        \
+    X(TRP__MAP_NARROW_GELU, trp__gelu_narrow(x))                                                   \
     X(TRP_DNN_GELU_TANH, trp__gated<T>(x, trp__gelu_tanh_gate<T>(x)))                              \
     X(TRP_DNN_SWISH, trp__gated<T>(x, trp__sigmoid<T>(trp__times<T>(p[0], x))))                    \
     X(TRP__MAP_SLOPE + TRP_DNN_RELU, trp__relu_gradient<T>(p, x, w))                               \

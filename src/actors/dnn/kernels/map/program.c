@@ -211,18 +211,28 @@ static void add_random(program *p, const trp__dnn_node *n, uint8_t to)
     *add_code(p, 0) = code;
 }
 
-static void add_computed(program *p, const trp__dnn_node *n, uint8_t to, const uint8_t input[3])
+/* The operation of a node whose result has a type. */
+static uint8_t operation_of(const program *p, const trp__dnn_node *n, uint8_t type)
+{
+    if (n->kind == TRP_DNN_POINTWISE_BACKWARD)
+        return (uint8_t)(n->mode + TRP__MAP_SLOPE);
+    if (n->mode == TRP_DNN_GELU && !p->wide && (type == TRP_BF16 || type == TRP_F16))
+        return TRP__MAP_NARROW_GELU;
+    return n->mode;
+}
+
+static void add_computed(program *p, const trp__dnn_node *n, uint8_t type, uint8_t to,
+                         const uint8_t input[3])
 {
     const bool activation = n->mode >= TRP_DNN_RELU;
     const int parameters =
         activation ? add_numbers(p, TRP_DNN_PARAMETERS, n->parameter, TRP__DNN_NO_PORT) : 0;
-    *add_code(p, 0) = (trp__map_code){
-        .op = (uint8_t)(n->mode + (n->kind == TRP_DNN_POINTWISE_BACKWARD ? TRP__MAP_SLOPE : 0)),
-        .to = to,
-        .a = input[0],
-        .b = input[1],
-        .c = input[2],
-        .parameter = (uint8_t)parameters};
+    *add_code(p, 0) = (trp__map_code){.op = operation_of(p, n, type),
+                                      .to = to,
+                                      .a = input[0],
+                                      .b = input[1],
+                                      .c = input[2],
+                                      .parameter = (uint8_t)parameters};
 }
 
 static void add_node(program *p, uint32_t index)
@@ -242,7 +252,7 @@ static void add_node(program *p, uint32_t index)
     if (n->kind == TRP_DNN_RANDOM)
         add_random(p, n, to);
     else
-        add_computed(p, n, to, input);
+        add_computed(p, n, type, to, input);
     if (p->wide && n->compute == TRP_F32)
         round_to(p, to, TRP_F32);
     const bool read_later = p->last_use[y] > index;

@@ -258,13 +258,14 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
     const uint32_t first = blockIdx.x / (uint32_t)blocks, step = gridDim.x / (uint32_t)blocks;
     const uint32_t part = blockIdx.x % (uint32_t)blocks;
     T ring = {{p}};
-    int slot = 0, odd = 0; /* slot of the entry that is looked at */
+    int slot = 0, odd = 0, turn = 0; /* slot of the entry that is looked at */
     ring.part(part);
     if (first % 2 == 1)
         trp__pause(p.pause);
     ring.start(shared, first, step);
     if (warp == reader && lane < TRP__BATCH_NUMBERS)
         numbers[0][lane] = trp__batch_number_of<BACK>(p, first);
+    trp__cluster_begin(blocks);
     __syncthreads();
 #pragma unroll 1
     for (uint32_t group = first; group < p.space.rows; group += step, odd ^= 1) {
@@ -300,7 +301,7 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
         trp__rows_together<trp__rows_sum, double, 2>(s, (int)blockDim.x, 0.0);
         if (warp == reader && lane < TRP__BATCH_NUMBERS)
             numbers[!odd][lane] = early; /* all are done with those of the group before */
-        trp__cluster_gather(s, blocks, none, odd);
+        trp__cluster_exchange(s, blocks, none, turn++);
         trp__batch_found found = {0, 0, 0, 0};
         if (warp == 0) {
             trp__rows_together<trp__rows_sum, double, 2>(s, 32, 0.0);

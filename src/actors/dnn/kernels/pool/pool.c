@@ -230,7 +230,7 @@ static bool share_planes(const pool *m, int64_t bytes, pass *out)
         p->bands = ((uint32_t)p->out[1] + p->rows - 1) / p->rows;
     }
     out->blocks = (uint64_t)((p->planes + p->group - 1) / p->group) * p->bands;
-    out->shared = (uint32_t)bytes + 16;
+    out->shared = (uint32_t)bytes + 16 + 2 * TRP__POOL_MARGIN;
     return true;
 }
 
@@ -244,40 +244,99 @@ static bool has_inputs(const trp__pool *p)
     return true;
 }
 
+/* Whether there are kernels of planes for the window: of large ones without places, which are of a
+ * type that these do not write. */
+static bool is_made(const trp__pool *p)
+{
+    static const uint8_t made[][2] = {{2, 2}, {3, 1}, {3, 2}, {5, 1}, {7, 1}, {9, 1}, {13, 1}};
+    if (p->index.type && (p->index.type != TRP_I8 || p->mode != TRP_DNN_POOL_MAX))
+        return false;
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        if (p->window[1] == made[i][0] && p->window[2] == made[i][0] &&
+            p->stride[1] == made[i][1] && p->stride[2] == made[i][1])
+            return true;
+    }
+    return false;
+}
+
+/* Which share of the threads of a block have outputs, where a row of these takes so many threads.
+ */
+static double busy_share(const trp__pool *p, uint32_t across)
+{
+    const uint32_t deep = TRP__POOL_DEEP(p->window[1]);
+    const uint32_t all = p->group * ((p->rows + deep - 1) / deep) * across;
+    const uint32_t rounds = (all + TRP__POOL_THREADS - 1) / TRP__POOL_THREADS;
+    return (double)all / (rounds * TRP__POOL_THREADS);
+}
+
 /* The kernel of planes: for windows that it is made for, where all operands have planes one behind
  * the other, and some rows go into shared memory. */
-static bool plan_planes(const pool *m, pass *out)
+static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
 {
     trp__pool *p = &out->p;
-    const int window = p->window[1], stride = p->stride[1];
-    const bool made = (window == 3 && stride <= 2) || (window == 2 && stride == 2);
-    int64_t bytes = TRP__POOL_SHARED;
-    if (!m->typed || p->channels_last || p->in[0] > 1 || p->window[0] > 1 || p->pad[0] > 0 ||
-        !made || p->window[2] != window || p->stride[2] != stride || !has_inputs(p) ||
-        !is_packed(m, &p->x, p->in) || !is_packed(m, &p->y, p->out) ||
-        (p->index.type && !is_packed(m, &p->index, p->out)))
+    if (!is_one_type(m) || p->channels_last || p->in[0] > 1 || p->window[0] > 1 || p->pad[0] > 0 ||
+        !is_made(p) || !has_inputs(p) || !is_packed(m, &p->x, p->in) ||
+        !is_packed(m, &p->y, p->out) || (p->index.type && !is_packed(m, &p->index, p->out)))
         return false;
+    const bool words = x->type != TRP_F32 && !p->index.type && p->in[2] % 2 == 0 &&
+                       p->out[2] % 2 == 0 && trp__rows_is_aligned(x) && trp__rows_is_aligned(m->y);
+    const uint32_t across = (uint32_t)p->out[2] / (words ? 2 : 1);
+    const uint32_t deep = TRP__POOL_DEEP(p->window[1]);
     p->planes = m->y->dim[0] * m->y->dim[1];
-    p->size[1] = trp__map_divide_by(((uint32_t)p->out[1] + TRP__POOL_DEEP - 1) / TRP__POOL_DEEP);
+    /* Small blocks are faster, for more of them are under way; but not those whose threads idle. */
+    int64_t bytes = TRP__POOL_SHARED / 2;
+    if (!share_planes(m, bytes, out) || (p->window[1] > 2 && busy_share(p, across) < 0.9))
+        bytes = TRP__POOL_SHARED;
     if (!share_planes(m, bytes, out))
         return false;
     while (bytes > SHARED_MIN && out->blocks < (uint64_t)m->processors * 2 &&
            share_planes(m, bytes / 2, out))
         bytes /= 2;
-    snprintf(out->name, sizeof out->name, "trp_pool_planes_%s_%s_%d_%d", type_name(m),
-             p->mode == TRP_DNN_POOL_MAX ? "max" : "mean", window, stride);
+    p->size[0] = trp__map_divide_by(across);
+    p->size[1] = trp__map_divide_by(((uint32_t)p->out[1] + deep - 1) / deep);
+    snprintf(out->name, sizeof out->name, "trp_pool_%s_%s%s_%d_%d",
+             p->index.type ? "places"
+             : words       ? "words"
+                           : "planes",
+             type_name(m),
+             p->index.type                 ? ""
+             : p->mode == TRP_DNN_POOL_MAX ? "_max"
+                                           : "_mean",
+             p->window[1], p->stride[1]);
     return true;
 }
 
-static void plan_forward(pool *m, const trp__dnn_tensor *x, pass *out)
+/* The kernel of small planes that each are a window. */
+static bool plan_whole(const pool *m, pass *out)
+{
+    trp__pool *p = &out->p;
+    for (int k = 0; k < TRP__POOL_DIMS; k++) {
+        if (p->out[k] != 1 || p->pad[k] != 0 || p->window[k] != p->in[k])
+            return false;
+    }
+    p->planes = m->y->dim[0] * m->y->dim[1];
+    if (!is_one_type(m) || m->large || p->in[0] > 1 || p->index.type ||
+        !is_packed(m, &p->x, p->in) || !is_packed(m, &p->y, p->out) ||
+        !share_planes(m, TRP__POOL_SHARED, out))
+        return false;
+    if (p->group > TRP__POOL_THREADS)
+        p->group = TRP__POOL_THREADS;
+    out->blocks = (uint64_t)((p->planes + p->group - 1) / p->group);
+    snprintf(out->name, sizeof out->name, "trp_pool_whole_%s_%s", type_name(m),
+             p->mode == TRP_DNN_POOL_MAX ? "max" : "mean");
+    return true;
+}
+
+/* `index`: places that are wanted, of type 0 where none are. */
+static void plan_forward(pool *m, const trp__dnn_tensor *x, const trp__pool_operand *index,
+                         pass *out)
 {
     out->each = set_sizes(m, m->y, m->p.out, false);
     out->p = m->p;
     out->p.x = operand_of(m, x);
     out->p.y = operand_of(m, m->y);
-    if (m->index)
-        out->p.index = operand_of(m, m->index);
-    if (plan_planes(m, out))
+    out->p.index = *index;
+    if (plan_whole(m, out) || plan_planes(m, x, out))
         return;
     const bool large = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] >= TRP__POOL_LARGE;
     out->of_block = large ? TRP__POOL_THREADS / 32 : TRP__POOL_THREADS;
@@ -312,13 +371,13 @@ static uint64_t plan_find(pool *m, step *s)
     const bool narrow = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] <= INT8_MAX + 1;
     trp__pool_operand index = {.type = narrow ? TRP_I8 : TRP_I32};
     int64_t next = m->y->dim[1];
-    plan_forward(m, m->old, &s->find);
+    set_sizes(m, m->y, m->p.out, false);
     index.channel = 1;
     for (int k = TRP__POOL_DIMS - 1; k >= 0; k--) {
         index.spatial[k] = next;
         next *= m->p.out[k];
     }
-    if (!s->find.p.channels_last) {
+    if (!m->p.channels_last) {
         next = 1;
         for (int k = TRP__POOL_DIMS - 1; k >= 0; k--) {
             index.spatial[k] = next;
@@ -328,7 +387,8 @@ static uint64_t plan_find(pool *m, step *s)
         next *= m->y->dim[1];
     }
     index.batch = next;
-    s->find.p.index = s->pool.p.index = index;
+    plan_forward(m, m->old, &index, &s->find);
+    s->pool.p.index = index;
     s->finds = true;
     return (uint64_t)next * (uint64_t)m->y->dim[0] * (narrow ? 1 : 4);
 }
@@ -351,11 +411,12 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->y = n->port[TRP__DNN_RESAMPLE_Y];
     s->index = n->port[TRP__DNN_RESAMPLE_INDEX];
     s->old = m.old ? n->port[TRP__DNN_RESAMPLE_OLD_X] : TRP__DNN_NO_PORT;
+    const trp__pool_operand index = m.index ? operand_of(&m, m.index) : (trp__pool_operand){0};
     *workspace = 0;
     if (m.back)
         plan_backward(&m, &s->pool);
     else
-        plan_forward(&m, m.x, &s->pool);
+        plan_forward(&m, m.x, &index, &s->pool);
     if (m.old)
         *workspace = plan_find(&m, s);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};

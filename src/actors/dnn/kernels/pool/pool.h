@@ -17,9 +17,12 @@ enum {
     TRP__POOL_THREADS = 256,
     TRP__POOL_RUN = 8,           /* channels of a thread, or inputs of a strip */
     TRP__POOL_LARGE = 64,        /* elements of a window that a warp shares */
-    TRP__POOL_DEEP = 4,          /* outputs of planes that a thread has, one below the other */
     TRP__POOL_SHARED = 32 << 10, /* bytes of planes that a block has in shared memory, at most */
+    TRP__POOL_MARGIN = 64,       /* bytes before and behind these, which nothing depends on */
 };
+
+/* Outputs of planes that a thread has, one below the other, of windows of so many rows. */
+#define TRP__POOL_DEEP(window) ((window) < 9 ? 4 : 8)
 
 /* Elements, in their order of memory: batch, channel, and three spatial dimensions, of which the
  * first may be missing. */

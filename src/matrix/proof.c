@@ -1,0 +1,500 @@
+#include "matrix/proof.h"
+
+#include "base/error.h"
+#include "matrix/record.h"
+#include "matrix/reference/launch.h"
+#include "tuning/prover.h"
+
+#include <troupe/matmul.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sums over all of D (a bias gradient, the largest magnitude) are compared where the product has no
+ * more multiplications than this; else they are left out of the proof. */
+#define WHOLE_MOST INT64_C(100000000)
+
+/* So is a bias gradient over lines that are longer: a block sums up each one by itself. */
+#define LINE_MOST 4096
+
+/* Outputs that are compared by samples: D, aux and the gradient. */
+enum { SAMPLED = 3, OPERANDS = TRP__MATMUL_OPERANDS + SAMPLED };
+
+typedef struct subject {
+    const trp__matmul_planner *planner;
+    const trp__cuda *cu;
+    const trp__matmul_plan *plan;
+    trp__cu_function reference;
+    trp__matmul g; /* with scalars */
+    trp__proof_operand operand[OPERANDS];
+    uint32_t operands;
+    uint8_t what[OPERANDS];                   /* the product's operand; OPERANDS: none */
+    uint8_t operand_of[TRP__MATMUL_OPERANDS]; /* OPERANDS: it is not there */
+    uint8_t numbers[SAMPLED];                 /* room for the numbers of a sample */
+    bool whole;                               /* sums over all of D are compared */
+    bool in_place;                            /* C is copied to D before each run */
+} subject;
+
+static bool has(const trp__matmul *g, int operand)
+{
+    return operand <= TRP__MATMUL_B || /* zeros in the workspace have no access */
+           g->access[operand] != TRP__MATMUL_NO_ACCESS;
+}
+
+static bool is_f8(uint8_t type)
+{
+    return type == TRP_F8E4M3 || type == TRP_F8E5M2;
+}
+
+static bool is_derivative(const trp__matmul *g)
+{
+    return g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
+}
+
+static bool has_bits(const trp__matmul *g)
+{
+    return g->type[TRP__MATMUL_AUX] == TRP_DTYPE_NONE;
+}
+
+/* --- Names --- */
+
+void trp__matmul_algo_name(const trp__matmul_planner *planner, const trp__matmul_plan *plan,
+                           char name[TRP__MATMUL_ALGO_NAME])
+{
+    trp__cublaslt_algo_name(planner->lt, &plan->algo, name, TRP__MATMUL_ALGO_NAME);
+}
+
+void trp__matmul_verdict_key(const trp__verdicts *verdicts, const trp__matmul_planner *planner,
+                             const trp__matmul_key *key, const trp__matmul_plan *plan,
+                             trp__key *out)
+{
+    char text[256], name[TRP__MATMUL_ALGO_NAME];
+    uint32_t numbers[TRP__CUBLASLT_ALGO_NUMBERS];
+    trp__matmul_key whole = *key;
+    whole.problem.tune = TRP_TUNE_OFF;
+    whole.problem.workspace = 0;
+    trp__matmul_problem_text(&whole.problem, text, sizeof text);
+    trp__matmul_algo_name(planner, plan, name);
+    trp__cublaslt_algo_numbers(planner->lt, &plan->algo, numbers);
+    trp__verdict_key_begin(verdicts, TRP__KIND_MATMUL_PROOF, text, name, out);
+    trp__key_add(out, TRP__KEY_INPUT, &whole, sizeof whole);
+    trp__key_add(out, TRP__KEY_INPUT, numbers, sizeof numbers);
+}
+
+bool trp__matmul_provable(const trp__matmul *g)
+{
+    return trp__product_takes(g) && g->type[TRP__MATMUL_A] != TRP_F4E2M1 && g->k > 0;
+}
+
+/* --- Tolerances --- */
+
+/* A unit of a type in the last place, and a little: so far may numbers lie apart that were rounded
+ * from two that were hardly different. */
+static double unit_of(uint8_t type)
+{
+    return type == TRP_F16      ? 1.1e-3
+           : type == TRP_BF16   ? 8.8e-3
+           : type == TRP_F8E4M3 ? 0.14
+           : type == TRP_F8E5M2 ? 0.28
+                                : 0;
+}
+
+/* What sums of k products may be wrong by, of the root mean square of all results. Tensor cores cut
+ * off what they add to a sum of f32, with fp8 far more. An algorithm that rounds f32 to tf32 is
+ * wrong by up to 8e-4, one that adds up rounded parts of f16 by 2e-3 and more. */
+static double of_sums(const trp__matmul *g)
+{
+    const double root = sqrt((double)g->k);
+    const uint8_t type = g->type[TRP__MATMUL_A];
+    if (type == TRP_F64 || type == TRP_C128)
+        return 1e-10;
+    if (is_f8(type))
+        return 2e-2 + 1e-4 * root;
+    if (type == TRP_F16 || type == TRP_BF16)
+        return 3e-4 + 2e-6 * root;
+    return g->compute == TRP_COMPUTE_TF32 ? 5e-3 : 5e-5 + 3e-7 * root;
+}
+
+/* Hardware's tanh is good for 11 bits. */
+static double of_functions(const trp__matmul *g)
+{
+    return g->activation == TRP_ACTIVATION_GELU    ? 5e-3
+           : g->activation == TRP_ACTIVATION_DGELU ? 1e-2
+                                                   : 0;
+}
+
+/* GELU of x is x (1 + tanh u) / 2, where hardware's tanh is wrong by 2^-11 also where the result is
+ * all but 0: that is for an x above -8. */
+static double absolute_of(const trp__matmul *g, int operand)
+{
+    return g->activation == TRP_ACTIVATION_GELU && operand != TRP__MATMUL_AUX ? 3e-3 : 0;
+}
+
+/* Of small sizes the library may do what comes after the product in a second pass over a narrow D,
+ * to which it has rounded before. */
+static double of_two_passes(const trp__matmul *g)
+{
+    const uint8_t type = g->type[TRP__MATMUL_D];
+    const bool second =
+        has(g, TRP__MATMUL_C) || has(g, TRP__MATMUL_VECTOR) || g->activation != TRP_ACTIVATION_NONE;
+    return !second ? 0 : type == TRP_F16 ? 4e-3 : type == TRP_BF16 ? 2.5e-2 : 0;
+}
+
+static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
+{
+    const trp__matmul *g = &s->g;
+    if (o->type == TRP_I32 || o->type == TRP_I8)
+        return; /* equal */
+    o->of_scale =
+        of_sums(g) + of_two_passes(g) + (operand == TRP__MATMUL_AUX ? 0 : of_functions(g));
+    if (operand == TRP__MATMUL_VECTOR && o->of_scale < 1e-2 && o->type != TRP_F64)
+        o->of_scale = 1e-2; /* what is summed up may be rounded before */
+    o->relative = o->of_scale + unit_of(o->type);
+    o->absolute = absolute_of(g, operand);
+    if (operand >= TRP__MATMUL_AMAX_D) /* of what is rounded, or of what is not yet */
+        o->relative += unit_of(g->type[TRP__MATMUL_D]) / 2;
+}
+
+/* --- Operands --- */
+
+/* A matrix, or a vector as one of one line; of a complex type with real and imaginary part as the
+ * last dimension. */
+static void set_shape(trp__proof_operand *o, uint8_t type, const int64_t dim[3],
+                      const int64_t stride[3])
+{
+    const bool pairs = type == TRP_C64 || type == TRP_C128;
+    o->type = type == TRP_C64 ? TRP_F32 : type == TRP_C128 ? TRP_F64 : type;
+    o->rank = pairs ? 4 : 3;
+    for (int i = 0; i < 3; i++) {
+        o->dim[i] = dim[i];
+        o->stride[i] = (pairs ? 2 : 1) * (dim[i] > 1 ? stride[i] : 0);
+    }
+    if (pairs) {
+        o->dim[3] = 2;
+        o->stride[3] = 1;
+    }
+}
+
+static void set_matrix(const subject *s, int operand, trp__proof_operand *o)
+{
+    const trp__matmul *g = &s->g;
+    const bool is = operand == TRP__MATMUL_A ? g->trans_a == TRP_N : g->trans_b == TRP_N;
+    const int64_t rows = operand == TRP__MATMUL_A   ? (is ? g->m : g->k)
+                         : operand == TRP__MATMUL_B ? (is ? g->k : g->n)
+                                                    : g->m;
+    const int64_t columns = operand == TRP__MATMUL_A   ? (is ? g->k : g->m)
+                            : operand == TRP__MATMUL_B ? (is ? g->n : g->k)
+                                                       : g->n;
+    const bool bits = operand == TRP__MATMUL_AUX && has_bits(g);
+    const int64_t part = bits ? 8 : 1;
+    const int64_t line = bits ? (rows + 127) / 128 * 16 : rows; /* the library may write so many */
+    set_shape(o, bits ? TRP_U8 : g->type[operand], (int64_t[]){g->batch, columns, line},
+              (int64_t[]){g->stride[operand] / part, g->ld[operand] / part, 1});
+}
+
+static void set_vector(const subject *s, trp__proof_operand *o)
+{
+    const trp__matmul *g = &s->g;
+    const int64_t count = g->gradient == TRP_BIAS_GRADIENT_B ? g->n : g->m;
+    set_shape(o, g->vector_type, (int64_t[]){g->batch, 1, count},
+              (int64_t[]){g->vector_stride, 0, 1});
+}
+
+/* How many factors of f32 there are. */
+static int64_t factors_of(const trp__matmul *g, int operand)
+{
+    const bool a = operand == TRP__MATMUL_SCALE_A;
+    const int64_t lines = a ? g->m : g->n, blocks = (g->k + 127) / 128;
+    if (operand != TRP__MATMUL_SCALE_A && operand != TRP__MATMUL_SCALE_B)
+        return 1;
+    switch (a ? g->scale_a : g->scale_b) {
+    case TRP_SCALE_VECTOR:
+        return lines;
+    case TRP_SCALE_BLOCK_128:
+        return lines * blocks;
+    case TRP_SCALE_BLOCK_128X128:
+        return (blocks + 3) / 4 * 4 * ((lines + 127) / 128);
+    default:
+        return 1;
+    }
+}
+
+static void set_small(const subject *s, int operand, trp__proof_operand *o)
+{
+    const trp__matmul *g = &s->g;
+    const bool scalars = operand == TRP__MATMUL_SCALARS;
+    const uint8_t type = scalars ? g->scalar_type : TRP_F32;
+    const int64_t count = scalars ? 2 : factors_of(g, operand);
+    set_shape(o, type, (int64_t[]){1, 1, count}, (int64_t[]){0, 0, 1});
+    o->low = type == TRP_I32 ? 1 : 0.5;
+    o->high = type == TRP_I32 ? 3 : 1.5;
+    o->ordinary_only = true;
+}
+
+static trp__proof_role role_of(const subject *s, int operand)
+{
+    const trp__matmul *g = &s->g;
+    const bool gradient = g->gradient != TRP_BIAS_GRADIENT_NONE;
+    switch (operand) {
+    case TRP__MATMUL_D:
+        return TRP__PROOF_OUTPUT;
+    case TRP__MATMUL_AUX: /* bits of what is about 0 may be either */
+        return is_derivative(g) ? TRP__PROOF_INPUT
+               : has_bits(g)    ? TRP__PROOF_SCRATCH
+                                : TRP__PROOF_OUTPUT;
+    case TRP__MATMUL_VECTOR:
+        return !gradient ? TRP__PROOF_INPUT
+               : g->gradient == TRP_BIAS_GRADIENT_D && (!s->whole || g->n > LINE_MOST)
+                   ? TRP__PROOF_SCRATCH
+                   : TRP__PROOF_OUTPUT;
+    case TRP__MATMUL_AMAX_D:
+    case TRP__MATMUL_AMAX_AUX:
+        return s->whole ? TRP__PROOF_OUTPUT : TRP__PROOF_SCRATCH;
+    default:
+        return TRP__PROOF_INPUT;
+    }
+}
+
+static void set_range(trp__proof_operand *o)
+{
+    const bool whole = o->type == TRP_I8 || o->type == TRP_I32;
+    o->low = o->type == TRP_U8 ? 0 : whole ? -3 : -1;
+    o->high = o->type == TRP_U8 ? 255 : whole ? 3 : 1;
+}
+
+/* How far an operand lies from a multiple of 256 bytes: the problem is aligned no better. */
+static uint32_t skew_of(const trp__matmul_key *key, int operand)
+{
+    static const uint8_t aligned[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
+                                      TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
+    for (size_t i = 0; i < sizeof aligned; i++) {
+        if (aligned[i] == operand && key->alignment[i] < 8)
+            return UINT32_C(1) << key->alignment[i];
+    }
+    return 0;
+}
+
+static void add_operand(subject *s, const trp__matmul_key *key, int operand)
+{
+    static const char *const names[TRP__MATMUL_OPERANDS] = {
+        "a",       "b",       "c",       "d",         "aux",    "vector",  "scalars",
+        "a.scale", "b.scale", "d.scale", "aux.scale", "amax_d", "amax_aux"};
+    trp__proof_operand *o = &s->operand[s->operands];
+    *o = (trp__proof_operand){
+        .name = names[operand], .role = role_of(s, operand), .alignment = skew_of(key, operand)};
+    if (operand < TRP__MATMUL_MATRICES)
+        set_matrix(s, operand, o);
+    else if (operand == TRP__MATMUL_VECTOR)
+        set_vector(s, o);
+    else
+        set_small(s, operand, o);
+    if (operand < TRP__MATMUL_SCALARS)
+        set_range(o);
+    if (o->role == TRP__PROOF_OUTPUT)
+        set_tolerance(s, operand, o);
+    s->what[s->operands] = (uint8_t)operand;
+    s->operand_of[operand] = (uint8_t)s->operands++;
+}
+
+static bool is_sampled(uint8_t what)
+{
+    return what == TRP__MATMUL_D || what == TRP__MATMUL_AUX || what == TRP__MATMUL_VECTOR;
+}
+
+/* Room for the numbers of samples comes last. */
+static void add_operands(subject *s, const trp__matmul_key *key)
+{
+    memset(s->operand_of, OPERANDS, sizeof s->operand_of);
+    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
+        if (has(&s->g, i))
+            add_operand(s, key, i);
+    }
+    const uint32_t some = s->operands;
+    uint32_t outputs = 0;
+    for (uint32_t i = 0; i < some; i++)
+        outputs += is_sampled(s->what[i]) && s->operand[i].role == TRP__PROOF_OUTPUT;
+    for (uint32_t i = 0; i < outputs; i++) {
+        s->numbers[i] = (uint8_t)s->operands;
+        s->what[s->operands] = OPERANDS;
+        s->operand[s->operands++] = (trp__proof_operand){.name = "numbers",
+                                                         .role = TRP__PROOF_SCRATCH,
+                                                         .type = TRP_I64,
+                                                         .rank = 1,
+                                                         .dim = {TRP__PROOF_SAMPLE},
+                                                         .stride = {1}};
+    }
+}
+
+/* alpha and beta that make a difference, and no fraction where results are integers. */
+static void set_scalars(trp__matmul *g, bool blind)
+{
+    const bool complex = g->scalar_type == TRP_C64 || g->scalar_type == TRP_C128;
+    const bool whole = g->type[TRP__MATMUL_A] == TRP_I8 && g->type[TRP__MATMUL_D] == TRP_I8;
+    const bool c = has(g, TRP__MATMUL_C);
+    g->alpha[0] = blind ? 0 : g->scalar_type == TRP_I32 ? 2 : whole ? 1 : 0.75;
+    g->alpha[1] = complex && !blind ? -0.5 : 0;
+    g->beta[0] = !c ? 0 : blind || whole ? 1 : g->scalar_type == TRP_I32 ? 3 : 0.5;
+    g->beta[1] = c && complex && !blind ? 0.25 : 0;
+}
+
+static bool is_in_place(const trp__matmul *g)
+{
+    return has(g, TRP__MATMUL_C) && g->access[TRP__MATMUL_C] == g->access[TRP__MATMUL_D];
+}
+
+static uint32_t passes_of(const trp__matmul *g)
+{
+    const bool narrow = is_f8(g->type[TRP__MATMUL_A]) || is_f8(g->type[TRP__MATMUL_D]) ||
+                        g->type[TRP__MATMUL_A] == TRP_I8;
+    /* Sums of what became infinite say nothing. */
+    const bool plain = !narrow && g->gradient == TRP_BIAS_GRADIENT_NONE && !is_derivative(g);
+    return TRP__PROOF_ORDINARY | (plain ? TRP__PROOF_SATURATING : 0);
+}
+
+/* --- Runs --- */
+
+static void *place_of(const subject *s, const trp__proof_place *place, int operand)
+{
+    return s->operand_of[operand] == OPERANDS ? NULL : place->at[s->operand_of[operand]];
+}
+
+static void places_of(const subject *s, const trp__proof_place *place,
+                      void *at[TRP__MATMUL_OPERANDS])
+{
+    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
+        at[i] = place_of(s, place, i);
+}
+
+/* D = C, element by element: what lies between the lines of D is looked at later. */
+static trp_status copy_c(const subject *s, const trp__proof_place *place, void *const at[],
+                         trp_error *error)
+{
+    const trp__matmul *g = &s->g;
+    const size_t width = trp_dtype_bits((trp_dtype)g->type[TRP__MATMUL_D]) / 8;
+    const size_t pitch = (size_t)g->ld[TRP__MATMUL_D] * width;
+    trp__cu_result result = TRP__CU_SUCCESS;
+    for (int64_t l = 0; l < g->batch && result == TRP__CU_SUCCESS; l++) {
+        const uintptr_t skipped = (uintptr_t)(l * g->stride[TRP__MATMUL_D]) * width;
+        const trp__cu_memcpy_2d copy = {.srcMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
+                                        .srcDevice = (uintptr_t)at[TRP__MATMUL_C] + skipped,
+                                        .srcPitch = pitch,
+                                        .dstMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
+                                        .dstDevice = (uintptr_t)at[TRP__MATMUL_D] + skipped,
+                                        .dstPitch = pitch,
+                                        .WidthInBytes = (size_t)g->m * width,
+                                        .Height = (size_t)g->n};
+        result = s->cu->cuMemcpy2DAsync_v2(&copy, place->stream);
+    }
+    return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, "cuMemcpy2DAsync");
+}
+
+static trp_status run_plan(void *context, const trp__proof_place *place, trp_error *error)
+{
+    const subject *s = context;
+    void *at[TRP__MATMUL_OPERANDS];
+    places_of(s, place, at);
+    const trp_status status = s->in_place ? copy_c(s, place, at, error) : TRP_OK;
+    if (status != TRP_OK)
+        return status;
+    if (s->in_place)
+        at[TRP__MATMUL_C] = at[TRP__MATMUL_D];
+    return trp__matmul_plan_launch(s->planner, s->plan, &s->g, at, place->workspace,
+                                   s->plan->workspace, place->stream, error);
+}
+
+/* Numbers of elements; pairs of a complex type are one. Returns how many. */
+static size_t numbers_of(const subject *s, const trp__proof_sample *sample, int64_t *out)
+{
+    const bool pairs = s->operand[sample->operand].rank == 4;
+    size_t count = 0;
+    for (size_t i = 0; i < sample->count; i++) {
+        const int64_t number = pairs ? sample->number[i] / 2 : sample->number[i];
+        if (count == 0 || out[count - 1] != number)
+            out[count++] = number;
+    }
+    return count;
+}
+
+/* One output, at its sample; the whole of it where all are sampled or something is made of all. */
+static trp_status run_sample(const subject *s, const trp__proof_place *place, uint32_t output,
+                             const trp__proof_sample *sample, trp_error *error)
+{
+    const uint32_t what = s->what[sample->operand];
+    trp__product_launch launch = {.g = s->g, .what = what};
+    int64_t numbers[TRP__PROOF_SAMPLE];
+    places_of(s, place, launch.at);
+    launch.count = trp__product_elements(&s->g, what);
+    const bool whole = (what == TRP__MATMUL_D && launch.at[TRP__MATMUL_AMAX_D] && s->whole) ||
+                       (what == TRP__MATMUL_AUX && launch.at[TRP__MATMUL_AMAX_AUX] && s->whole);
+    const size_t count = numbers_of(s, sample, numbers);
+    if (!s->whole) /* these are not compared */
+        launch.at[TRP__MATMUL_AMAX_D] = launch.at[TRP__MATMUL_AMAX_AUX] = NULL;
+    if (!whole && (int64_t)count < launch.count) {
+        void *room = place->at[s->numbers[output]];
+        const trp__cu_result result =
+            trp__cuda_upload(s->cu, (uintptr_t)room, numbers, count * sizeof *numbers);
+        if (result != TRP__CU_SUCCESS)
+            return trp__cuda_error(error, result, "cuMemcpyHtoD");
+        launch.sample = room;
+        launch.count = (int64_t)count;
+    }
+    return launch.count == 0
+               ? TRP_OK
+               : trp__product_launch_one(s->cu, s->reference, &launch, place->stream, error);
+}
+
+static trp_status clear_largest(const subject *s, const trp__proof_place *place, trp_error *error)
+{
+    for (int i = TRP__MATMUL_AMAX_D; i <= TRP__MATMUL_AMAX_AUX; i++) {
+        void *at = s->whole ? place_of(s, place, i) : NULL;
+        const trp__cu_result result =
+            at ? s->cu->cuMemsetD32Async((uintptr_t)at, 0, 1, place->stream) : TRP__CU_SUCCESS;
+        if (result != TRP__CU_SUCCESS)
+            return trp__cuda_error(error, result, "cuMemsetD32Async");
+    }
+    return TRP_OK;
+}
+
+static trp_status run_reference(void *context, const trp__proof_place *place,
+                                const trp__proof_sample samples[], uint32_t count, trp_error *error)
+{
+    const subject *s = context;
+    uint32_t outputs = 0;
+    trp_status status = clear_largest(s, place, error);
+    for (uint32_t i = 0; i < count && status == TRP_OK; i++) {
+        if (is_sampled(s->what[samples[i].operand]))
+            status = run_sample(s, place, outputs++, &samples[i], error);
+    }
+    return status;
+}
+
+void trp__matmul_prove(const trp__matmul_planner *planner, const trp__cuda *cu,
+                       const trp__matmul_key *key, const trp__matmul_plan *plan,
+                       trp__cu_function reference, trp__proof_verdict *out)
+{
+    subject *s = calloc(1, sizeof *s);
+    *out = (trp__proof_verdict){.result = TRP__PROOF_IMPOSSIBLE};
+    if (!s)
+        return;
+    *s = (subject){.planner = planner,
+                   .cu = cu,
+                   .plan = plan,
+                   .reference = reference,
+                   .g = key->problem,
+                   .in_place = is_in_place(&key->problem)};
+    const double work = (double)s->g.m * (double)s->g.n * (double)s->g.k * (double)s->g.batch;
+    s->whole = work <= (double)WHOLE_MOST;
+    set_scalars(&s->g, plan->blind);
+    add_operands(s, key);
+    const trp__proof proof = {.cu = cu,
+                              .operand = s->operand,
+                              .operands = s->operands,
+                              .workspace = plan->workspace,
+                              .passes = passes_of(&s->g),
+                              .run = run_plan,
+                              .reference = run_reference,
+                              .context = s};
+    trp__prove(&proof, out);
+    free(s);
+}

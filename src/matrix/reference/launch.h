@@ -1,0 +1,30 @@
+/* Launching the reference kernel of products. */
+#ifndef TRP_MATRIX_REFERENCE_LAUNCH_H
+#define TRP_MATRIX_REFERENCE_LAUNCH_H
+
+#include "driver/cuda.h"
+#include "matrix/reference/problem.h"
+
+#include <stdbool.h>
+
+/* Its name in the module, and the embedded file that the module is compiled from. */
+#define TRP__PRODUCT_KERNEL "trp_product_reference"
+#define TRP__PRODUCT_FILE   "matrix/reference/module.cuh"
+
+/* Whether the kernel knows all that a problem has. Not: factors for blocks of 16 or 32 elements. */
+bool trp__product_takes(const trp__matmul *problem);
+
+/* How many elements a launch has at most, by `what` it computes. */
+int64_t trp__product_elements(const trp__matmul *problem, uint32_t what);
+
+/* Enqueues one launch, whose count is not 0. */
+trp_status trp__product_launch_one(const trp__cuda *cu, trp__cu_function function,
+                                   const trp__product_launch *launch, trp__cu_stream stream,
+                                   trp_error *error);
+
+/* Enqueues a whole product: all of its outputs. */
+trp_status trp__product_launch_all(const trp__cuda *cu, trp__cu_function function,
+                                   const trp__matmul *problem, void *const at[],
+                                   trp__cu_stream stream, trp_error *error);
+
+#endif

@@ -1,0 +1,255 @@
+/* Results of a proof: gathered on the device, and compared here. */
+#include "base/text.h"
+#include "tuning/prover_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ALL = 1 << 18,  /* bytes of a tensor that is copied as one */
+    SPAN = 1 << 16, /* bytes of a run that is copied with what lies between its elements */
+};
+
+#define OVERFLOW 0.98 /* of the largest number: who is beyond may round to infinity */
+
+typedef trp__proof_bench bench;
+typedef trp__proof_target target;
+
+static size_t width_of(const bench *b, const target *t)
+{
+    return trp__proof_width(trp__proof_operand_of(b, t->operand)->type);
+}
+
+/* Snapshots. */
+
+static bool is_dense(const target *t, const trp__proof_run *run)
+{
+    bool dense = true;
+    for (size_t i = 0; i < run->count && dense; i++)
+        dense = t->picks.offset[run->first + i] == run->begin + (int64_t)i;
+    return dense;
+}
+
+static void lay_out_target(const bench *b, target *t)
+{
+    const size_t width = width_of(b, t);
+    t->bytes = (uint64_t)trp__proof_extent(trp__proof_operand_of(b, t->operand)) * width;
+    t->all = t->bytes <= ALL;
+    uint64_t at = 0;
+    for (size_t r = 0; r < t->picks.runs; r++) {
+        trp__proof_run *run = &t->picks.run[r];
+        const uint64_t span = (uint64_t)(run->end - run->begin) * width;
+        run->whole = t->all || span <= SPAN;
+        run->dense = !run->whole || is_dense(t, run);
+        run->at = t->all ? (uint64_t)run->begin * width : at;
+        at += run->whole ? span : run->count * width;
+    }
+    t->bytes = t->all ? t->bytes : at;
+}
+
+void trp__proof_lay_out_snapshot(bench *b)
+{
+    enum { ALIGNMENT = 256 };
+    for (uint32_t i = 0; i < b->targets; i++) {
+        lay_out_target(b, &b->target[i]);
+        b->target[i].at = b->snapshot_bytes;
+        b->snapshot_bytes += (b->target[i].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+}
+
+/* Bytes of the place of a target in a snapshot. */
+typedef struct place {
+    const target *t;
+    trp__cu_address to;
+    uintptr_t from;
+    size_t width;
+} place;
+
+static bool copy(bench *b, const place *p, uint64_t at, int64_t first, int64_t count)
+{
+    return count == 0 || trp__proof_called(b,
+                                           b->proof->cu->cuMemcpyAsync(
+                                               p->to + at, p->from + (uintptr_t)first * p->width,
+                                               (size_t)count * p->width, b->stream),
+                                           "cuMemcpyAsync");
+}
+
+/* Each stretch of elements that touch each other. */
+static bool copy_stretches(bench *b, const place *p, const trp__proof_run *run)
+{
+    const int64_t *offset = p->t->picks.offset + run->first;
+    size_t end;
+    for (size_t i = 0; i < run->count; i = end) {
+        for (end = i + 1; end < run->count && offset[end] == offset[end - 1] + 1;)
+            end++;
+        if (!copy(b, p, run->at + i * p->width, offset[i], (int64_t)(end - i)))
+            return false;
+    }
+    return true;
+}
+
+static bool copy_target(bench *b, const place *p)
+{
+    const target *t = p->t;
+    if (t->all)
+        return copy(b, p, 0, 0, (int64_t)(t->bytes / p->width));
+    for (size_t r = 0; r < t->picks.runs; r++) {
+        const trp__proof_run *run = &t->picks.run[r];
+        if (!(run->whole ? copy(b, p, run->at, run->begin, run->end - run->begin)
+                         : copy_stretches(b, p, run)))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t begin_of(const bench *b, int number, const target *t)
+{
+    return (uint64_t)number * b->snapshot_bytes + t->at;
+}
+
+bool trp__proof_take_snapshot(bench *b, int number, void *const at[])
+{
+    for (uint32_t i = 0; i < b->targets; i++) {
+        const target *t = &b->target[i];
+        const place p = {.t = t,
+                         .to = b->gathered + begin_of(b, number, t),
+                         .from = (uintptr_t)at[t->operand],
+                         .width = width_of(b, t)};
+        if (!copy_target(b, &p))
+            return false;
+    }
+    return true;
+}
+
+static void read_run(const bench *b, int number, const target *t, const trp__proof_run *run,
+                     double out[TRP__PROOF_RUN])
+{
+    const uint8_t type = trp__proof_operand_of(b, t->operand)->type;
+    const unsigned char *from = b->host + begin_of(b, number, t) + run->at;
+    if (run->dense) {
+        trp__proof_read(type, from, out, run->count);
+        return;
+    }
+    for (size_t i = 0; i < run->count; i++) {
+        const int64_t at = t->picks.offset[run->first + i] - run->begin;
+        out[i] = trp__proof_number(type, from + (size_t)at * width_of(b, t));
+    }
+}
+
+/* Comparing. */
+
+void trp__proof_take_expected(bench *b, uint32_t pass)
+{
+    for (uint32_t k = 0; k < b->targets; k++) {
+        target *t = &b->target[k];
+        double sum = 0;
+        size_t finite = 0;
+        for (size_t r = 0; r < t->picks.runs; r++) {
+            const trp__proof_run *run = &t->picks.run[r];
+            double *expected = t->expected + run->first;
+            read_run(b, TRP__PROOF_ROUNDS, t, run, expected);
+            for (size_t i = 0; i < run->count; i++) {
+                finite += isfinite(expected[i]) ? 1 : 0;
+                sum += isfinite(expected[i]) ? expected[i] * expected[i] : 0;
+            }
+        }
+        /* Extreme numbers say nothing about what a rounding error is measured by. */
+        if (pass != TRP__PROOF_EXTREME)
+            t->scale = finite ? sqrt(sum / (double)finite) : 0;
+    }
+}
+
+static bool agrees(const trp__proof_operand *o, double scale, double got, double expected)
+{
+    const double largest = trp__proof_largest(o->type);
+    if (isnan(got) || isnan(expected))
+        return isnan(got) && isnan(expected);
+    if (o->relative == 0 && o->of_scale == 0 && o->absolute == 0)
+        return got == expected;
+    if (isinf(got) || isinf(expected))
+        return signbit(got) == signbit(expected) && fabs(got) >= OVERFLOW * largest &&
+               fabs(expected) >= OVERFLOW * largest;
+    /* Denormals may be flushed. */
+    const double tiny = trp__proof_width(o->type) > 1 ? trp__proof_smallest(o->type) : 0;
+    return fabs(got - expected) <= o->relative * fabs(expected) +
+                                       o->of_scale * (isfinite(scale) ? scale : 0) + o->absolute +
+                                       tiny;
+}
+
+static const char *pass_name(uint32_t pass)
+{
+    return pass == TRP__PROOF_ORDINARY     ? "ordinary"
+           : pass == TRP__PROOF_SATURATING ? "saturating"
+                                           : "extreme";
+}
+
+static bool differs(bench *b, const target *t, size_t pick, uint32_t pass, int round, double got)
+{
+    const trp__proof_operand *o = trp__proof_operand_of(b, t->operand);
+    int64_t number = t->picks.number[pick], at[TRP__PROOF_RANK];
+    trp__text text = {.out = b->verdict->reason, .size = sizeof b->verdict->reason};
+    for (int i = o->rank - 1; i >= 0; i--) {
+        at[i] = number % o->dim[i];
+        number /= o->dim[i];
+    }
+    b->verdict->result = TRP__PROOF_WRONG;
+    trp__text_add(&text, "%s[", o->name);
+    for (int i = 0; i < o->rank; i++)
+        trp__text_add(&text, "%s%" PRId64, i ? "," : "", at[i]);
+    trp__text_add(&text, "] is %.9g, not %.9g, of %s numbers%s", got, t->expected[pick],
+                  pass_name(pass), round > 0 ? ", when it ran again" : "");
+    return false;
+}
+
+/* Whether all between the elements of a run is as it was. Spoils the snapshot. */
+static bool gaps_are_whole(bench *b, int round, const target *t, const trp__proof_run *run)
+{
+    const size_t width = width_of(b, t);
+    const size_t bytes = (size_t)(run->end - run->begin) * width;
+    const unsigned char poisoned = trp__proof_rubbish(round);
+    unsigned char *at = b->host + begin_of(b, round, t) + run->at;
+    for (size_t i = 0; i < run->count; i++) /* the elements are looked at by now */
+        memset(at + (size_t)(t->picks.offset[run->first + i] - run->begin) * width, poisoned,
+               width);
+    for (size_t i = 0; i < bytes; i++) {
+        if (at[i] == poisoned)
+            continue;
+        b->verdict->result = TRP__PROOF_WRONG;
+        snprintf(b->verdict->reason, sizeof b->verdict->reason,
+                 "it writes between the elements of %s",
+                 trp__proof_operand_of(b, t->operand)->name);
+        return false;
+    }
+    return true;
+}
+
+static bool compare_target(bench *b, const target *t, uint32_t pass, int round)
+{
+    const trp__proof_operand *o = trp__proof_operand_of(b, t->operand);
+    double got[TRP__PROOF_RUN];
+    for (size_t r = 0; r < t->picks.runs; r++) {
+        const trp__proof_run *run = &t->picks.run[r];
+        read_run(b, round, t, run, got);
+        for (size_t i = 0; i < run->count; i++) {
+            if (!agrees(o, t->scale, got[i], t->expected[run->first + i]))
+                return differs(b, t, run->first + i, pass, round, got[i]);
+        }
+    }
+    for (size_t r = 0; r < t->picks.runs; r++) {
+        const trp__proof_run *run = &t->picks.run[r];
+        if (run->whole && !run->dense && !gaps_are_whole(b, round, t, run))
+            return false;
+    }
+    return true;
+}
+
+bool trp__proof_compare(bench *b, uint32_t pass, int round)
+{
+    for (uint32_t i = 0; i < b->targets; i++) {
+        if (!compare_target(b, &b->target[i], pass, round))
+            return false;
+    }
+    return true;
+}
