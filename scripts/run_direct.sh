@@ -1,14 +1,14 @@
 #!/bin/bash
 # Runs the test programs of a build folder without CTest, for a machine that has got only that folder
 # (a GPU host, say). Like run_tests.sh, ends with "N passed, N failed, N skipped".
-# Usage: scripts/run_direct.sh BUILD_DIR [FOLDER...]     (default: e2e fault gpu)
+# Usage: scripts/run_direct.sh BUILD_DIR [FOLDER...]     (default: e2e conformance fault gpu)
 # FOLDER/gpu runs the programs of a folder on the GPU, as TROUPE_TEST_BACKEND=cuda does for all. The scripts
 # of a folder run too, where the sources are beside this one.
 # Libraries beside the programs (libcmocka, libxxhash) are found through LD_LIBRARY_PATH.
 set -uo pipefail
 build=$(realpath -e "$1") || exit 2
 shift
-[ $# -gt 0 ] || set -- e2e fault gpu
+[ $# -gt 0 ] || set -- e2e conformance fault gpu
 sources=$(realpath "$(dirname "$0")/../tests")
 export TROUPE_WORKER=$build/bin/troupe-worker TROUPE_COMMAND=$build/bin/troupe
 export TROUPE_PEER_RUNNER=$build/tests/peer/peer_runner

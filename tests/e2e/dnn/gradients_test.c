@@ -82,7 +82,7 @@ static void norms(void)
     world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(16); i++) {
         dp_problem p = {.kind = names[i % 4]};
-        dd_training(&p, (trp_dnn_norm)(i % 4), true);
+        dd_training(&p, dd_wide(), (trp_dnn_norm)(i % 4), true);
         const trp_dnn_node *n = &p.node[0], *back = &p.node[1];
         for (uint32_t t = 1; t <= p.tensors; t++) {
             p.tensor[t].type = p.tensor[t].type ? TRP_F64 : TRP_DTYPE_NONE;

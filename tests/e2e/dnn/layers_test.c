@@ -126,7 +126,7 @@ static void product_chain(dp_problem *p)
 static void norm_chain(dp_problem *p)
 {
     p->kind = "norm, scale, activation";
-    dd_training(p, (trp_dnn_norm)dp_below(4), false);
+    dd_training(p, dd_wide(), (trp_dnn_norm)dp_below(4), false);
     trp_dnn_node *n = &p->node[0];
     uint32_t y = intercept(p, &n->y, draw_between()), twice = dp_value(p, 1.5);
     uint32_t more = then(p, TRP_DNN_MUL, n->y, twice, draw_between());
@@ -350,9 +350,9 @@ static void norm_layer(trp_dnn_norm norm, bool training)
     dp_problem p = {.kind = names[training]};
     double epsilon = 0, factor = 0;
     if (training)
-        dd_training(&p, norm, true);
+        dd_training(&p, dd_wide(), norm, true);
     else
-        dd_inference(&p, norm);
+        dd_inference(&p, dd_float(), norm);
     trp_dnn_node *n = &p.node[0];
     if (n->epsilon && !p.memory[n->epsilon]) {
         epsilon = number(&p, &n->epsilon, 1e-5, 0.125);

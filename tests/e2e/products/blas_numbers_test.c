@@ -452,12 +452,52 @@ static void extreme_diagonals(void)
     h_close(&world);
 }
 
+static size_t below(size_t bound)
+{
+    return ref_rng_below(h_rng(), bound);
+}
+
+/* More systems than there are addresses to write down at a time, some of them in one request: each
+ * is a x = b with a matrix of one element, or with one for all of two. */
+static void many_systems(void)
+{
+    enum { MOST = 70000, REQUESTS = 6 };
+    static float a[MOST], x[MOST], got[MOST];
+    world = h_open(NULL);
+    blas = h_actor(world.device, "blas");
+    for (int i = 0; i < MOST; i++) {
+        a[i] = (float)(1 << below(5));
+        x[i] = (float)below(1000);
+    }
+    trp_buffer at_a = h_buffer(world.device, sizeof a), at_x = h_buffer(world.device, sizeof x);
+    h_write(world.device, at_a, 0, a, sizeof a);
+    h_write(world.device, at_x, 0, x, sizeof x);
+    trp_blas3_request r = {.header = {.wait_ns = H_LONG}, .type = TRP_F32, .a = at_a, .b = at_x};
+    for (int i = 0; i < REQUESTS; i++) {
+        bool shared = below(2);
+        int64_t batch = i == 0 ? MOST : 1 + (int64_t)below(MOST);
+        r.m = 1;
+        r.n = 1;
+        r.a_stride = shared ? 0 : 1;
+        r.b_stride = 1;
+        r.batch = batch;
+        r.alpha = trp_real(i % 2 ? 0.5 : 4);
+        H_OK(trp_trsm(blas, &r, NULL));
+        for (int64_t k = 0; k < batch; k++)
+            x[k] = x[k] * (i % 2 ? 0.5f : 4) / a[shared ? 0 : k];
+    }
+    h_read(world.device, at_x, 0, got, sizeof got);
+    H_SAME(got, x, sizeof got);
+    h_close(&world);
+}
+
 static const h_case cases[] = {
     {"hermitian_updates_of_nothing", hermitian_updates_of_nothing},
     {"scaling", scaling},
     {"scalars_of_nan", scalars_of_nan},
     {"rotations", rotations},
     {"extreme_diagonals", extreme_diagonals},
+    {"many_systems", many_systems},
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* What the sender of the matmul actor refuses: the status, the argument that the message names, and
- * that nothing was queued; and what is at the edge and must not be refused. */
+/* What the sender of the matmul actor refuses beside what one field shows (tests/conformance): the
+ * status, the argument that the message names, and that nothing was queued; and what is at the edge
+ * and must not be refused. */
 #include "support/reference/matmul_reference.h"
 #include "support/problems/matmul_requests.h"
 #include "support/label.h"
@@ -86,33 +87,19 @@ static void enums(void)
     mq_open();
     for (int i = 0; i < 3; i++) {
         const int bad = i == 0 ? -1 : i == 1 ? 77 : INT32_MIN;
-        BAD("a.order", plain, r.a.order = (trp_order)bad);
-        BAD("b.order", plain, r.b.order = (trp_order)bad);
         BAD("c.order", plain, r.c.order = (trp_order)bad);
-        BAD("d.order", plain, r.d.order = (trp_order)bad);
         BAD("aux.order", gelu, r.aux.order = (trp_order)bad);
-        BAD("trans_a", plain, r.trans_a = (trp_transpose)bad);
-        BAD("trans_b", plain, r.trans_b = (trp_transpose)bad);
-        BAD("activation", plain, r.activation = (trp_activation)bad);
-        BAD("gradient_of", plain, r.gradient_of = (trp_bias_gradient)bad);
         BAD("a.scale.mode", fp8, r.a.scale.mode = (trp_scale_mode)bad);
         BAD("b.scale.mode", fp8, r.b.scale.mode = (trp_scale_mode)bad);
         BAD("c.scale.mode", fp8, r.c.scale.mode = (trp_scale_mode)bad);
         BAD("d.scale.mode", fp8, r.d.scale.mode = (trp_scale_mode)bad);
         BAD("aux.scale.mode", fp8, r.aux.scale.mode = (trp_scale_mode)bad);
-        BAD("compute", plain, r.compute = (trp_compute)bad);
-        BAD("tune", plain, r.tune = (trp_tune)bad);
         BAD("sm_count", plain, r.sm_count = i == 1 ? 65536 : bad);
     }
-    BAD("a.order", plain, r.a.order = (trp_order)2);
     BAD("tune", plain, r.deterministic = true; r.tune = TRP_TUNE_QUICK);
     TAKEN(plain, r.deterministic = true);
     TAKEN(plain, r.sm_count = 65535);
-    BAD("trans_b", plain, r.trans_b = (trp_transpose)3);
-    BAD("activation", plain, r.activation = (trp_activation)6);
-    BAD("gradient_of", plain, r.gradient_of = (trp_bias_gradient)4);
     BAD("a.scale.mode", fp8, r.a.scale.mode = (trp_scale_mode)6);
-    BAD("compute", plain, r.compute = (trp_compute)4);
     CANNOT("trans_a", c64, r.trans_a = TRP_C; r.a.order = TRP_ROW_MAJOR);
     CANNOT("trans_b", c64, r.trans_b = TRP_C; r.b.order = TRP_ROW_MAJOR);
     CANNOT("trans_a", c64, r.trans_a = TRP_C; r.d.order = TRP_ROW_MAJOR);
@@ -130,8 +117,6 @@ static void enums(void)
 static void scalar_values(void)
 {
     mq_open();
-    BAD("alpha", plain, r.alpha = trp_complex(1, 1));
-    BAD("beta", plain, r.beta = trp_complex(0, -1));
     BAD("alpha", i8, r.alpha = trp_real(0.5));
     BAD("alpha", i8, r.alpha = trp_real(0x1p31));
     BAD("alpha", i8, r.alpha = trp_real((double)NAN));
@@ -139,14 +124,12 @@ static void scalar_values(void)
     BAD("beta", i8, r.beta = trp_real((double)INFINITY));
     TAKEN(i8, r.alpha = trp_real(-0x1p31));
     TAKEN(i8_to_i8, r.alpha = trp_real(0.5));
-    BAD("alpha", in_buffer, r.alpha = trp_real(1));
     BAD("beta", in_buffer, r.beta = trp_real(0));
     BAD("c.buffer", in_buffer, r.c.buffer = none);
     BAD("c.buffer", plain, r.c.buffer = none);
     BAD("c.buffer", c64, r.beta = trp_complex(0, 1));
     BAD("scalars_offset", in_buffer, r.scalars_offset = 2);
     BAD("scalars:", in_buffer, r.scalars_offset = 4);
-    BAD("scalars:", in_buffer, r.scalars_offset = UINT64_MAX - 7);
     mq_close();
 }
 
@@ -181,11 +164,9 @@ static void epilogues(void)
            r.gradient.buffer = vector);
     CANNOT("bias.buffer", of_a, r.bias.buffer = scalars);
     CANNOT("bias.buffer", dgelu, r.bias.buffer = scalars);
-    BAD("bias.offset", biased, r.bias.offset = 2);
     BAD("bias:", biased, r.bias.offset = 4);
     BAD("bias:", biased, r.d.order = r.c.order = TRP_ROW_MAJOR); /* of n elements now */
     BAD("gradient:", of_a, r.gradient_of = TRP_BIAS_GRADIENT_B);
-    BAD("gradient.offset", of_a, r.gradient.offset = 1);
     mq_close();
 }
 
@@ -269,11 +250,7 @@ static void scale_factors(void)
     CANNOT("amax_aux", fp8, r.activation = TRP_ACTIVATION_DGELU);
     CANNOT("aux.scale", fp8, r.aux.type = TRP_BF16; r.aux.buffer = large);
     BAD("d.scale.offset", fp8, r.d.scale.offset = 2);
-    BAD("d.scale:", fp8, r.d.scale.offset = 4);
-    BAD("aux.scale:", fp8, r.aux.scale.offset = UINT64_MAX - 3);
     BAD("amax_d_offset", fp8, r.amax_d_offset = 3);
-    BAD("amax_d:", fp8, r.amax_d_offset = 4);
-    BAD("amax_aux:", fp8, r.amax_aux_offset = 4);
     mq_close();
 }
 

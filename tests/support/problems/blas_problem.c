@@ -25,8 +25,15 @@ bool blas_is_half(trp_dtype type)
     return type == TRP_F16 || type == TRP_BF16;
 }
 
+bool blas_is_exact(const problem *p)
+{
+    return p->type == TRP_I8;
+}
+
 trp_dtype blas_scalar_type(const problem *p)
 {
+    if (blas_is_exact(p))
+        return p->type_c;
     return blas_is_half(p->type) && blas_has(p, ALPHA) ? TRP_F32 : p->type;
 }
 
@@ -119,6 +126,11 @@ static void lay_out_vector(const problem *p, operand *x)
     x->extent = length + 1;
 }
 
+static int64_t rounded_up(const problem *p, int64_t count)
+{
+    return p->step > 0 ? (count + p->step - 1) / p->step * p->step : count;
+}
+
 static void lay_out_matrix(const problem *p, operand *x)
 {
     bool band = x->view.shape == REF_BAND;
@@ -129,7 +141,7 @@ static void lay_out_matrix(const problem *p, operand *x)
                   : p->row_major ? x->view.columns
                                  : x->view.rows;
     int64_t smallest = run > 0 ? run : 1;
-    int64_t ld = smallest + (p->gaps ? (int64_t)blas_below(6) : 0);
+    int64_t ld = rounded_up(p, smallest + (p->gaps ? (int64_t)blas_below(6) : 0));
     x->ld = ld == smallest && blas_below(2) ? 0 : ld;
     if (x->view.rows > 0 && x->view.columns > 0)
         x->extent = (lines - 1) * ld + run;
@@ -162,7 +174,7 @@ void blas_lay_out(problem *p, ref_place place)
     if (x->use == UNUSED)
         return;
     x->view = (ref_operand){
-        .type = p->type,
+        .type = place == REF_Y && p->type_c ? p->type_c : p->type,
         .rows = count_of(p, flip ? r->columns : r->rows),
         .columns = r->vector ? 1 : count_of(p, flip ? r->rows : r->columns),
         .shape = r->shape,
@@ -172,7 +184,7 @@ void blas_lay_out(problem *p, ref_place place)
         .ku = p->ku,
         .banded = blas_has(p, BANDED) && place == REF_A,
     };
-    x->align = ref_blas_size(p->type);
+    x->align = ref_blas_size(x->view.type) * (p->step && p->type == TRP_I8 ? 4 : 1);
     if (r->vector)
         lay_out_vector(p, x);
     else if (place == REF_A && blas_has(p, PACKED))
@@ -180,7 +192,8 @@ void blas_lay_out(problem *p, ref_place place)
     else
         lay_out_matrix(p, x);
     x->batch = p->batch;
-    x->stride = x->use == IN && blas_below(3) == 0 ? 0 : x->extent + (int64_t)blas_below(7);
+    x->stride =
+        x->use == IN && blas_below(3) == 0 ? 0 : rounded_up(p, x->extent + (int64_t)blas_below(7));
 }
 
 void blas_lay_out_rest(problem *p)
@@ -297,6 +310,12 @@ static ref_complex random_element(const problem *p, ref_place place, int64_t i, 
 {
     const ref_operand *x = &p->operands[place].view;
     double re = blas_uniform(), im = ref_blas_complex(p->type) ? blas_uniform() : 0;
+    if (blas_is_exact(p)) {
+        const double wide = p->operands[place].view.type == TRP_I32 ? 0x1p31 : 128;
+        if (p->extremes && place != REF_Y)
+            return re < 0 ? -128 : 127;
+        return fmin(floor(re * wide), wide - 1);
+    }
     if (p->op->result == INDEX) { /* exact sums, many of them equal */
         re = round(re * 8) / 8;
         im = round(im * 8) / 8;

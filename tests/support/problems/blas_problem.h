@@ -1,11 +1,12 @@
-/* A random problem of the blas operations of levels 1 to 3: where its operands lie, what is in
- * them, how it is sent, and whether its outputs are right. Whatever an operation may not look at is
- * NaN, and whatever it may not write must be the same afterwards. SPDX-License-Identifier:
+/* A random problem of gemm or of the blas operations of levels 1 to 3: where its operands lie, what
+ * is in them, how it is sent, and whether its outputs are right. Whatever an operation may not look
+ * at is NaN, and whatever it may not write must be the same afterwards. SPDX-License-Identifier:
  * Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_BLAS_PROBLEM_H
 #define TESTS_SUPPORT_PROBLEMS_BLAS_PROBLEM_H
 
 #include "support/harness.h"
+#include "support/problems/block.h"
 #include "support/reference/blas_reference.h"
 
 /* ---- the operations ---- */
@@ -82,6 +83,7 @@ typedef struct operation {
     const char *name;
     uint32_t op;
     int level;
+    trp_status (*send_0)(trp_actor *, const trp_gemm_request *, trp_completion *);
     trp_status (*send_1)(trp_actor *, const trp_blas1_request *, trp_completion *);
     trp_status (*send_2)(trp_actor *, const trp_blas2_request *, trp_completion *);
     trp_status (*send_3)(trp_actor *, const trp_blas3_request *, trp_completion *);
@@ -90,7 +92,13 @@ typedef struct operation {
     int result;
 } operation;
 
-enum { BLAS_TYPES = 6 };
+/* A request of any level. */
+typedef union blas_request {
+    trp_gemm_request gemm;
+    trp_blas1_request one;
+    trp_blas2_request two;
+    trp_blas3_request three;
+} blas_request;
 
 /* ---- a problem ---- */
 
@@ -107,20 +115,14 @@ typedef struct operand {
     int block;
 } operand;
 
-/* What is in one buffer: before, afterwards, and which bytes may have changed. */
-typedef struct block {
-    size_t bytes;
-    char *before, *after;
-    bool *writable;
-    trp_buffer buffer;
-} block;
-
 typedef struct problem {
     const operation *op;
     trp_dtype type;
+    trp_dtype type_c;    /* gemm: of C, if it is another one */
+    trp_compute compute; /* gemm */
+    bool extremes;       /* of i8: -128 and 127 alone */
+    int64_t step;        /* what leading dimensions and strides are multiples of, if not 0 */
     bool row_major, gaps, one_block, on_device, in_place, same_place, interleaved;
-    bool killed; /* the worker, when the request is sent */
-    bool ended;  /* with a fault, since what it writes it reads too */
     trp_side side;
     trp_uplo uplo;
     trp_transpose trans, trans_b;
@@ -132,18 +134,14 @@ typedef struct problem {
     block blocks[PLACES];
 } problem;
 
-typedef struct tally {
-    int problems;
-    double worst;
-    bool types[BLAS_TYPES], failed;
-} tally;
-
 /* ---- numbers and questions ---- */
 
 size_t blas_below(size_t bound);
 double blas_uniform(void); /* from -1 to 1 */
 bool blas_has(const problem *p, unsigned option);
 bool blas_is_half(trp_dtype type);
+/* Of gemm: whether all that is computed are integers that the types hold. */
+bool blas_is_exact(const problem *p);
 /* Of alpha and beta, c and s. */
 trp_dtype blas_scalar_type(const problem *p);
 ref_complex blas_value_of(const problem *p, trp_scalar x, double standard);
@@ -156,6 +154,17 @@ bool blas_wrong(const problem *p, const char *format, ...) __attribute__((format
 
 /* ---- from the options to buffers and back ---- */
 
+/* The options of a problem that has its operation and type: those with a number below
+ * blas_options(). False if they do not go with the type. */
+unsigned blas_options(const operation *op);
+bool blas_set_options(problem *p, unsigned number);
+/* Sizes and scalars at random, and blocks with their contents. */
+void blas_draw(problem *p);
+/* The same, with at least two rows and columns of everything, no operand left out, and each alone
+ * in a buffer of exactly its bytes. */
+void blas_draw_tight(problem *p);
+/* Whether it reads nothing from where it writes. */
+bool blas_runs_again(const problem *p);
 void blas_lay_out(problem *p, ref_place place);
 /* The result, and the scalars as so many real numbers. */
 void blas_lay_out_rest(problem *p);
@@ -163,9 +172,11 @@ void blas_place_all(problem *p);
 /* One of a batch; before or after. */
 ref_operand blas_view_of(const problem *p, ref_place place, int64_t number, bool after);
 void blas_fill_all(problem *p);
+/* Once the blocks have buffers. */
+void blas_make_request(const problem *p, blas_request *out);
 trp_status blas_send_problem(trp_actor *blas, const problem *p, trp_completion *done);
-bool blas_check_outputs(problem *p, tally *t);
-/* Whether nothing else was written. */
-bool blas_check_rest(const problem *p);
+/* *worst is raised to the largest error, as a share of its bound. Bytes that may have changed are
+ * marked as writable. */
+bool blas_check_outputs(problem *p, double *worst);
 
 #endif

@@ -17,7 +17,37 @@ static uint64_t offset_of(const problem *p, int place)
 #define OPERAND(name, place) .name = buffer_of(p, place), .name##_offset = offset_of(p, place)
 #define SCALAR(name)         .name = p->on_device ? (trp_scalar){0} : p->name
 
-static trp_status send_1(trp_actor *blas, const problem *p, trp_completion *done)
+static trp_gemm_request request_0(const problem *p)
+{
+    trp_gemm_request r = {
+        .type = p->type,
+        .type_c = p->type_c,
+        .compute = p->compute,
+        .order = p->row_major ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
+        .trans_a = p->trans,
+        .trans_b = p->trans_b,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        SCALAR(alpha),
+        SCALAR(beta),
+        OPERAND(a, REF_A),
+        OPERAND(b, REF_X),
+        OPERAND(c, REF_Y),
+        OPERAND(scalars, SCALARS),
+        .lda = p->operands[REF_A].ld,
+        .ldb = p->operands[REF_X].ld,
+        .ldc = p->operands[REF_Y].ld,
+        .a_stride = p->operands[REF_A].stride,
+        .b_stride = p->operands[REF_X].stride,
+        .c_stride = p->operands[REF_Y].stride,
+        .batch = p->batch == 1 ? (int64_t)blas_below(2) : p->batch,
+        .joining = (trp_joining)blas_below(2),
+    };
+    return r;
+}
+
+static trp_blas1_request request_1(const problem *p)
 {
     trp_blas1_request r = {
         .type = p->type,
@@ -32,10 +62,10 @@ static trp_status send_1(trp_actor *blas, const problem *p, trp_completion *done
         .incx = p->operands[REF_X].ld,
         .incy = p->operands[REF_Y].ld,
     };
-    return p->op->send_1(blas, &r, done);
+    return r;
 }
 
-static trp_status send_2(trp_actor *blas, const problem *p, trp_completion *done)
+static trp_blas2_request request_2(const problem *p)
 {
     trp_blas2_request r = {
         .type = p->type,
@@ -61,10 +91,10 @@ static trp_status send_2(trp_actor *blas, const problem *p, trp_completion *done
         .y_stride = p->operands[REF_Y].stride,
         .batch = p->batch == 1 ? (int64_t)blas_below(2) : p->batch,
     };
-    return p->op->send_2(blas, &r, done);
+    return r;
 }
 
-static trp_status send_3(trp_actor *blas, const problem *p, trp_completion *done)
+static trp_blas3_request request_3(const problem *p)
 {
     trp_blas3_request r = {
         .type = p->type,
@@ -99,12 +129,27 @@ static trp_status send_3(trp_actor *blas, const problem *p, trp_completion *done
         r.incx = r.ldb;
         r.ldb = 0;
     }
-    return p->op->send_3(blas, &r, done);
+    return r;
+}
+
+void blas_make_request(const problem *p, blas_request *out)
+{
+    if (p->op->level == 0)
+        out->gemm = request_0(p);
+    else if (p->op->level == 1)
+        out->one = request_1(p);
+    else if (p->op->level == 2)
+        out->two = request_2(p);
+    else
+        out->three = request_3(p);
 }
 
 trp_status blas_send_problem(trp_actor *blas, const problem *p, trp_completion *done)
 {
-    static trp_status (*const send[])(trp_actor *, const problem *, trp_completion *) = {
-        [1] = send_1, [2] = send_2, [3] = send_3};
-    return send[p->op->level](blas, p, done);
+    blas_request r;
+    blas_make_request(p, &r);
+    return p->op->level == 0   ? p->op->send_0(blas, &r.gemm, done)
+           : p->op->level == 1 ? p->op->send_1(blas, &r.one, done)
+           : p->op->level == 2 ? p->op->send_2(blas, &r.two, done)
+                               : p->op->send_3(blas, &r.three, done);
 }

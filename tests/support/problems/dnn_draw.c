@@ -20,6 +20,12 @@ trp_dtype dd_output(trp_dtype like)
     return dp_below(2) ? like : types[dp_below(COUNT_OF(types))];
 }
 
+trp_dtype dd_wide(void)
+{
+    static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16};
+    return types[dp_below(COUNT_OF(types))];
+}
+
 /* --- sizes --- */
 
 /* A problem of users' sizes takes the reference some milliseconds. */
@@ -280,11 +286,10 @@ static uint32_t one_number(dp_problem *p, trp_dtype type, double value)
     return t;
 }
 
-void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient)
+void dd_training(dp_problem *p, trp_dtype type, trp_dnn_norm norm, bool gradient)
 {
-    static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16};
     int64_t x[TRP_DNN_RANK_MAX], cells[TRP_DNN_RANK_MAX], scale[TRP_DNN_RANK_MAX];
-    const trp_dtype type = types[dp_below(4)], sums = type == TRP_F64 ? TRP_F64 : TRP_F32;
+    const trp_dtype sums = type == TRP_F64 ? TRP_F64 : TRP_F32;
     const trp_dtype parameters = dp_below(2) ? type : sums;
     trp_dnn_node *n = dp_node(p, TRP_DNN_NORM_TRAINING);
     const uint32_t rank = norm_dims(norm, x, cells, scale);
@@ -322,9 +327,9 @@ void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient)
         back->dbias = dp_memory(p, parameters, rank, scale);
 }
 
-void dd_inference(dp_problem *p, trp_dnn_norm norm)
+void dd_inference(dp_problem *p, trp_dtype type, trp_dnn_norm norm)
 {
-    const trp_dtype type = dd_float(), sums = type == TRP_F64 ? TRP_F64 : TRP_F32;
+    const trp_dtype sums = type == TRP_F64 ? TRP_F64 : TRP_F32;
     int64_t x[TRP_DNN_RANK_MAX], cells[TRP_DNN_RANK_MAX], scale[TRP_DNN_RANK_MAX];
     trp_dnn_node *n = dp_node(p, TRP_DNN_NORM_INFERENCE);
     const uint32_t rank = norm_dims(norm, x, cells, scale);

@@ -6,6 +6,7 @@
 #include "support/problems/dnn_problem.h"
 
 trp_dtype dd_float(void);
+trp_dtype dd_wide(void); /* not f8 */
 /* Of a result: mostly that of what was read. */
 trp_dtype dd_output(trp_dtype like);
 
@@ -32,8 +33,8 @@ void dd_parameters(trp_dnn_node *n);
 void dd_pool(dp_problem *p, trp_dtype type, bool index);
 
 /* Training, and the backward pass behind it in the same graph; inference. */
-void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient);
-void dd_inference(dp_problem *p, trp_dnn_norm norm);
+void dd_training(dp_problem *p, trp_dtype type, trp_dnn_norm norm, bool gradient);
+void dd_inference(dp_problem *p, trp_dtype type, trp_dnn_norm norm);
 
 /* A RANDOM node with a seed, whose y is still to be given. */
 trp_dnn_node *dd_random(dp_problem *p, trp_dnn_random random);

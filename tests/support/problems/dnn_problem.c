@@ -228,10 +228,9 @@ void dp_close(h_world *world)
     h_close(world);
 }
 
-void dp_make(trp_device *on, dp_problem *p)
+void dp_prepare(dp_problem *p)
 {
     const int way = choose_way(p);
-    device = on;
     for (uint32_t i = 0; i < p->nodes; i++) {
         uint32_t out[DR_OUTPUTS_MAX], count = dr_outputs(&p->node[i], out);
         for (uint32_t k = 0; k < count; k++)
@@ -248,12 +247,22 @@ void dp_make(trp_device *on, dp_problem *p)
             last[k] = t->dim[k] ? t->dim[k] - 1 : 0;
         p->bytes[i] = (size_t)(place(t, last) + 1 + dp_below(5)) * size_of(t) + 16;
         p->data[i] = h_malloc(p->bytes[i]);
-        t->buffer = h_buffer(device, p->bytes[i]);
         if (p->written[i])
             poison(p, i);
         else
             fill(p, i);
-        h_write(device, t->buffer, 0, p->data[i], p->bytes[i]);
+    }
+}
+
+void dp_make(trp_device *on, dp_problem *p)
+{
+    device = on;
+    dp_prepare(p);
+    for (uint32_t i = 1; i <= p->tensors; i++) {
+        if (!p->memory[i])
+            continue;
+        p->tensor[i].buffer = h_buffer(device, p->bytes[i]);
+        h_write(device, p->tensor[i].buffer, 0, p->data[i], p->bytes[i]);
     }
 }
 
@@ -376,7 +385,7 @@ static void refused(dp_problem *p, const char *why)
 }
 
 /* A GPU has something better for it than the plain kernels. */
-static void check_engine(dp_problem *p)
+void dp_check_engine(dp_problem *p)
 {
     const trp_dnn_ran *ran = p->options.ran;
     const int line = line_of(p->kind);
@@ -400,14 +409,12 @@ static double step_of(trp_dtype type)
     return type == TRP_F64 ? 0x1p-50 : type == TRP_F32 ? 0x1p-21 : HUGE_VAL;
 }
 
-static void compare_one(dp_problem *p, uint32_t number, double *worst)
+static void compare_one(dp_problem *p, uint32_t number, char *after, double *worst)
 {
     const trp_dnn_tensor *t = &p->tensor[number];
     const dr_tensor *want = &p->value[number];
     const size_t size = size_of(t);
-    unsigned char *after = h_malloc(p->bytes[number]);
     int64_t at[TRP_DNN_RANK_MAX] = {0};
-    h_read(device, t->buffer, 0, after, p->bytes[number]);
     for (bool more = want->count > 0; more; more = dr_next(want, at)) {
         const size_t i = dr_at(want, at);
         const int64_t where = place(t, at);
@@ -425,14 +432,12 @@ static void compare_one(dp_problem *p, uint32_t number, double *worst)
     }
     if (memcmp(after, p->data[number], p->bytes[number]) != 0)
         wrong(p, "tensor %u: bytes beside its elements were written", number);
-    free(after);
 }
 
-void dp_compare(dp_problem *p)
+double dp_compare_in(dp_problem *p, char *const after[DP_TENSORS])
 {
     const int line = line_of(p->kind);
-    if (p->refused)
-        return;
+    double worst = 0;
     for (uint32_t i = 1; i <= p->tensors; i++) {
         if (p->written[i])
             dr_free(&p->value[i]);
@@ -446,9 +451,27 @@ void dp_compare(dp_problem *p)
     dr_run(&g);
     for (uint32_t i = 1; i <= p->tensors; i++) {
         if (p->written[i] && p->memory[i])
-            compare_one(p, i, &lines[line].worst);
+            compare_one(p, i, after[i], &worst);
     }
+    lines[line].worst = fmax(lines[line].worst, worst);
     lines[line].problems++;
+    return worst;
+}
+
+void dp_compare(dp_problem *p)
+{
+    char *after[DP_TENSORS] = {NULL};
+    if (p->refused)
+        return;
+    for (uint32_t i = 1; i <= p->tensors; i++) {
+        if (!p->written[i] || !p->memory[i])
+            continue;
+        after[i] = h_malloc(p->bytes[i]);
+        h_read(device, p->tensor[i].buffer, 0, after[i], p->bytes[i]);
+    }
+    dp_compare_in(p, after);
+    for (uint32_t i = 1; i <= p->tensors; i++)
+        free(after[i]);
 }
 
 void dp_drop(dp_problem *p)
@@ -473,7 +496,7 @@ void dp_await(dp_problem *p, trp_status status, trp_completion done)
     else if (status != TRP_OK)
         wrong(p, "%s", error.message);
     else
-        check_engine(p);
+        dp_check_engine(p);
 }
 
 double *dp_read(const dp_problem *p, uint32_t number)

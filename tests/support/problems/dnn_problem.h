@@ -55,8 +55,9 @@ uint32_t dp_virtual(dp_problem *p, trp_dtype type);
 uint32_t dp_value(dp_problem *p, double value);
 trp_dnn_node *dp_node(dp_problem *p, trp_dnn_kind kind);
 
-/* Draws layouts and contents, and uploads them. With TROUPE_TEST_REGULAR most problems lie as a
- * library wants them. */
+/* Draws layouts and contents, which are in `data`; dp_make() uploads them, too. With
+ * TROUPE_TEST_REGULAR most problems lie as a library wants them. */
+void dp_prepare(dp_problem *p);
 void dp_make(trp_device *device, dp_problem *p);
 /* Gives a tensor other contents, packed. */
 void dp_put(dp_problem *p, uint32_t tensor, const double *v);
@@ -70,8 +71,12 @@ trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done);
 /* Both. */
 void dp_compute(trp_actor *dnn, dp_problem *p);
 /* Fails the test unless all that the nodes write is right by now: on a GPU at the end of the case,
- * so that one run tells all that is wrong. */
+ * so that one run tells all that is wrong; `refused` is set then. */
 void dp_compare(dp_problem *p);
+/* The same of what was read back, which is changed; gives the largest error as a share of its
+ * bound. The engine is judged apart. */
+double dp_compare_in(dp_problem *p, char *const after[DP_TENSORS]);
+void dp_check_engine(dp_problem *p);
 void dp_drop(dp_problem *p);
 /* All of it. */
 void dp_check(trp_device *device, trp_actor *dnn, dp_problem *p);

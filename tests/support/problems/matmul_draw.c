@@ -51,7 +51,7 @@ static bool one_in(size_t n)
 }
 
 /* Whole numbers are scalars of i32 too; mm_settle() makes them of the others. */
-trp_scalar mm_draw_scalar(bool beta)
+static trp_scalar draw_scalar(bool beta)
 {
     static const double values[] = {1, -2, 3, -0.5, 2.25, -1, 0, 0.7};
     size_t i = ref_rng_below(h_rng(), 11);
@@ -59,7 +59,7 @@ trp_scalar mm_draw_scalar(bool beta)
     return i == 10 && !beta ? (trp_scalar){0} : s;
 }
 
-void mm_draw_layout(mm_problem *p)
+static void draw_layout(mm_problem *p)
 {
     p->gaps = !one_in(4);
     p->one_pool = one_in(3);
@@ -102,8 +102,8 @@ mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit)
     p.order_b = coin() ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
     p.order_d = coin() ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
     p.c = (mm_c)ref_rng_below(rng, 3);
-    p.alpha = mm_draw_scalar(false);
-    p.beta = mm_draw_scalar(true);
+    p.alpha = draw_scalar(false);
+    p.beta = draw_scalar(true);
     p.scalars = one_in(4);
     p.compute = one_in(4) ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
     p.activation = (trp_activation)ref_rng_below(rng, 6);
@@ -117,7 +117,7 @@ mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit)
     p.scale_aux = coin();
     p.amax_d = coin();
     p.amax_aux = coin();
-    mm_draw_layout(&p);
+    draw_layout(&p);
     return p;
 }
 

@@ -42,7 +42,7 @@ static void allocate(mm_scene *s, mm_image *x, size_t alignment)
     size_t step = s->p.fit && alignment < 16 ? 16 : alignment;
     x->there = true;
     x->head = (size_t)gap(s, 9) * step;
-    x->bytes = x->head + inside + 8 + (size_t)gap(s, 9);
+    x->bytes = x->head + inside + (s->p.tight ? 0 : 8 + (size_t)gap(s, 9));
     x->before = h_malloc(x->bytes);
     x->after = h_malloc(x->bytes);
     x->may_change = h_malloc(x->bytes);

@@ -3,101 +3,71 @@
 
 #include <math.h>
 
-typedef struct work {
-    mm_bench *bench;
+struct mm_work {
     mm_scene s;
+    block blocks[MM_POOLS];
     trp_matmul_request full; /* nothing left to defaults */
     ref_matmul reference;
     double worst;
     char name[800];
-} work;
-
-static void check_unchanged(const work *w, int which)
-{
-    const mm_image *x = &w->s.at[which];
-    for (size_t i = 0; i < x->bytes; i++) {
-        if (x->before[i] != x->after[i] && !x->may_change[i])
-            h_fail(__FILE__, __LINE__,
-                   "%s: byte %zu of operand %d (its first element is at %zu) became %#x from %#x",
-                   w->name, i, which, x->head, x->after[i], x->before[i]);
-    }
-}
+};
 
 /* ---- buffers ---- */
 
-static int pool_of(const work *w, int which)
+static int pool_of(const mm_work *w, int which)
 {
     if (w->s.p.one_pool)
         return 0;
     return w->s.p.two_pools ? w->s.at[which].written : which;
 }
 
-static void need_pool(mm_bench *b, int pool, uint64_t bytes)
-{
-    if (b->capacity[pool] >= bytes)
-        return;
-    if (b->capacity[pool] > 0)
-        H_OK(trp_buffer_free(b->world.device, b->pool[pool]));
-    b->capacity[pool] = bytes + bytes / 2;
-    b->pool[pool] = h_buffer(b->world.device, b->capacity[pool]);
-}
-
 /* Puts the operands one behind the other into their pools. */
-static void upload(work *w, uint64_t used[MM_POOLS])
+static void place_all(mm_work *w)
 {
     for (int i = 0; i < MM_OPERANDS; i++) {
         mm_image *x = &w->s.at[i];
         if (!x->there)
             continue;
         x->pool = pool_of(w, i);
-        x->base = used[x->pool];
-        used[x->pool] += (x->bytes + 255) / 256 * 256;
+        x->base = (w->blocks[x->pool].bytes + 255) / 256 * 256;
+        w->blocks[x->pool].bytes = x->base + x->bytes;
     }
     for (int pool = 0; pool < MM_POOLS; pool++) {
-        if (used[pool] == 0)
+        block *b = &w->blocks[pool];
+        if (b->bytes == 0)
             continue;
-        uint8_t *all = h_malloc(used[pool]);
-        memset(all, 0xff, used[pool]);
-        for (int i = 0; i < MM_OPERANDS; i++) {
-            if (w->s.at[i].there && w->s.at[i].pool == pool)
-                memcpy(all + w->s.at[i].base, w->s.at[i].before, w->s.at[i].bytes);
-        }
-        need_pool(w->bench, pool, used[pool]);
-        h_write(w->bench->world.device, w->bench->pool[pool], 0, all, used[pool]);
-        free(all);
+        b->before = h_malloc(b->bytes);
+        b->after = h_malloc(b->bytes);
+        b->writable = h_malloc(b->bytes);
+        memset(b->before, 0xff, b->bytes);
+        memset(b->writable, 0, b->bytes);
     }
-}
-
-static void download(work *w, const uint64_t used[MM_POOLS])
-{
-    for (int pool = 0; pool < MM_POOLS; pool++) {
-        if (used[pool] == 0)
+    for (int i = 0; i < MM_OPERANDS; i++) {
+        const mm_image *x = &w->s.at[i];
+        if (!x->there)
             continue;
-        uint8_t *all = h_malloc(used[pool]);
-        h_read(w->bench->world.device, w->bench->pool[pool], 0, all, used[pool]);
-        for (int i = 0; i < MM_OPERANDS; i++) {
-            if (w->s.at[i].there && w->s.at[i].pool == pool)
-                memcpy(w->s.at[i].after, all + w->s.at[i].base, w->s.at[i].bytes);
-        }
-        free(all);
+        block *b = &w->blocks[x->pool];
+        memcpy(b->before + x->base, x->before, x->bytes);
+        for (size_t k = 0; k < x->bytes; k++)
+            b->writable[x->base + k] = x->may_change[k];
     }
 }
 
 /* ---- the request ---- */
 
-static trp_buffer buffer_of(const work *w, int which)
+static trp_buffer buffer_of(const mm_work *w, int which)
 {
     const mm_image *x = &w->s.at[which];
-    return x->there ? w->bench->pool[x->pool] : (trp_buffer){0};
+    return x->there ? w->blocks[x->pool].buffer : (trp_buffer){0};
 }
 
-static uint64_t offset_of(const work *w, int which)
+static uint64_t offset_of(const mm_work *w, int which)
 {
     const mm_image *x = &w->s.at[which];
     return x->there ? x->base + x->head : 0;
 }
 
-static trp_matmul_matrix matrix(const work *w, int which, trp_order order, int scale, int mode)
+static trp_matmul_matrix matrix(const mm_work *w, int which, trp_order order, int scale, int mode)
 {
     const mm_image *x = &w->s.at[which];
     return (trp_matmul_matrix){
@@ -112,7 +82,7 @@ static trp_matmul_matrix matrix(const work *w, int which, trp_order order, int s
                   .mode = mode == MM_UNSCALED ? TRP_SCALE_TENSOR : (trp_scale_mode)mode}};
 }
 
-static trp_matmul_request request_of(const work *w)
+static trp_matmul_request request_of(const mm_work *w)
 {
     const mm_problem *p = &w->s.p;
     trp_matmul_request r = {.m = p->m,
@@ -164,9 +134,8 @@ static void leave_ld(trp_matmul_matrix *x, int64_t smallest)
 }
 
 /* Leaves to its default what that is right for. */
-static trp_matmul_request with_defaults(const work *w)
+static trp_matmul_request with_defaults(const mm_work *w, trp_matmul_request r)
 {
-    trp_matmul_request r = w->full;
     const mm_types *t = w->s.p.types;
     bool fp8_d = t->d == TRP_F8E4M3 || t->d == TRP_F8E5M2;
     if (t->b == t->a && coin())
@@ -213,13 +182,13 @@ static ref_units units_of(const mm_types *t)
     return u;
 }
 
-static const void *first_of(const work *w, int which)
+static const void *first_of(const mm_work *w, int which)
 {
     const mm_image *x = &w->s.at[which];
     return x->there ? x->before + x->head : NULL;
 }
 
-static void compute(work *w)
+static void compute(mm_work *w)
 {
     ref_matmul *p = &w->reference;
     *p = (ref_matmul){.r = w->full,
@@ -242,7 +211,7 @@ static void compute(work *w)
 
 /* ---- checks ---- */
 
-static void check_value(work *w, const char *what, const ref_value *want, trp_dtype type,
+static void check_value(mm_work *w, const char *what, const ref_value *want, trp_dtype type,
                         const mm_image *x, int64_t at, int64_t number)
 {
     ref_complex got = ref_element_load(type, x->after + x->head, at);
@@ -254,7 +223,7 @@ static void check_value(work *w, const char *what, const ref_value *want, trp_dt
                cimag(want->value), want->bound);
 }
 
-static void check_bit(work *w, const ref_value *want, int64_t at, int64_t number)
+static void check_bit(mm_work *w, const ref_value *want, int64_t at, int64_t number)
 {
     const mm_image *x = &w->s.at[MM_AUX];
     bool bit = x->after[x->head + (size_t)at / 8] >> at % 8 & 1;
@@ -263,7 +232,7 @@ static void check_bit(work *w, const ref_value *want, int64_t at, int64_t number
                w->name, number, bit, creal(want->value), want->bound);
 }
 
-static void check_matrices(work *w)
+static void check_matrices(mm_work *w)
 {
     const mm_problem *p = &w->s.p;
     const mm_image *d = &w->s.at[MM_D], *aux = &w->s.at[MM_AUX];
@@ -288,7 +257,7 @@ static void check_matrices(work *w)
     }
 }
 
-static void check_results(work *w)
+static void check_results(mm_work *w)
 {
     const mm_image *v = &w->s.at[MM_VECTOR];
     const ref_matmul *r = &w->reference;
@@ -304,120 +273,51 @@ static void check_results(work *w)
         check_value(w, "amax_aux", &r->amax_aux, TRP_F32, &w->s.at[MM_AMAX_AUX], 0, 0);
 }
 
-/* ---- how it went ---- */
+/* ---- from outside ---- */
 
-static void name_kind(const mm_problem *p, char *out, size_t size)
+mm_work *mm_make(mm_problem problem)
 {
-    static const char *const modes[] = {"none",  "tensor", "vector",   "blocks of 16",
-                                        "of 32", "of 128", "128 x 128"};
-    static const char *const activations[] = {"", "relu ", "gelu ", "silu ", "drelu ", "dgelu "};
-    static const char *const gradients[] = {"", "gradient of D", "gradient of A", "gradient of B"};
-    const mm_types *t = p->types;
-    snprintf(out, size, "%s x %s -> %s (c %s) | %s, %s%s | %s%s%s%s%s", trp_dtype_name(t->a),
-             trp_dtype_name(t->b), trp_dtype_name(t->d), trp_dtype_name(t->c),
-             modes[p->scale_a + 1], modes[p->scale_b + 1], p->scale_d ? ", d" : "",
-             activations[p->activation], p->bias ? "bias " : "", p->aux ? "aux " : "",
-             p->scale_aux ? "scaled " : "", gradients[p->gradient]);
-}
-
-static mm_line *line_of(mm_bench *b, const mm_problem *p)
-{
-    char kind[sizeof b->line->kind];
-    name_kind(p, kind, sizeof kind);
-    for (int i = 0; i < b->lines; i++) {
-        if (strcmp(b->line[i].kind, kind) == 0)
-            return &b->line[i];
-    }
-    if (b->lines == MM_LINES) { /* the last one holds the rest */
-        snprintf(b->line[MM_LINES - 1].kind, sizeof kind, "all others");
-        return &b->line[MM_LINES - 1];
-    }
-    mm_line *line = &b->line[b->lines++];
-    *line = (mm_line){0};
-    memcpy(line->kind, kind, sizeof kind);
-    return line;
-}
-
-static void print_lines(const mm_bench *b)
-{
-    mm_line all = {0};
-    const char *wanted = getenv("TROUPE_TEST_TABLE");
-    bool table = h_is_cuda() || (wanted && *wanted);
-    if (table)
-        printf("  %-90s %6s %7s %6s\n", "types | scales | epilogue", "ran", "refused", "error");
-    for (int i = 0; i < b->lines; i++) {
-        const mm_line *x = &b->line[i];
-        all.ran += x->ran;
-        all.refused += x->refused;
-        all.worst = fmax(all.worst, x->worst);
-        if (table)
-            printf("  %-90s %6d %7d %6.3f\n", x->kind, x->ran, x->refused, x->worst);
-    }
-    printf("  %d products right, %d refused; largest error %.3f of its bound\n", all.ran,
-           all.refused, all.worst);
-}
-
-/* ---- running ---- */
-
-/* Every problem is another one, so that on the fake GPU proofs, of which the processor does all,
- * take longer than the rest: they are made of one case in four there. */
-void mm_open(mm_bench *bench)
-{
-    trp_device_options device = h_options();
-    device.proof = h_is_gpu() || ref_rng_below(h_rng(), 4) == 0 ? TRP_PROOF_ON : TRP_PROOF_OFF;
-    *bench = (mm_bench){.world = h_open(&device)};
-    trp_actor_options options = {.kind = "matmul"};
-    trp_status status = trp_actor_create(bench->world.device, &options, &bench->actor);
-    if (status == TRP_E_UNSUPPORTED) {
-        h_close(&bench->world);
-        h_skip("this backend has no matmul actor");
-    }
-    H_OK(status);
-}
-
-void mm_close(mm_bench *bench)
-{
-    print_lines(bench);
-    h_close(&bench->world);
-}
-
-/* Whether it was done; only a GPU's library may refuse it. */
-static bool send(work *w)
-{
-    trp_completion done = {0};
-    trp_matmul_request r = with_defaults(w);
-    trp_status status = trp_matmul(w->bench->actor, &r, &done);
-    if (status == TRP_OK)
-        status = h_await_any(done);
-    if (status == TRP_E_UNSUPPORTED && h_is_cuda())
-        return false;
-    if (status != TRP_OK)
-        h_fail(__FILE__, __LINE__, "%s: ended with %s", w->name, trp_status_name(status));
-    return true;
-}
-
-void mm_run(mm_bench *bench, mm_problem problem)
-{
-    static work w; /* large */
-    uint64_t used[MM_POOLS] = {0};
+    mm_work *w = h_malloc(sizeof *w);
     mm_settle(&problem);
-    w = (work){.bench = bench, .s.p = problem};
-    mm_describe(&w.s.p, w.name, sizeof w.name);
-    mm_scene_make(&w.s);
-    upload(&w, used);
-    w.full = request_of(&w);
-    bool ran = send(&w);
-    download(&w, used);
-    if (ran) {
-        compute(&w);
-        check_results(&w);
-        ref_matmul_free(&w.reference);
+    *w = (mm_work){.s.p = problem};
+    mm_describe(&w->s.p, w->name, sizeof w->name);
+    mm_scene_make(&w->s);
+    place_all(w);
+    return w;
+}
+
+block *mm_blocks(mm_work *w)
+{
+    return w->blocks;
+}
+
+void mm_make_request(const mm_work *w, trp_matmul_request *out)
+{
+    *out = with_defaults(w, request_of(w));
+}
+
+void mm_check(mm_work *w, double *worst)
+{
+    for (int i = 0; i < MM_OPERANDS; i++) {
+        const mm_image *x = &w->s.at[i];
+        if (x->there)
+            memcpy(x->after, w->blocks[x->pool].after + x->base, x->bytes);
     }
-    for (int i = 0; i < MM_OPERANDS; i++)
-        check_unchanged(&w, i);
-    mm_line *line = line_of(bench, &w.s.p);
-    line->ran += ran;
-    line->refused += !ran;
-    line->worst = fmax(line->worst, w.worst);
-    mm_scene_free(&w.s);
+    w->full = request_of(w);
+    w->worst = 0;
+    compute(w);
+    check_results(w);
+    ref_matmul_free(&w->reference);
+    *worst = fmax(*worst, w->worst);
+}
+
+bool mm_runs_again(const mm_work *w)
+{
+    return w->s.p.c != MM_C_IN_PLACE;
+}
+
+void mm_free(mm_work *w)
+{
+    mm_scene_free(&w->s);
+    free(w);
 }

@@ -1,11 +1,12 @@
 /* Products of the matmul actor as tests make them: a description, from which the operands are laid
- * out with gaps and filled at random, the request is sent, and every byte that comes back is
- * checked: results against the reference, all others for being unchanged.
+ * out with gaps and filled at random, the request is made, and results are checked against the
+ * reference.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_MATMUL_PROBLEM_H
 #define TESTS_SUPPORT_PROBLEMS_MATMUL_PROBLEM_H
 
 #include "support/harness.h"
+#include "support/problems/block.h"
 #include "support/reference/matmul_reference.h"
 
 /* What goes together; vector NONE: no epilogue, scalar: what alpha and beta are of. */
@@ -47,14 +48,18 @@ typedef struct mm_problem {
     bool one_pool;  /* all operands in one buffer, */
     bool two_pools; /* or the inputs in one and the outputs in another; else each in its own */
     bool share_a, share_b, share_c, share_bias; /* stride 0 */
+    bool tight;                                 /* operands end where their buffers do */
     bool side_by_side; /* the members of D's batch, within one leading dimension */
 } mm_problem;
 
 /* Every choice drawn at random but the types; sizes are below the limits given. */
 mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit);
-/* A random layout alone: gaps, pools, shared matrices. */
-void mm_draw_layout(mm_problem *p);
-trp_scalar mm_draw_scalar(bool beta);
+/* One of MM_WAYS: combinations of layouts, of epilogues and of scales, sizes at their ends, and
+ * anything. False: it does not go with the types. */
+enum { MM_WAYS = 192 + 192 + 49 + 8 + 3 * 4 + 6 + 16 + 20 };
+bool mm_draw_way(const mm_types *types, unsigned way, mm_problem *out);
+/* All operands at least two elements wide and alone in buffers of exactly their bytes. */
+mm_problem mm_draw_tight(const mm_types *types);
 
 /* Gives up what the rest of the problem does not allow. */
 void mm_settle(mm_problem *p);
@@ -63,31 +68,21 @@ void mm_describe(const mm_problem *p, char *out, size_t size);
 
 /* ---- running them ---- */
 
-enum { MM_POOLS = 16, MM_LINES = 600 };
+enum { MM_POOLS = 16 };
 
-/* How problems of one kind have gone. */
-typedef struct mm_line {
-    char kind[112];
-    int ran, refused;
-    double worst; /* the largest error, as a part of its bound */
-} mm_line;
+/* A problem in memory: its operands in one block each, in two or in one. */
+typedef struct mm_work mm_work;
 
-typedef struct mm_bench {
-    h_world world;
-    trp_actor *actor;
-    trp_buffer pool[MM_POOLS];
-    uint64_t capacity[MM_POOLS];
-    mm_line line[MM_LINES];
-    int lines;
-} mm_bench;
-
-/* Opens a device and an actor on it; skips the case if the backend has no such actor. */
-void mm_open(mm_bench *bench);
-/* Prints how it went; on the cuda backend, or if TROUPE_TEST_TABLE is set, of each kind of problem.
- */
-void mm_close(mm_bench *bench);
-
-/* Settles a problem, sends it and checks what comes. Only on GPUs may it be refused. */
-void mm_run(mm_bench *bench, mm_problem problem);
+/* Settles a problem first. */
+mm_work *mm_make(mm_problem problem);
+block *mm_blocks(mm_work *w); /* MM_POOLS */
+/* Once the blocks have buffers; leaves to its default now this, now that. */
+void mm_make_request(const mm_work *w, trp_matmul_request *out);
+/* Ends the program if a result is wrong; *worst is raised to the largest error, as a share of its
+ * bound. Which bytes may have changed was marked before. */
+void mm_check(mm_work *w, double *worst);
+/* Whether it reads nothing from where it writes. */
+bool mm_runs_again(const mm_work *w);
+void mm_free(mm_work *w); /* but for what its blocks have */
 
 #endif

@@ -60,6 +60,10 @@ ref_complex ref_blas_load(trp_dtype type, const void *array, int64_t index)
         return make(d[2 * index], d[2 * index + 1]);
     case TRP_I64:
         return (double)((const int64_t *)array)[index];
+    case TRP_I32:
+        return ((const int32_t *)array)[index];
+    case TRP_I8:
+        return ((const int8_t *)array)[index];
     default:
         abort();
     }
@@ -87,6 +91,12 @@ void ref_blas_store(trp_dtype type, void *array, int64_t index, ref_complex valu
     case TRP_C128:
         d[2 * index] = creal(value);
         d[2 * index + 1] = cimag(value);
+        return;
+    case TRP_I32:
+        ((int32_t *)array)[index] = (int32_t)creal(value);
+        return;
+    case TRP_I8:
+        ((int8_t *)array)[index] = (int8_t)creal(value);
         return;
     default:
         abort();
@@ -333,6 +343,7 @@ static ref_number product(const ref_blas *p, ref_place output, int64_t i, int64_
     return sum;
 }
 
+/* alpha op(A) op(B) + beta C */
 static ref_number gemm(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 {
     ref_number sum = {0};

@@ -10,7 +10,7 @@
 
 typedef double _Complex ref_complex;
 
-/* ---- elements: f32, f64, c64, c128 and, for an index, i64 ---- */
+/* ---- elements: f32, f64, c64, c128, f16, bf16, i8, i32 and, for an index, i64 ---- */
 
 size_t ref_blas_size(trp_dtype type); /* bytes */
 bool ref_blas_complex(trp_dtype type);

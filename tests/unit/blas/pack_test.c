@@ -100,32 +100,6 @@ static void class_is_consistent(void **state)
     assert_int_equal(trp__blas_class.ops[0].request_bytes, sizeof(trp_gemm_request));
 }
 
-static void bad_arguments_are_named(void **state)
-{
-    (void)state;
-    REFUSED("type", r.type = TRP_DTYPE_NONE);
-    REFUSED("type", r.type = TRP_I32);
-    REFUSED("type", r.type = (trp_dtype)1000);
-    REFUSED("compute", r.compute = (trp_compute)4);
-    REFUSED("compute", r.compute = (trp_compute)-1);
-    REFUSED("compute", r.compute = TRP_COMPUTE_TF32; r.type = TRP_F16);
-    REFUSED("order", r.order = (trp_order)2);
-    REFUSED("trans_a", r.trans_a = (trp_transpose)3);
-    REFUSED("trans_b", r.trans_b = (trp_transpose)-1);
-    REFUSED("m:", r.m = -1);
-    REFUSED("n:", r.n = INT64_MIN);
-    REFUSED("k:", r.k = -1);
-    REFUSED("batch:", r.batch = -1);
-    REFUSED("alpha", r.alpha = trp_complex(1, 1));
-    REFUSED("beta", r.beta = trp_complex(0, 1));
-    REFUSED("a_offset", r.a_offset = 2);
-    REFUSED("b_offset", r.b_offset = 1);
-    REFUSED("c_offset", r.c_offset = 3);
-    REFUSED("a_stride", r.batch = 2; r.c_stride = 35; r.a_stride = -1);
-    REFUSED("b_stride", r.batch = 2; r.c_stride = 35; r.b_stride = -1);
-    REFUSED("c_stride", r.batch = 2; r.c_stride = -1);
-}
-
 static void leading_dimensions(void **state)
 {
     (void)state;
@@ -491,7 +465,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trmm_in_place),
         cmocka_unit_test(class_is_consistent),
-        cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(leading_dimensions),
         cmocka_unit_test(sizes_that_overflow),
         cmocka_unit_test(large_dimensions),

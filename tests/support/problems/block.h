@@ -1,0 +1,18 @@
+/* A buffer of a random problem. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_PROBLEMS_BLOCK_H
+#define TESTS_SUPPORT_PROBLEMS_BLOCK_H
+
+#include <troupe/troupe.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What is in it: before, afterwards, and which bytes may have changed. */
+typedef struct block {
+    size_t bytes;
+    char *before, *after; /* NULL: the problem does not have this buffer */
+    bool *writable;
+    trp_buffer buffer;
+} block;
+
+#endif
