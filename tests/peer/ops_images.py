@@ -118,7 +118,7 @@ def convolution(c):
             run = lambda a, b: v.gradient("w", b, a, flip)
             a, b, terms, name, dims = tensors["y"], tensors["x"], v.n * math.prod(v.y), "w", v.ws
         ref, size = run(a, b), run(a.abs(), b.abs())
-        if kind == "f32" and which != "backward_filter" and c.backend == "cuda":
+        if kind in ("f32", "f16", "bf16") and which != "backward_filter" and c.backend == "cuda":
             # Engines that transform tiles err by a unit of what is largest in one.
             tile = a.abs().amax(dim=list(range(2, a.dim())), keepdim=True).expand_as(a)
             size = torch.maximum(size, run(tile, b.abs()) / 8)
@@ -159,6 +159,7 @@ def convolution(c):
             mode = c.pick("RELU", "RELU", "GELU", "SWISH", "TANH", "SIGMOID", "GELU_TANH")
             p, given = parameters(c, mode)
             c.set(activation__mode=constant("DNN_" + mode), activation__parameter=given)
+            c.last = mode
             ref, bound = fn.with_errors(mode, u, (ref, None, None), (bound, None, None), p)
             c.conditions.add("activation")
     c.nodes.append("conv_" + which)

@@ -69,6 +69,7 @@ def pointwise(c):
                        "whole" if name == "t" or c.chance(0.05) else None, form=form)
         fields[name], arguments[1 + i] = other, other.values
     u = compute_type(TYPES[kind]).unit
+    c.last = mode
     y, off = fn.with_errors(mode, u, arguments, (None, None, None), p)
     to = output_type(c, kind)
     if to == "f64" and kind != "f64":
@@ -143,6 +144,7 @@ def chain(c):
                 other = c.read(None, kind, spread(c, dims), form=form)
                 memory += 1
                 fields[operand], arguments[j] = other, other.values
+        c.last = mode
         now, off = fn.with_errors(mode, u, arguments, bounds, p)
         # Beyond the type that is computed in, results between nodes are not told apart.
         over = (now.abs() > 1e38) & torch.isfinite(now) & (u > 1e-12)

@@ -69,6 +69,7 @@ def matmul_graph(c):
         mode = c.pick("RELU", "GELU", "GELU_TANH", "SWISH")
         p, given = parameters(c, mode)
         before = torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
+        c.last = mode
         ref, bound = fn.with_errors(mode, u, (ref, None, None), (bound, None, None), p)
         if mode == "GELU_TANH" and c.backend == "cuda" and kind != "f64":
             bound = bound + 2.0**-17 * before  # as cuBLASLt's epilogue, see dnn.h
@@ -328,7 +329,7 @@ def attention(c):
     lost = max(lost, 0.0 if kind == "f64" else fn.F32_LEAST)  # exponentials that are no normal number become 0
     ds = p * (dp - d)
     ds_off = (p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs() +
-              lost * (1 + dp.abs() + d.abs()))
+              lost * (2 + dp.abs() + d.abs()))
     dv = a.narrow(p.mT @ dy)
     dv_off = a.narrow((p * (relative + 2 * narrow) + lost).mT @ dy.abs() + products(a.q * a.group) * u * (p.mT @ dy.abs()))
     out("dv", [a.b, a.kv, a.k, a.dv], dv, dv_off)

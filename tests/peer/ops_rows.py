@@ -202,6 +202,7 @@ def behind(c, ref, off, u):
         return ref, off
     p, given = parameters(c, mode)
     c.set(activation__mode=constant("DNN_" + mode), activation__parameter=given)
+    c.last = mode
     return fn.with_errors(mode, u, (ref, None, None), (off, None, None), p)
 
 

@@ -66,6 +66,16 @@ static trp__cu_result release(trp__cu_address address, trp__cu_stream stream)
     return TRP__CU_SUCCESS;
 }
 
+static trp__cu_result allocate_apart(trp__cu_address *address, size_t bytes)
+{
+    return allocate(address, bytes, NULL);
+}
+
+static trp__cu_result release_apart(trp__cu_address address)
+{
+    return release(address, NULL);
+}
+
 static trp__cu_result fill(trp__cu_address to, unsigned char value, size_t count,
                            trp__cu_stream stream)
 {
@@ -99,6 +109,8 @@ static const trp__cuda driver = {.cuStreamCreate = stream_create,
                                  .cuStreamQuery = stream_query,
                                  .cuStreamSynchronize = stream_synchronize,
                                  .cuMemAllocAsync = allocate,
+                                 .cuMemAlloc_v2 = allocate_apart,
+                                 .cuMemFree_v2 = release_apart,
                                  .cuMemFreeAsync = release,
                                  .cuMemsetD8Async = fill,
                                  .cuMemcpyHtoD_v2 = upload,
