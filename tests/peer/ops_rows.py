@@ -210,7 +210,7 @@ def norm_forward(c, training):
     mode, kind = c.pick("LAYER", "BATCH", "INSTANCE", "RMS"), c.pick(*FLOATS)
     c.operation, c.type = "%s norm %s" % (mode.lower(), "training" if training else "inference"), kind
     c.call, c.sums = "norm_training" if training else "norm_inference", True
-    c.nodes.append("norm")
+    c.nodes.append("norm_training" if training else "norm_inference")
     shape, sums = Norm(c, mode), "f64" if kind == "f64" else "f32"
     wide = kind if c.chance(0.3) else sums
     u = TYPES[sums].unit
