@@ -160,7 +160,10 @@ def convolution(c):
             p, given = parameters(c, mode)
             c.set(activation__mode=constant("DNN_" + mode), activation__parameter=given)
             c.last = mode
+            before = torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
             ref, bound = fn.with_errors(mode, u, (ref, None, None), (bound, None, None), p)
+            if mode == "GELU_TANH" and c.backend == "cuda" and kind != "f64":
+                bound = bound + tidy(ref, 2.0**-17 * before)  # as cuBLASLt's epilogue, see dnn.h
             c.conditions.add("activation")
     c.nodes.append("conv_" + which)
     c.write(name, to, dims, ref, bound, free, form=form)

@@ -160,6 +160,9 @@ def matmul_actor(c):
         if mode == "GELU":
             bound = bound + slack * before
             free = before > 1.7e38 if by_library and free is None else free
+        if by_library:  # RELU of NaN is 0; GELU of what D's type does not hold may be no number
+            lost = torch.isnan(ref) if mode == "RELU" else before > TYPES[to].most
+            free = lost if free is None else free | lost
     elif epilogue == "dgelu":
         c.set(activation=constant("ACTIVATION_DGELU"))
         x = _Matrix(c, "aux", to, [batch, m, n], order, values=c.values([batch, m, n], to, "normal"),
