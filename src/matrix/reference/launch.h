@@ -15,7 +15,7 @@
 bool trp__product_takes(const trp__matmul *problem);
 
 /* How many elements a launch has at most, by `what` it computes. */
-int64_t trp__product_elements(const trp__matmul *problem, uint32_t what);
+int64_t trp__product_elements(const trp__matmul *g, uint32_t what);
 
 /* Enqueues one launch, whose count is not 0. */
 trp_status trp__product_launch_one(const trp__cuda *cu, trp__cu_function function,

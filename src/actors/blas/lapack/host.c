@@ -181,15 +181,18 @@ static int64_t scratch_elements(const trp__lapack *l)
     return l->n + most * BLOCK < INT_MAX ? l->n + most * BLOCK : INT_MAX;
 }
 
-static trp_status make_work(const trp__lapack *l, work **out, trp_error *error)
+/* NULL: there is no memory. */
+static work *make_work(const trp__lapack *l, trp_error *error)
 {
     const size_t element = trp_dtype_bits((trp_dtype)l->type) / 8;
     const int64_t elements = scratch_elements(l);
     const size_t scratch = (size_t)elements * element;
     work *w = malloc(sizeof *w + scratch + (size_t)l->n * sizeof *w->own_pivots);
-    if (!w)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for %lld elements of LAPACK's work",
-                              (long long)elements);
+    if (!w) {
+        trp__error_set(error, TRP_E_MEMORY, "no memory for %lld elements of LAPACK's work",
+                       (long long)elements);
+        return NULL;
+    }
     w->l = *l;
     w->element = element;
     w->m = (int)l->m;
@@ -199,8 +202,7 @@ static trp_status make_work(const trp__lapack *l, work **out, trp_error *error)
     w->ldb = (int)l->ldb;
     w->scratch_elements = (int)elements;
     w->own_pivots = (int *)(void *)(w->scratch + scratch);
-    *out = w;
-    return TRP_OK;
+    return w;
 }
 
 trp_status trp__lapack_host(trp_instance *instance, const trp_job *job, const trp__openblas *blas,
@@ -225,17 +227,16 @@ trp_status trp__lapack_host(trp_instance *instance, const trp_job *job, const tr
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a size or a leading dimension is 2^31 or more, which OpenBLAS with "
                               "32-bit integers can't take");
-    work *w;
-    trp_status status = make_work(&l, &w, error);
-    if (status != TRP_OK)
-        return status;
+    work *w = make_work(&l, error);
+    if (!w)
+        return TRP_E_MEMORY;
     w->run = methods[place].run;
     w->routine = routine;
     w->factor = factor;
     for (int i = 0; i < TRP__LAPACK_OPERANDS; i++)
         w->operand[i] =
             l.access[i] == TRP__LAPACK_NO_ACCESS ? NULL : job->access[l.access[i]].address;
-    status = instance->services->enqueue(instance, run, &w, sizeof(void *), error);
+    const trp_status status = instance->services->enqueue(instance, run, &w, sizeof(void *), error);
     if (status != TRP_OK)
         free(w);
     return status;
