@@ -2,6 +2,8 @@
 
 #include <troupe/dnn.h>
 
+#include <string.h>
+
 enum {
     ALIGNMENT = 16,         /* of places that engines are made for */
     CHANNELS_LAST_RANK = 5, /* no more dimensions are known in that order */
@@ -70,6 +72,14 @@ void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout)
         t->stride[order[i]] = next;
         next *= t->dim[order[i]];
     }
+}
+
+void trp__dnn_view_as(trp__dnn_tensor *t, const trp__dnn_tensor *like)
+{
+    t->rank = like->rank;
+    memcpy(t->dim, like->dim, sizeof t->dim);
+    memset(t->stride, 0, sizeof t->stride);
+    trp__dnn_lay_out(t, TRP__DNN_ROWS);
 }
 
 bool trp__dnn_is_regular(const trp__dnn_tensor *t, const trp__dnn_node *node)

@@ -23,8 +23,16 @@ bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout
 /* All of them, a bit each: 1 << layout. */
 uint32_t trp__dnn_layouts(const trp__dnn_tensor *t);
 
+static inline bool trp__dnn_is_packed(const trp__dnn_tensor *t)
+{
+    return trp__dnn_layout(t) == TRP__DNN_ROWS;
+}
+
 /* Sets the strides of a tensor. */
 void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout);
+
+/* Makes a tensor packed, with the dimensions of another one: the same elements, seen otherwise. */
+void trp__dnn_view_as(trp__dnn_tensor *t, const trp__dnn_tensor *like);
 
 /* Whether a tensor lies so that cuDNN may get it for a node: in a layout, at a place that is
  * aligned. Numbers always do. */

@@ -6,18 +6,8 @@
 #include "base/text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { X, Y, TENSORS };
-
-/* The graph of one view. */
-typedef struct conversion {
-    trp__dnn_graph graph;
-    trp__dnn_head head;
-    trp__dnn_tensor tensor[TENSORS];
-    trp__dnn_node node;
-    double value[TENSORS];
-} conversion;
 
 typedef struct copy {
     void *step;        /* of the element-wise kernels */
@@ -50,27 +40,18 @@ static bool is_wide(uint8_t type)
     return type == TRP_F64 || type == TRP_I32;
 }
 
-static void describe(const trp__dnn_graph *g, const trp__move_view *v, conversion *out)
+static void describe(const trp__dnn_graph *g, const trp__move_view *v, trp__move_graph *out)
 {
-    *out = (conversion){.head = *g->head, .tensor = {v->x, v->y}};
-    out->head.tensors = TENSORS;
-    out->head.nodes = 1;
-    out->graph = (trp__dnn_graph){
-        .head = &out->head, .tensor = out->tensor, .node = &out->node, .value = out->value};
-    const int64_t offset[] = {v->from, v->to};
+    const int64_t offset[TENSORS] = {v->from, v->to};
+    trp__move_graph_make(out, g->head, &v->x, &v->y, TRP_DNN_POINTWISE, TRP__DNN_POINTWISE_X,
+                         TRP__DNN_POINTWISE_Y);
     for (int i = 0; i < TENSORS; i++) {
         trp__dnn_tensor *t = &out->tensor[i];
-        t->alignment = alignment_at(t->role == TRP__DNN_BUFFER ? t->alignment : 16,
-                                    (uint64_t)(offset[i] * bytes_of(t->type)));
-        t->role = TRP__DNN_BUFFER;
+        t->alignment = alignment_at(t->alignment, (uint64_t)(offset[i] * bytes_of(t->type)));
         t->written = i == Y;
     }
-    const bool wide = is_wide(v->x.type) || is_wide(v->y.type);
-    out->node = (trp__dnn_node){
-        .kind = TRP_DNN_POINTWISE, .mode = TRP_DNN_IDENTITY, .compute = wide ? TRP_F64 : TRP_F32};
-    memset(out->node.port, TRP__DNN_NO_PORT, sizeof out->node.port);
-    out->node.port[TRP__DNN_POINTWISE_X] = X;
-    out->node.port[TRP__DNN_POINTWISE_Y] = Y;
+    out->node.mode = TRP_DNN_IDENTITY;
+    out->node.compute = is_wide(v->x.type) || is_wide(v->y.type) ? TRP_F64 : TRP_F32;
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
@@ -82,7 +63,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
         return 0;
     const int count = trp__move_views(g, n, views);
     for (int i = 0; i < count; i++) {
-        conversion c;
+        trp__move_graph c;
         describe(g, &views[i], &c);
         if (g->tensor[views[i].tensor].role == TRP__DNN_VALUE ||
             trp__kernels_map.takes(&c.graph, 0, 1) != 1)
@@ -115,7 +96,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     for (int i = 0; i < count && status == TRP_OK; i++) {
         const trp__move_view *v = &views[i];
         copy *c = &s->copy[s->copies];
-        conversion one;
+        trp__move_graph one;
         describe(g, v, &one);
         c->x = v->tensor;
         c->from = (uint64_t)(v->from * bytes_of(v->x.type));

@@ -1,5 +1,7 @@
 #include "actors/dnn/kernels/move/views.h"
 
+#include "actors/dnn/lower/layout.h"
+
 #include <string.h>
 
 uint8_t trp__move_input(const trp__dnn_node *n)
@@ -10,30 +12,6 @@ uint8_t trp__move_input(const trp__dnn_node *n)
 uint8_t trp__move_output(const trp__dnn_node *n)
 {
     return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : TRP__DNN_MOVE_Y];
-}
-
-static bool is_packed(const trp__dnn_tensor *t)
-{
-    int64_t next = 1;
-    for (int i = t->rank; i-- > 0;) {
-        if (t->dim[i] != 1 && t->stride[i] != next)
-            return false;
-        next *= t->dim[i];
-    }
-    return true;
-}
-
-/* A packed tensor with the dimensions of another one. */
-static void view_packed(trp__dnn_tensor *t, const trp__dnn_tensor *like)
-{
-    int64_t next = 1;
-    t->rank = like->rank;
-    memcpy(t->dim, like->dim, sizeof t->dim);
-    memset(t->stride, 0, sizeof t->stride);
-    for (int i = t->rank; i-- > 0;) {
-        t->stride[i] = next;
-        next *= t->dim[i];
-    }
 }
 
 int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
@@ -60,12 +38,12 @@ int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
         }
         return 1;
     case TRP_DNN_RESHAPE: /* as lines of elements; one side packed is a view of the other */
-        if (is_packed(x)) {
-            view_packed(&out[0].x, y);
+        if (trp__dnn_is_packed(x)) {
+            trp__dnn_view_as(&out[0].x, y);
             return 1;
         }
-        if (is_packed(y)) {
-            view_packed(&out[0].y, x);
+        if (trp__dnn_is_packed(y)) {
+            trp__dnn_view_as(&out[0].y, x);
             return 1;
         }
         return 0;
@@ -86,4 +64,22 @@ int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
     default:
         return 0;
     }
+}
+
+void trp__move_graph_make(trp__move_graph *out, const trp__dnn_head *like, const trp__dnn_tensor *x,
+                          const trp__dnn_tensor *y, trp_dnn_kind kind, int from, int to)
+{
+    *out = (trp__move_graph){.head = *like, .tensor = {*x, *y}, .node = {.kind = (uint8_t)kind}};
+    out->head.tensors = 2;
+    out->head.nodes = 1;
+    out->graph = (trp__dnn_graph){
+        .head = &out->head, .tensor = out->tensor, .node = &out->node, .value = out->value};
+    for (int i = 0; i < 2; i++) {
+        if (out->tensor[i].role != TRP__DNN_BUFFER)
+            out->tensor[i].alignment = 16;
+        out->tensor[i].role = TRP__DNN_BUFFER;
+    }
+    memset(out->node.port, TRP__DNN_NO_PORT, sizeof out->node.port);
+    out->node.port[from] = 0;
+    out->node.port[to] = 1;
 }

@@ -23,4 +23,18 @@ uint8_t trp__move_output(const trp__dnn_node *node);
 int trp__move_views(const trp__dnn_graph *graph, const trp__dnn_node *node,
                     trp__move_view out[TRP__MOVE_VIEWS]);
 
+/* A graph of one node, which writes tensor 1 from tensor 0. */
+typedef struct trp__move_graph {
+    trp__dnn_graph graph;
+    trp__dnn_head head;
+    trp__dnn_tensor tensor[2];
+    trp__dnn_node node;
+    double value[2];
+} trp__move_graph;
+
+/* Of a node of that kind, in the ports `from` and `to`. Both tensors lie in memory, at places that
+ * are aligned as they say, or to 16 bytes where they say nothing. */
+void trp__move_graph_make(trp__move_graph *out, const trp__dnn_head *like, const trp__dnn_tensor *x,
+                          const trp__dnn_tensor *y, trp_dnn_kind kind, int from, int to);
+
 #endif

@@ -1,6 +1,7 @@
 #include "actors/dnn/kernels/norm/norm_node.h"
 
 #include "actors/dnn/kernels/launch/row_spaces.h"
+#include "actors/dnn/lower/layout.h"
 #include "actors/dnn/math/functions.h"
 
 #include <stdio.h>
@@ -324,30 +325,6 @@ static bool is_closed(const trp__dnn_graph *g, uint32_t first, const group *f)
            (f->term == TRP__DNN_NO_PORT || place[f->term] == TRP__DNN_PLACE_MEMORY);
 }
 
-static bool is_packed(const trp__dnn_tensor *t)
-{
-    int64_t next = 1;
-    for (int i = t->rank; i-- > 0;) {
-        if (t->dim[i] != 1 && t->stride[i] != next)
-            return false;
-        next *= t->dim[i];
-    }
-    return true;
-}
-
-/* A packed tensor as the groups lie in it. */
-static void view_groups(const trp__dnn_tensor *groups, trp__dnn_tensor *t)
-{
-    int64_t next = 1;
-    t->rank = groups->rank;
-    memcpy(t->dim, groups->dim, sizeof t->dim);
-    memset(t->stride, 0, sizeof t->stride);
-    for (int i = t->rank; i-- > 0;) {
-        t->stride[i] = next;
-        next *= t->dim[i];
-    }
-}
-
 /* A number of each channel as one of each group, that of its first channel. */
 static bool view_channels(const trp__dnn_tensor *y, const trp__dnn_tensor *groups, int64_t channels,
                           trp__dnn_tensor *t)
@@ -374,8 +351,9 @@ static bool view_group(const trp__dnn_graph *g, const group *f, norm *m)
     const uint8_t number[4] = {f->x, f->y, f->factor, f->term};
     const trp__dnn_tensor *groups = &g->tensor[f->grouped], *y = &g->tensor[f->y];
     const int64_t count = groups->rank > 2 ? groups->dim[1] : 0;
-    if (!is_packed(&g->tensor[f->x]) || !is_packed(groups) || !is_packed(y) || y->rank < 3 ||
-        count < 1 || y->dim[0] != groups->dim[0] || y->dim[1] % count != 0)
+    if (!trp__dnn_is_packed(&g->tensor[f->x]) || !trp__dnn_is_packed(groups) ||
+        !trp__dnn_is_packed(y) || y->rank < 3 || count < 1 || y->dim[0] != groups->dim[0] ||
+        y->dim[1] % count != 0)
         return false;
     const int64_t channels = y->dim[1] / count;
     int64_t spread = 1;
@@ -389,7 +367,7 @@ static bool view_group(const trp__dnn_graph *g, const group *f, norm *m)
             continue;
         m->view[i] = g->tensor[number[i]];
         if (i < 2)
-            view_groups(groups, &m->view[i]);
+            trp__dnn_view_as(&m->view[i], groups);
         else if (!view_channels(y, groups, channels, &m->view[i]))
             return false;
         m->tensor[operand[i]] = &m->view[i];

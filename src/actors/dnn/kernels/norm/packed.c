@@ -1,6 +1,8 @@
 /* Norms of tensors whose elements do not lie in the order of their dimensions, as of channels last:
  * they are packed first, and what comes out is laid out as it shall be. */
 #include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/move/views.h"
+#include "actors/dnn/lower/layout.h"
 #include "actors/dnn/lower/lower.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -40,18 +42,12 @@ typedef struct step {
 /* Makes it packed; false: it was. */
 static bool pack(trp__dnn_tensor *t)
 {
-    bool changed = false;
-    int64_t next = 1;
-    for (int i = t->rank; i-- > 0;) {
-        changed = changed || (t->dim[i] != 1 && t->stride[i] != next);
-        t->stride[i] = next;
-        next *= t->dim[i];
-    }
-    if (changed) {
-        t->role = TRP__DNN_BUFFER;
-        t->alignment = 16;
-    }
-    return changed;
+    if (trp__dnn_is_packed(t))
+        return false;
+    trp__dnn_lay_out(t, TRP__DNN_ROWS);
+    t->role = TRP__DNN_BUFFER;
+    t->alignment = 16;
+    return true;
 }
 
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, packed *out)
@@ -77,30 +73,13 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, packed *ou
 }
 
 /* The graph of a move between the two forms of a tensor. */
-typedef struct turning {
-    trp__dnn_graph graph;
-    trp__dnn_head head;
-    trp__dnn_tensor tensor[2];
-    trp__dnn_node node;
-    double value[2];
-} turning;
-
-static void describe_move(const trp__dnn_graph *g, const packed *p, int which, turning *out)
+static void describe_move(const trp__dnn_graph *g, const packed *p, int which, trp__move_graph *out)
 {
     const uint8_t t = p->moved[which].number;
+    const trp__dnn_tensor *loose = &g->tensor[t], *tight = &p->tensor[t];
     const bool written = p->moved[which].written;
-    *out = (turning){.head = *g->head, .tensor = {g->tensor[t], p->tensor[t]}};
-    out->tensor[0].role = TRP__DNN_BUFFER;
-    if (g->tensor[t].role != TRP__DNN_BUFFER)
-        out->tensor[0].alignment = 16;
-    out->head.tensors = 2;
-    out->head.nodes = 1;
-    out->graph = (trp__dnn_graph){
-        .head = &out->head, .tensor = out->tensor, .node = &out->node, .value = out->value};
-    out->node = (trp__dnn_node){.kind = TRP_DNN_RESHAPE};
-    memset(out->node.port, TRP__DNN_NO_PORT, sizeof out->node.port);
-    out->node.port[TRP__DNN_MOVE_X] = written;
-    out->node.port[TRP__DNN_MOVE_Y] = !written;
+    trp__move_graph_make(out, g->head, written ? tight : loose, written ? loose : tight,
+                         TRP_DNN_RESHAPE, TRP__DNN_MOVE_X, TRP__DNN_MOVE_Y);
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
@@ -111,7 +90,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
         trp__kernels_norm.takes(&p.graph, first, 1) != 1)
         return 0;
     for (int i = 0; i < p.count; i++) {
-        turning t;
+        trp__move_graph t;
         describe_move(g, &p, i, &t);
         if (trp__kernels_move.takes(&t.graph, 0, 1) != 1)
             return 0;
@@ -151,7 +130,7 @@ static trp_status make_steps(const trp__dnn_part *part, const trp__kernel_module
     s->tensors = g->head->tensors;
     for (int i = 0; i < p.count && status == TRP_OK; i++) {
         move *m = &s->move[s->moves];
-        turning t;
+        trp__move_graph t;
         describe_move(g, &p, i, &t);
         m->number = p.moved[i].number;
         m->written = p.moved[i].written;
@@ -194,7 +173,8 @@ static trp_status launch_moves(const step *s, const trp__kernel_launch *l, bool 
     trp_status status = TRP_OK;
     for (int i = 0; i < s->moves && status == TRP_OK; i++) {
         const move *m = &s->move[i];
-        void *const at[2] = {l->at[m->number], (char *)l->workspace + m->at};
+        void *loose = l->at[m->number], *tight = (char *)l->workspace + m->at;
+        void *const at[2] = {written ? tight : loose, written ? loose : tight};
         trp__kernel_launch one = *l;
         one.at = at;
         if (m->written == written)
