@@ -1,5 +1,9 @@
 /* Requests that depend on each other and alternate between two actors, against the same requests
- * when each actor has its own in a row: what going from one actor to the other costs. */
+ * when each actor has its own in a row: what going from one actor to the other costs. A GPU itself
+ * takes longer to go from one kernel to another than to repeat one, so the convolution is also
+ * compared with the two libraries called by turns in one stream. */
+#include "bench/dnn/raw_dnn.h"
+#include "bench/raw/lt.h"
 #include "bench/suite/filled.h"
 #include "bench/suite/suite.h"
 
@@ -22,6 +26,7 @@ typedef struct pair {
     trp_actor *matmul, *dnn;
     follower what;
     trp_buffer a, b, c, y; /* c = a b, y = what(c) */
+    trp_dnn_ran *ran;      /* of a layer that is not softmax; NULL: not asked for */
 } pair;
 
 static bool send_product(const pair *p)
@@ -73,7 +78,8 @@ static bool send_layer(const pair *p)
                                      .tensors = tensor,
                                      .tensor_count = conv ? 4 : 3,
                                      .nodes = conv ? &convolution : &gelu,
-                                     .node_count = 1};
+                                     .node_count = 1,
+                                     .options.ran = p->ran};
     return suite_check(p->suite, trp_dnn_graph(p->dnn, &r, NULL), "trp_dnn_graph");
 }
 
@@ -107,6 +113,66 @@ static bool alternating(void *context, uint64_t count)
     return good && drain(p);
 }
 
+/* cuBLASLt and cuDNN in one stream, the fastest algorithm and engine that they propose. */
+typedef struct libraries {
+    raw_dnn dnn;
+    raw_lt lt;
+    raw_conv conv;
+} libraries;
+
+static bool libraries_begin(libraries *l, suite *s, const void *piece)
+{
+    const raw_product product = {
+        .type = TRP_F32, .type_d = TRP_F32, .m = N, .n = M, .k = K, .copies = 1, .best = true};
+    *l = (libraries){.conv = {.what = {1, CHANNELS, CHANNELS, SIDE, 3, 1, 1, 1},
+                              .f32 = true,
+                              .piece = piece,
+                              .best = true}};
+    if (raw_dnn_open(&l->dnn, s->raw->error) != TRP_OK)
+        return false;
+    l->lt = (raw_lt){.cu = l->dnn.cu, .stream = l->dnn.stream, .error = s->raw->error};
+    if (!raw_lt_begin(&l->lt, &product, piece, FILLED_PIECE) || !raw_conv_begin(&l->dnn, &l->conv))
+        return false;
+    l->conv.at[RAW_CONV_X] = (void *)(uintptr_t)l->lt.d;
+    return true;
+}
+
+static void libraries_end(libraries *l)
+{
+    raw_conv_end(&l->dnn, &l->conv);
+    if (l->lt.cu)
+        raw_lt_close(&l->lt);
+    raw_dnn_close(&l->dnn);
+}
+
+static bool libraries_by_turns(void *context, uint64_t count)
+{
+    libraries *l = context;
+    bool good = true;
+    for (uint64_t i = 0; i < count && good; i++)
+        good = raw_lt_run(&l->lt, 1) && raw_conv_send(&l->dnn, &l->conv);
+    return good && raw_conv_run(&l->dnn, &l->conv, 0);
+}
+
+static void measure_beside_libraries(pair *p, const stats_plan *plan, const void *piece,
+                                     report_row row)
+{
+    libraries l;
+    row.raw = "cublasLtMatmul, cudnnBackendExecute";
+    snprintf(row.name, sizeof row.name, "the libraries, convolution");
+    if (libraries_begin(&l, p->suite, piece)) {
+        suite_measure(p->suite, plan, (stats_side){.run = libraries_by_turns, .context = &l},
+                      (stats_side){.run = alternating, .context = p}, &row);
+        trp_dnn_ran ran = {0};
+        p->ran = &ran;
+        if (alternating(p, 1))
+            printf("  %s; cuDNN's %s\n", ran.engine, l.conv.plan->step[0].engine.name);
+    } else {
+        suite_fail(p->suite, row.section, row.name);
+    }
+    libraries_end(&l);
+}
+
 static void measure(suite *s, follower what)
 {
     unsigned char *piece = malloc(FILLED_PIECE);
@@ -131,6 +197,8 @@ static void measure(suite *s, follower what)
     if (made)
         suite_measure(s, &plan, (stats_side){.run = apart, .context = &p},
                       (stats_side){.run = alternating, .context = &p}, &row);
+    if (made && what == CONVOLUTION && suite_on_gpu(s))
+        measure_beside_libraries(&p, &plan, piece, row);
     const trp_buffer all[] = {p.a, p.b, p.c, p.y};
     suite_free(s, all, sizeof all / sizeof *all);
     trp_actor_destroy(p.dnn);
@@ -141,8 +209,9 @@ static void measure(suite *s, follower what)
 void suite_alternate(suite *s)
 {
     report_section(s->report, "Dependent requests that alternate between two actors",
-                   "a product of 256 x 384 x 128 in f32, then a layer on its result; raw: all "
-                   "products, then all layers, through Troupe, a pair each");
+                   "a product of 256 x 384 x 128 in f32, then a layer on its result, a pair each; "
+                   "raw: all products, then all layers, through Troupe; for the convolution also "
+                   "the libraries by turns in one stream");
     for (follower what = 0; what < LAYERS; what++)
         measure(s, what);
 }

@@ -77,17 +77,18 @@ bool raw_dnn_fill(raw_dnn *l, void *to, const void *piece, uint64_t bytes)
 
 static uint64_t bytes_of(const trp__dnn_tensor *t)
 {
-    return (uint64_t)trp__dnn_elements(t) * trp_dtype_bits(TRP_BF16) / 8;
+    return (uint64_t)trp__dnn_elements(t) * trp_dtype_bits((trp_dtype)t->type) / 8;
 }
 
-static trp__dnn_tensor tensor_of(int64_t n, int64_t c, int64_t size)
+static trp__dnn_tensor tensor_of(bool f32, int64_t n, int64_t c, int64_t size)
 {
-    trp__dnn_tensor t = {.type = TRP_BF16,
-                         .rank = 4,
-                         .role = TRP__DNN_BUFFER,
-                         .alignment = 16,
-                         .dim = {n, c, size, size, 1, 1, 1, 1},
-                         .stride = {c * size * size, 1, c * size, c}};
+    trp__dnn_tensor t = {
+        .type = f32 ? TRP_F32 : TRP_BF16,
+        .rank = 4,
+        .role = TRP__DNN_BUFFER,
+        .alignment = 16,
+        .dim = {n, c, size, size, 1, 1, 1, 1},
+        .stride = {c * size * size, f32 ? size * size : 1, f32 ? size : c * size, f32 ? 1 : c}};
     return t;
 }
 
@@ -107,9 +108,9 @@ static void describe(raw_conv *c)
     const int32_t pad = (int32_t)x->filter / 2, stride = (int32_t)x->stride;
     c->head =
         (trp__dnn_head){.tensors = RAW_CONV_TENSORS, .nodes = 1, .workspace = UINT64_C(256) << 20};
-    c->tensor[RAW_CONV_X] = tensor_of(x->images, x->channels, x->input);
-    c->tensor[RAW_CONV_W] = tensor_of(x->filters, x->channels / x->groups, x->filter);
-    c->tensor[RAW_CONV_Y] = tensor_of(x->images, x->filters, dnn_output(x));
+    c->tensor[RAW_CONV_X] = tensor_of(c->f32, x->images, x->channels, x->input);
+    c->tensor[RAW_CONV_W] = tensor_of(c->f32, x->filters, x->channels / x->groups, x->filter);
+    c->tensor[RAW_CONV_Y] = tensor_of(c->f32, x->images, x->filters, dnn_output(x));
     c->tensor[written_by(c->pass)].written = true;
     c->node = (trp__dnn_node){.kind = kinds[c->pass],
                               .compute = TRP_F32,

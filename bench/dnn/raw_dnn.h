@@ -30,11 +30,12 @@ bool raw_dnn_fill(raw_dnn *l, void *to, const void *piece, uint64_t bytes);
 
 enum { RAW_CONV_X, RAW_CONV_W, RAW_CONV_Y, RAW_CONV_TENSORS };
 
-/* A pass of a convolution, bf16 with channels last, with its memory. What it writes is zero at
- * first. */
+/* A pass of a convolution with its memory: bf16 with channels last, or f32 with channels first.
+ * What it writes is zero at first. */
 typedef struct raw_conv {
     dnn_shape what;
     dnn_pass pass;
+    bool f32;
     const void *piece;  /* FILLED_PIECE bytes that what it reads is filled with; NULL: zeros */
     const void *record; /* of a plan, which is made of it; NULL: by the heuristic */
     size_t record_bytes;
