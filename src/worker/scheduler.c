@@ -27,6 +27,7 @@ enum {
 #define SPIN_SHORT_NS (2 * TRP__US)   /* the same where cores are few */
 #define SPIN_PARTS_NS (TRP__MS)       /* the same for the next part of a request, with many cores */
 #define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
+#define HEALTH_MAX_NS (4 * TRP__MS)   /* the same while requests come and go */
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight, at first; */
 #define NAP_SHARE     8               /* later this part of the time that nothing has happened, */
 #define NAP_MAX_NS    (4 * TRP__MS)   /* up to this */
@@ -458,8 +459,11 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     if (idle->since == 0)
         idle->since = now;
     bool in_flight = anything_in_flight(s);
-    /* Who waits may wait for work of an actor's side thread on the device. */
-    if ((in_flight || s->polling) && now - idle->asked > HEALTH_NS) {
+    /* Who waits may wait for work of an actor's side thread on the device. Asking takes some
+     * microseconds for each stream, so a request that soon ends is not made to wait for it. */
+    const int64_t asked = now - idle->asked;
+    if ((in_flight || s->polling) &&
+        (asked > HEALTH_MAX_NS || (asked > HEALTH_NS && now - idle->since > s->spin_ns / 2))) {
         idle->asked = now;
         trp_status status = s->backend->health(s->worker->accel, error);
         if (status != TRP_OK)
