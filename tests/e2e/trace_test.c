@@ -18,42 +18,43 @@ static const char *path_of(const char *name)
 }
 
 /* Writes the trace of a device and reads it. */
-static json *trace_of(trp_device *device)
+static cJSON *trace_of(trp_device *device)
 {
     const char *path = path_of("test.json");
     H_OK(trp_device_trace_write(device, path));
-    json *trace = json_read_file(path);
+    cJSON *trace = json_read_file(path);
     H_CHECK(trace);
     unlink(path);
     return trace;
 }
 
-static const json *events_of(const json *trace)
+static const cJSON *events_of(const cJSON *trace)
 {
-    const json *events = json_get(trace, "traceEvents");
+    const cJSON *events = cJSON_GetObjectItem(trace, "traceEvents");
     H_CHECK(events && events->kind == JSON_ARRAY);
     return events;
 }
 
-static bool is(const json *event, const char *phase, const char *category)
+static bool is(const cJSON *event, const char *phase, const char *category)
 {
     return strcmp(json_string(event, "ph"), phase) == 0 &&
            strcmp(json_string(event, "cat"), category) == 0;
 }
 
-static size_t count_events(const json *trace, const char *phase, const char *category)
+static size_t count_events(const cJSON *trace, const char *phase, const char *category)
 {
     size_t count = 0;
-    for (const json *e = events_of(trace)->first; e; e = e->next)
+    for (const cJSON *e = events_of(trace)->child; e; e = e->next)
         count += is(e, phase, category);
     return count;
 }
 
 /* The event of a request, NULL if there is none. */
-static const json *find(const json *trace, const char *phase, const char *category, double ticket)
+static const cJSON *find(const cJSON *trace, const char *phase, const char *category, double ticket)
 {
-    for (const json *e = events_of(trace)->first; e; e = e->next) {
-        if (is(e, phase, category) && json_number(json_get(e, "args"), "ticket") == ticket)
+    for (const cJSON *e = events_of(trace)->child; e; e = e->next) {
+        if (is(e, phase, category) &&
+            json_number(cJSON_GetObjectItem(e, "args"), "ticket") == ticket)
             return e;
     }
     return NULL;
@@ -65,11 +66,11 @@ static double now_us(void)
 }
 
 /* Slices of a stream that are neither apart nor inside each other can't be drawn. */
-static void check_nesting(const json *trace)
+static void check_nesting(const cJSON *trace)
 {
-    for (const json *a = events_of(trace)->first; a; a = a->next) {
+    for (const cJSON *a = events_of(trace)->child; a; a = a->next) {
         double a0 = json_number(a, "ts"), a1 = a0 + json_number(a, "dur");
-        for (const json *b = a->next; b && is(a, "X", "running"); b = b->next) {
+        for (const cJSON *b = a->next; b && is(a, "X", "running"); b = b->next) {
             double b0 = json_number(b, "ts"), b1 = b0 + json_number(b, "dur");
             const double hair = 0.01; /* of a microsecond: they are sums of rounded numbers */
             if (!is(b, "X", "running") || json_number(a, "pid") != json_number(b, "pid") ||
@@ -100,19 +101,19 @@ static void life_of_requests(void)
         h_probe(probe, i == 7 ? TRP_PROBE_LIBRARY_ERROR : TRP_PROBE_NOP, NULL);
     H_OK(trp_device_drain(w.device, H_LONG));
     double end = now_us();
-    json *trace = trace_of(w.device);
-    H_EQUAL(json_number(json_get(trace, "otherData"), "dropped"), 0);
-    H_EQUAL(json_number(json_get(trace, "otherData"), "requests"), SENT);
+    cJSON *trace = trace_of(w.device);
+    H_EQUAL(json_number(cJSON_GetObjectItem(trace, "otherData"), "dropped"), 0);
+    H_EQUAL(json_number(cJSON_GetObjectItem(trace, "otherData"), "requests"), SENT);
     H_EQUAL(count_events(trace, "b", "queued"), SENT);
     H_EQUAL(count_events(trace, "e", "queued"), SENT);
     H_EQUAL(count_events(trace, "X", "running"), SENT);
     double last_sent = 0;
     for (int i = 0; i < SENT; i++) {
         double ticket = (double)before + i + 1;
-        const json *queued = find(trace, "b", "queued", ticket);
-        const json *running = find(trace, "X", "running", ticket);
+        const cJSON *queued = find(trace, "b", "queued", ticket);
+        const cJSON *running = find(trace, "X", "running", ticket);
         H_CHECK(queued && running);
-        const json *args = json_get(running, "args");
+        const cJSON *args = cJSON_GetObjectItem(running, "args");
         double sent = json_number(queued, "ts"), issued = json_number(running, "ts");
         H_CHECK(strcmp(json_string(queued, "name"), "probe") == 0);
         H_CHECK(strcmp(json_string(running, "name"), "probe") == 0);
@@ -128,17 +129,17 @@ static void life_of_requests(void)
         last_sent = sent;
     }
     check_nesting(trace);
-    json_free(trace);
+    cJSON_Delete(trace);
     h_close(&w);
 }
 
 /* Whether each of some requests, the first of them number `first`, ran by itself for most of `us`.
  */
-static bool one_by_one(const json *trace, double first, int count, double us)
+static bool one_by_one(const cJSON *trace, double first, int count, double us)
 {
     double end = 0;
     for (int i = 0; i < count; i++) {
-        const json *running = find(trace, "X", "running", first + i);
+        const cJSON *running = find(trace, "X", "running", first + i);
         H_CHECK(running);
         double ts = json_number(running, "ts"), took = json_number(running, "dur");
         if (ts + 0.01 < end || took < us / 2)
@@ -163,10 +164,10 @@ static void slow_requests(void)
         for (int i = 0; i < SENT; i++)
             h_spin(probe, spin, NULL);
         H_OK(trp_device_drain(w.device, H_LONG));
-        json *trace = trace_of(w.device);
+        cJSON *trace = trace_of(w.device);
         check_nesting(trace);
         seen = one_by_one(trace, first, SENT, (double)spin / 1000);
-        json_free(trace);
+        cJSON_Delete(trace);
     }
     H_CHECK(seen);
     h_close(&w);
@@ -184,24 +185,24 @@ static void several_actors(void)
     H_OK(trp_copy(w.device, a, 0, b, 0, 3 * H_MIB, NULL));
     h_read(w.device, b, 0, back, 3 * H_MIB);
     H_SAME(back, data, 3 * H_MIB);
-    json *trace = trace_of(w.device);
+    cJSON *trace = trace_of(w.device);
     static const char *const threads[] = {"upload", "download", "local"};
     static const char *const ops[] = {"stream", "stream", "copy"};
     for (size_t i = 0; i < 3; i++) {
         double tid = -1;
-        const json *running = NULL;
-        for (const json *e = events_of(trace)->first; e; e = e->next) {
+        const cJSON *running = NULL;
+        for (const cJSON *e = events_of(trace)->child; e; e = e->next) {
             if (strcmp(json_string(e, "name"), "thread_name") == 0 &&
-                strcmp(json_string(json_get(e, "args"), "name"), threads[i]) == 0)
+                strcmp(json_string(cJSON_GetObjectItem(e, "args"), "name"), threads[i]) == 0)
                 tid = json_number(e, "tid");
             if (is(e, "X", "running") &&
-                strcmp(json_string(json_get(e, "args"), "actor"), threads[i]) == 0)
+                strcmp(json_string(cJSON_GetObjectItem(e, "args"), "actor"), threads[i]) == 0)
                 running = e;
         }
         H_CHECK(tid > 0 && running && json_number(running, "tid") == tid);
         H_CHECK(strcmp(json_string(running, "name"), ops[i]) == 0);
     }
-    json_free(trace);
+    cJSON_Delete(trace);
     free(data);
     free(back);
     h_close(&w);
@@ -218,10 +219,10 @@ static void bounded(void)
     for (int i = 0; i < SENT; i++)
         H_OK(trp_probe(probe, &nop, NULL));
     H_OK(trp_device_drain(w.device, H_LONG));
-    json *trace = trace_of(w.device);
+    cJSON *trace = trace_of(w.device);
     H_EQUAL(count_events(trace, "X", "running"), KEPT);
-    H_EQUAL(json_number(json_get(trace, "otherData"), "dropped"), SENT - KEPT);
-    json_free(trace);
+    H_EQUAL(json_number(cJSON_GetObjectItem(trace, "otherData"), "dropped"), SENT - KEPT);
+    cJSON_Delete(trace);
     h_close(&w);
 }
 
@@ -243,20 +244,20 @@ static void switching(void)
     h_probe(probe, TRP_PROBE_NOP, &c);
     H_OK(h_await_any(c));
     for (int i = 0; i < 2; i++) { /* writing changes nothing */
-        json *trace = trace_of(w.device);
+        cJSON *trace = trace_of(w.device);
         H_EQUAL(count_events(trace, "X", "running"), 3);
-        H_EQUAL(json_number(json_get(trace, "otherData"), "dropped"), 0);
-        json_free(trace);
+        H_EQUAL(json_number(cJSON_GetObjectItem(trace, "otherData"), "dropped"), 0);
+        cJSON_Delete(trace);
     }
     H_OK(trp_device_trace_start(w.device, &(trp_trace_options){.events = 16}));
-    json *trace = trace_of(w.device);
+    cJSON *trace = trace_of(w.device);
     H_EQUAL(count_events(trace, "X", "running"), 0);
-    json_free(trace);
+    cJSON_Delete(trace);
     h_probe(probe, TRP_PROBE_NOP, &c); /* writing has not ended it */
     H_OK(h_await_any(c));
     trace = trace_of(w.device);
     H_EQUAL(count_events(trace, "X", "running"), 1);
-    json_free(trace);
+    cJSON_Delete(trace);
     h_close(&w);
 }
 
@@ -295,10 +296,10 @@ static void by_environment(void)
         H_OK(trp_device_drain(w.device, H_LONG));
         H_CHECK(access(path[i], F_OK) != 0);
         h_close(&w);
-        json *trace = json_read_file(path[i]);
+        cJSON *trace = json_read_file(path[i]);
         H_CHECK(trace);
         H_EQUAL(count_events(trace, "X", "running"), i + 1);
-        json_free(trace);
+        cJSON_Delete(trace);
         unlink(path[i]);
     }
     /* A file that can't be written is a line in the log, no more. */
@@ -343,17 +344,17 @@ static void beside_senders(void)
             h_sleep(H_MS / 10);
         if (i % 2)
             H_OK(trp_device_trace_stop(w.device));
-        json *trace = trace_of(w.device);
+        cJSON *trace = trace_of(w.device);
         H_CHECK(count_events(trace, "X", "running") >= 32);
-        for (const json *e = events_of(trace)->first; e; e = e->next) {
+        for (const cJSON *e = events_of(trace)->child; e; e = e->next) {
             if (!is(e, "X", "running"))
                 continue;
             H_CHECK(strcmp(json_string(e, "name"), "probe") == 0);
-            H_CHECK(strcmp(json_string(json_get(e, "args"), "actor"), "probe") == 0);
+            H_CHECK(strcmp(json_string(cJSON_GetObjectItem(e, "args"), "actor"), "probe") == 0);
             H_CHECK(json_number(e, "dur") >= 0);
         }
         check_nesting(trace);
-        json_free(trace);
+        cJSON_Delete(trace);
     }
     l.stop = true;
     for (int i = 0; i < SENDERS; i++)

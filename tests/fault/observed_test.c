@@ -184,25 +184,25 @@ static void watched_all_the_time(void)
 
 /* ---- the trace ---- */
 
-static bool is(const json *event, const char *phase, const char *category)
+static bool is(const cJSON *event, const char *phase, const char *category)
 {
     return strcmp(json_string(event, "ph"), phase) == 0 &&
            strcmp(json_string(event, "cat"), category) == 0;
 }
 
-static size_t marks(const json *trace, const char *name)
+static size_t marks(const cJSON *trace, const char *name)
 {
     size_t count = 0;
-    for (const json *e = json_get(trace, "traceEvents")->first; e; e = e->next)
+    for (const cJSON *e = cJSON_GetObjectItem(trace, "traceEvents")->child; e; e = e->next)
         count += is(e, "i", "device") && strcmp(json_string(e, "name"), name) == 0;
     return count;
 }
 
 /* The slice of a request in one attempt. */
-static const json *attempt(const json *trace, double ticket, double number)
+static const cJSON *attempt(const cJSON *trace, double ticket, double number)
 {
-    for (const json *e = json_get(trace, "traceEvents")->first; e; e = e->next) {
-        const json *args = json_get(e, "args");
+    for (const cJSON *e = cJSON_GetObjectItem(trace, "traceEvents")->child; e; e = e->next) {
+        const cJSON *args = cJSON_GetObjectItem(e, "args");
         if (is(e, "X", "running") && json_number(args, "ticket") == ticket &&
             json_number(args, "attempt") == number)
             return e;
@@ -210,10 +210,10 @@ static const json *attempt(const json *trace, double ticket, double number)
     h_fail(__FILE__, __LINE__, "no attempt %g of request %g", number, ticket);
 }
 
-static void check_attempt(const json *trace, double ticket, double number, const char *status)
+static void check_attempt(const cJSON *trace, double ticket, double number, const char *status)
 {
-    const json *e = attempt(trace, ticket, number);
-    const json *args = json_get(e, "args");
+    const cJSON *e = attempt(trace, ticket, number);
+    const cJSON *args = cJSON_GetObjectItem(e, "args");
     H_CHECK(strcmp(json_string(args, "status"), status) == 0);
     H_EQUAL(json_number(args, "incarnation"), number);
     H_EQUAL(json_number(e, "pid"), number);
@@ -238,21 +238,21 @@ static void interrupted(void)
     H_IS(h_await_any(bad), TRP_E_FAULT);
     h_await_incarnation(w.device, 3);
     H_OK(trp_device_trace_write(w.device, path));
-    json *trace = json_read_file(path);
+    cJSON *trace = json_read_file(path);
     H_CHECK(trace);
     unlink(path);
     check_attempt(trace, first, 1, "interrupted");
     check_attempt(trace, first, 2, "TRP_OK");
     check_attempt(trace, first + 1, 1, "interrupted");
     check_attempt(trace, first + 1, 2, "TRP_E_FAULT");
-    const json *e = attempt(trace, first, 1), *again = attempt(trace, first, 2);
+    const cJSON *e = attempt(trace, first, 1), *again = attempt(trace, first, 2);
     H_CHECK(json_number(e, "ts") + json_number(e, "dur") <= json_number(again, "ts"));
     H_CHECK(json_number(again, "dur") >= 499e3); /* it ran its whole time */
     H_EQUAL(marks(trace, "fault"), 2);
     H_EQUAL(marks(trace, "promotion") + marks(trace, "restart"), 2);
     H_CHECK(marks(trace, "promotion") >= 1);
     H_EQUAL(marks(trace, "down"), 0);
-    json_free(trace);
+    cJSON_Delete(trace);
     h_close(&w);
 }
 

@@ -108,13 +108,13 @@ static void end_some(trp_device *d)
 
 static void check_file(const char *path, int64_t start)
 {
-    json *trace = json_read_file(path);
+    cJSON *trace = json_read_file(path);
     double from = (double)start / 1000 - 1, to = (double)trp__now_ns() / 1000 + 1;
     size_t count = 0;
     H_CHECK(trace);
-    const json *events = json_get(trace, "traceEvents");
+    const cJSON *events = cJSON_GetObjectItem(trace, "traceEvents");
     H_CHECK(events && events->kind == JSON_ARRAY);
-    for (const json *e = events->first; e; e = e->next) {
+    for (const cJSON *e = events->child; e; e = e->next) {
         const char *phase = json_string(e, "ph");
         if (strcmp(phase, "M") == 0)
             continue;
@@ -126,7 +126,7 @@ static void check_file(const char *path, int64_t start)
         }
     }
     H_CHECK(count <= EVENTS);
-    json_free(trace);
+    cJSON_Delete(trace);
 }
 
 int main(int argc, char **argv)

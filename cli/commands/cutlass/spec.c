@@ -238,12 +238,12 @@ static bool add_named(reader *r, const char *name, size_t *any)
 
 static void rewind_values(values *v)
 {
-    v->at = v->one && v->one->kind == JSON_ARRAY ? v->one->first : v->one;
+    v->at = v->one && cJSON_IsArray(v->one) ? v->one->child : v->one;
 }
 
 static bool advance(values *v)
 {
-    v->at = v->one && v->one->kind == JSON_ARRAY ? v->at->next : NULL;
+    v->at = v->one && cJSON_IsArray(v->one) ? v->at->next : NULL;
     return v->at != NULL;
 }
 
@@ -267,10 +267,10 @@ static bool take(reader *r, const values *v, int field)
     return spec_fields[field].take(r);
 }
 
-static bool add_product(reader *r, const values all[SPEC_FIELDS], const json *entry,
+static bool add_product(reader *r, const values all[SPEC_FIELDS], const cJSON *entry,
                         uint32_t capability, size_t *any)
 {
-    const json *rows = all[SPEC_ROWS].at;
+    const cJSON *rows = all[SPEC_ROWS].at;
     r->x = (combination){.operation = spec_operations,
                          .order = {[TRP__GEMM_A] = TRP_ROW_MAJOR, [TRP__GEMM_D] = TRP_ROW_MAJOR},
                          .align = 16,
@@ -291,11 +291,11 @@ static bool add_product(reader *r, const values all[SPEC_FIELDS], const json *en
         return false;
     r->value = rows;
     r->field = "rows";
-    if (!strcmp(rows->string, "best") || !strcmp(rows->string, "all")) {
+    if (!strcmp(rows->valuestring, "best") || !strcmp(rows->valuestring, "all")) {
         *any += 1;
-        return add_chosen(r, !strcmp(rows->string, "all"));
+        return add_chosen(r, !strcmp(rows->valuestring, "all"));
     }
-    return add_named(r, rows->string, any);
+    return add_named(r, rows->valuestring, any);
 }
 
 /* Whether the entry is for such devices. */
@@ -308,19 +308,19 @@ static bool is_for(const values *arch, uint32_t capability)
     return found;
 }
 
-static bool read_fields(reader *r, const json *entry, values all[SPEC_FIELDS])
+static bool read_fields(reader *r, const cJSON *entry, values all[SPEC_FIELDS])
 {
-    for (const json *member = entry->first; member; member = member->next) {
+    for (const cJSON *member = entry->child; member; member = member->next) {
         int f = 0;
-        while (f < SPEC_FIELDS && strcmp(spec_fields[f].name, member->key) != 0)
+        while (f < SPEC_FIELDS && strcmp(spec_fields[f].name, member->string) != 0)
             f++;
         r->value = member;
-        r->field = member->key;
+        r->field = member->string;
         if (f == SPEC_FIELDS)
             return spec_wrong(r, "there is no such field");
         if (all[f].one)
             return spec_wrong(r, "it was there before");
-        if (member->kind == JSON_ARRAY && !member->first)
+        if (cJSON_IsArray(member) && !member->child)
             return spec_wrong(r, "expected at least one value, got an empty array");
         all[f].one = member;
         for (rewind_values(&all[f]); all[f].at; advance(&all[f])) {
@@ -334,12 +334,12 @@ static bool read_fields(reader *r, const json *entry, values all[SPEC_FIELDS])
     return all[SPEC_ROWS].one ? true : spec_wrong(r, "expected rows");
 }
 
-static bool read_entry(reader *r, const json *entry, const uint32_t *capabilities, size_t count)
+static bool read_entry(reader *r, const cJSON *entry, const uint32_t *capabilities, size_t count)
 {
     values all[SPEC_FIELDS] = {{0}};
     r->value = entry;
     r->field = NULL;
-    if (entry->kind != JSON_OBJECT)
+    if (!cJSON_IsObject(entry))
         return spec_expected(r, "an object");
     if (!read_fields(r, entry, all))
         return false;
@@ -355,7 +355,7 @@ static bool read_entry(reader *r, const json *entry, const uint32_t *capabilitie
             } while (next_combination(all));
         }
         if (asked > 0 && any == 0)
-            return spec_wrong(r, "\"%s\" is for none of this: %s", all[SPEC_ROWS].at->string,
+            return spec_wrong(r, "\"%s\" is for none of this: %s", all[SPEC_ROWS].at->valuestring,
                               r->why);
     } while (advance(&all[SPEC_ROWS]));
     return true;
@@ -363,25 +363,24 @@ static bool read_entry(reader *r, const json *entry, const uint32_t *capabilitie
 
 bool spec_read(const char *path, const uint32_t *capabilities, size_t count, spec *out)
 {
-    json *file = json_read_file(path);
+    cJSON *file = json_read_file(path);
     reader *r = calloc(1, sizeof *r); /* large */
     bool ok = file && r;
     *out = (spec){0};
-    if (ok && file->kind != JSON_ARRAY) {
-        ui_error("%s:%d: expected an array of entries, got %s", path, file->line,
-                 json_kind_name(file->kind));
+    if (ok && !cJSON_IsArray(file)) {
+        ui_error("%s: expected an array of entries, got %s", path, json_kind_name(file));
         ok = false;
     }
     if (ok)
         *r = (reader){.path = path, .out = out};
-    for (const json *entry = ok ? file->first : NULL; entry && ok; entry = entry->next) {
+    for (const cJSON *entry = ok ? file->child : NULL; entry && ok; entry = entry->next) {
         ok = read_entry(r, entry, capabilities, count);
         r->entry++;
     }
     if (!r)
         ui_error("out of memory");
     free(r);
-    json_free(file);
+    cJSON_Delete(file);
     return ok;
 }
 

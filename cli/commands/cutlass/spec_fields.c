@@ -16,7 +16,7 @@ const operation spec_operations[] = {{"gemm", TRP__CUTLASS_GEMM, TRP_CONV_FPROP}
                                      {"dgrad", TRP__CUTLASS_CONV, TRP_CONV_DGRAD},
                                      {"wgrad", TRP__CUTLASS_CONV, TRP_CONV_WGRAD}};
 
-/* "FILE:12: [3].layouts: ..." */
+/* "FILE: [3].layouts: ..." */
 bool spec_wrong(const reader *r, const char *format, ...)
 {
     char message[1024];
@@ -24,28 +24,28 @@ bool spec_wrong(const reader *r, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    ui_error("%s:%d: [%zu]%s%s: %s", r->path, r->value->line, r->entry, r->field ? "." : "",
-             r->field ? r->field : "", message);
+    ui_error("%s: [%zu]%s%s: %s", r->path, r->entry, r->field ? "." : "", r->field ? r->field : "",
+             message);
     return false;
 }
 
 bool spec_expected(const reader *r, const char *what)
 {
-    const json *v = r->value;
-    if (v->kind == JSON_STRING)
-        return spec_wrong(r, "expected %s, got \"%.80s\"", what, v->string);
-    if (v->kind == JSON_NUMBER)
-        return spec_wrong(r, "expected %s, got %g", what, v->number);
-    return spec_wrong(r, "expected %s, got %s", what, json_kind_name(v->kind));
+    const cJSON *v = r->value;
+    if (cJSON_IsString(v))
+        return spec_wrong(r, "expected %s, got \"%.80s\"", what, v->valuestring);
+    if (cJSON_IsNumber(v))
+        return spec_wrong(r, "expected %s, got %g", what, v->valuedouble);
+    return spec_wrong(r, "expected %s, got %s", what, json_kind_name(v));
 }
 
 /* Fields: each takes one value into the combination. */
 
 static bool take_type(reader *r, int first, int last)
 {
-    for (int type = TRP_F64; r->value->kind == JSON_STRING && trp_dtype_bits((trp_dtype)type) > 0;
+    for (int type = TRP_F64; cJSON_IsString(r->value) && trp_dtype_bits((trp_dtype)type) > 0;
          type++) {
-        if (strcmp(trp_dtype_name((trp_dtype)type), r->value->string) != 0)
+        if (strcmp(trp_dtype_name((trp_dtype)type), r->value->valuestring) != 0)
             continue;
         for (int i = first; i <= last; i++)
             r->x.type[i] = (trp_dtype)type;
@@ -86,7 +86,7 @@ static bool take_layouts(reader *r)
         "\"tn\" and the like: t (row-major) or n (column-major) for A, B and, "
         "if it is not t, D";
     static const int which[] = {TRP__GEMM_A, TRP__GEMM_B, TRP__GEMM_D};
-    const char *text = r->value->kind == JSON_STRING ? r->value->string : "";
+    const char *text = cJSON_IsString(r->value) ? r->value->valuestring : "";
     size_t length = strlen(text);
     if ((length != 2 && length != 3) || strspn(text, "tn") != length)
         return spec_expected(r, what);
@@ -98,7 +98,7 @@ static bool take_layouts(reader *r)
 
 static bool take_compute(reader *r)
 {
-    const char *text = r->value->kind == JSON_STRING ? r->value->string : "";
+    const char *text = cJSON_IsString(r->value) ? r->value->valuestring : "";
     r->x.compute = !strcmp(text, "tf32") ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
     return r->x.compute == TRP_COMPUTE_TF32 || !strcmp(text, "default")
                ? true
@@ -107,17 +107,17 @@ static bool take_compute(reader *r)
 
 static bool take_epilogue(reader *r)
 {
-    if (r->value->kind == JSON_NULL)
+    if (cJSON_IsNull(r->value))
         return true;
-    if (r->value->kind != JSON_STRING)
+    if (!cJSON_IsString(r->value))
         return spec_expected(r, "a text, such as \"relu(acc + bias[col])\", or null");
-    r->x.epilogue = r->value->string;
+    r->x.epilogue = r->value->valuestring;
     return true;
 }
 
 static bool take_align(reader *r)
 {
-    double n = r->value->kind == JSON_NUMBER ? r->value->number : 0;
+    double n = cJSON_IsNumber(r->value) ? r->value->valuedouble : 0;
     r->x.align = n >= 1 && n <= 16 ? (uint32_t)n : 0;
     return r->x.align == n && r->x.align > 0 && (r->x.align & (r->x.align - 1)) == 0
                ? true
@@ -128,9 +128,9 @@ static bool take_sizes(reader *r)
 {
     long long m, n, k;
     int end = 0;
-    if (r->value->kind != JSON_STRING ||
-        sscanf(r->value->string, "%9lldx%9lldx%9lld%n", &m, &n, &k, &end) != 3 ||
-        r->value->string[end] != '\0' || m < 1 || n < 1 || k < 1)
+    if (!cJSON_IsString(r->value) ||
+        sscanf(r->value->valuestring, "%9lldx%9lldx%9lld%n", &m, &n, &k, &end) != 3 ||
+        r->value->valuestring[end] != '\0' || m < 1 || n < 1 || k < 1)
         return spec_expected(r, "m, n and k as in \"4096x4096x4096\"");
     r->x.m = m;
     r->x.n = n;
@@ -141,7 +141,8 @@ static bool take_sizes(reader *r)
 static bool take_operation(reader *r)
 {
     for (size_t i = 0; i < sizeof spec_operations / sizeof *spec_operations; i++) {
-        if (r->value->kind != JSON_STRING || strcmp(r->value->string, spec_operations[i].name) != 0)
+        if (!cJSON_IsString(r->value) ||
+            strcmp(r->value->valuestring, spec_operations[i].name) != 0)
             continue;
         r->x.operation = &spec_operations[i];
         return true;
@@ -152,7 +153,7 @@ static bool take_operation(reader *r)
 /* A whole number from least to most; least - 1: it is none. */
 static int64_t whole(const reader *r, int64_t least, int64_t most)
 {
-    const double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;
+    const double n = cJSON_IsNumber(r->value) ? r->value->valuedouble : -1;
     return n >= (double)least && n <= (double)most && (double)(int64_t)n == n ? (int64_t)n
                                                                               : least - 1;
 }
@@ -177,8 +178,8 @@ static bool take_channels(reader *r)
 
 static bool take_bool(reader *r, bool *to)
 {
-    *to = r->value->kind == JSON_BOOL && r->value->number != 0;
-    return r->value->kind == JSON_BOOL ? true : spec_expected(r, "true or false");
+    *to = cJSON_IsBool(r->value) && cJSON_IsTrue(r->value);
+    return cJSON_IsBool(r->value) ? true : spec_expected(r, "true or false");
 }
 
 static bool take_groups(reader *r)
@@ -205,8 +206,8 @@ static bool take_scale(reader *r, int which)
                                         [TRP_SCALE_BLOCK_32] = "block_32",
                                         [TRP_SCALE_BLOCK_128] = "block_128",
                                         [TRP_SCALE_BLOCK_128X128] = "block_128x128"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && r->value->kind == JSON_STRING; i++) {
-        if (names[i] && !strcmp(names[i], r->value->string)) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && cJSON_IsString(r->value); i++) {
+        if (names[i] && !strcmp(names[i], r->value->valuestring)) {
             r->x.scale[which] = (trp_scale_mode)i;
             return true;
         }
@@ -225,13 +226,13 @@ static bool take_scale_b(reader *r)
     return take_scale(r, 1);
 }
 
-uint32_t spec_capability(const json *value)
+uint32_t spec_capability(const cJSON *value)
 {
     char number[32];
-    snprintf(number, sizeof number, "%g", value->number);
-    return value->kind == JSON_NUMBER   ? cutlass_capability(number)
-           : value->kind == JSON_STRING ? cutlass_capability(value->string)
-                                        : 0;
+    snprintf(number, sizeof number, "%g", value->valuedouble);
+    return cJSON_IsNumber(value)   ? cutlass_capability(number)
+           : cJSON_IsString(value) ? cutlass_capability(value->valuestring)
+                                   : 0;
 }
 
 static bool take_arch(reader *r)
@@ -241,9 +242,9 @@ static bool take_arch(reader *r)
 
 static bool take_rows(reader *r)
 {
-    if (r->value->kind == JSON_STRING &&
-        (!strcmp(r->value->string, "best") || !strcmp(r->value->string, "all") ||
-         trp__cutlass_row_find(r->value->string)))
+    if (cJSON_IsString(r->value) &&
+        (!strcmp(r->value->valuestring, "best") || !strcmp(r->value->valuestring, "all") ||
+         trp__cutlass_row_find(r->value->valuestring)))
         return true;
     return spec_expected(r, "\"best\", \"all\" or the name of a row (troupe cutlass kernels)");
 }

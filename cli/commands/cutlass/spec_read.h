@@ -42,20 +42,20 @@ typedef struct spec_combination {
 
 /* The values that an entry has for a field. */
 typedef struct spec_values {
-    const json *one, *at; /* one: the whole value, NULL: not there; at: the one in hand */
+    const cJSON *one, *at; /* one: the whole value, NULL: not there; at: the one in hand */
 } spec_values;
 
 typedef struct spec_reader {
     const char *path;
     spec *out;
     size_t entry;
-    const json *value; /* that is looked at, */
-    const char *field; /* and its field */
+    const cJSON *value; /* that is looked at, */
+    const char *field;  /* and its field */
     spec_combination x;
     char why[512]; /* the last row did not apply */
 } spec_reader;
 
-/* "FILE:12: [3].layouts: ..."; false. */
+/* "FILE: [3].layouts: ..."; false. */
 bool spec_wrong(const spec_reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same: "expected WHAT, got ..." */
@@ -81,6 +81,6 @@ extern const spec_field spec_fields[SPEC_FIELDS];
 extern const spec_operation spec_operations[]; /* the first is the default */
 
 /* 90 of "sm_90"; 0: it is none. */
-uint32_t spec_capability(const json *value);
+uint32_t spec_capability(const cJSON *value);
 
 #endif
