@@ -242,6 +242,22 @@ static void NAME(norm)(const operation *o)
     *(R *)o->result = CALL(norm, o->n, o->x, o->ldx);
 }
 
+#if COMPLEX
+/* By the real routine: the complex one of OpenBLAS 0.3.20 to 0.3.24 adds the wrong elements on
+ * processors with AVX-512 and bf16.
+ *
+ * Source: https://github.com/OpenMathLib/OpenBLAS/pull/4326 */
+static void NAME(asum_of_parts)(const operation *o)
+{
+    const R *parts = o->x;
+    if (o->ldx == 1 && o->n <= INT_MAX / 2)
+        *(R *)o->result = CALL(asum_of_parts, 2 * o->n, parts, 1);
+    else
+        *(R *)o->result = CALL(asum_of_parts, o->n, parts, 2 * o->ldx) +
+                          CALL(asum_of_parts, o->n, parts + 1, 2 * o->ldx);
+}
+#endif
+
 static void NAME(index)(const operation *o)
 {
     *(int64_t *)o->result = o->n == 0 ? 0 : (int64_t)CALL(index, o->n, o->x, o->ldx) + 1;

@@ -26,6 +26,7 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_dot(T, R, S) T (*)(int n, const T *x, int incx, const T *y, int incy)
 #define TRP__CBLAS_dot_sub(T, R, S) void (*)(int n, const T *x, int incx, const T *y, int incy, T *result)
 #define TRP__CBLAS_norm(T, R, S) R (*)(int n, const T *x, int incx)
+#define TRP__CBLAS_asum_of_parts(T, R, S) R (*)(int n, const R *x, int incx)
 #define TRP__CBLAS_index(T, R, S) size_t (*)(int n, const T *x, int incx)
 #define TRP__CBLAS_gemv(T, R, S) void (*)(int order, int trans, int m, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_gbmv(T, R, S) void (*)(int order, int trans, int m, int n, int kl, int ku, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
