@@ -137,6 +137,7 @@ struct cf_operation {
 
 typedef struct cf_actor {
     const char *kind;
+    const char *title; /* of its table; NULL: the kind */
     const cf_operation *operations;
     size_t count;
     const h_case *more; /* cases of the actor's own */
