@@ -58,7 +58,7 @@ typedef struct cf_field {
 
 /* ---- problems ---- */
 
-enum { CF_REQUEST_BYTES = 1024, CF_BLOCKS = 32 };
+enum { CF_REQUEST_BYTES = 4096, CF_BLOCKS = 32 };
 
 typedef enum cf_kind {
     CF_RANDOM,
@@ -104,6 +104,10 @@ typedef struct cf_family {
     /* Once the blocks have buffers. */
     void (*request)(const cf_problem *p, void *out);
     trp_status (*send)(trp_actor *actor, const cf_problem *p, trp_completion *done);
+    /* A request of a problem, right or wrong; NULL: trp_submit(), for its header says what it is.
+     */
+    trp_status (*submit)(trp_actor *actor, const cf_problem *p, void *request,
+                         trp_completion *done);
     /* Prints what is wrong, and the problem. */
     bool (*check)(cf_problem *p, cf_tally *tally);
     void (*drop)(cf_problem *p);
