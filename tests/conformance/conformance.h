@@ -108,8 +108,10 @@ typedef struct cf_family {
      */
     trp_status (*submit)(trp_actor *actor, const cf_problem *p, void *request,
                          trp_completion *done);
-    /* Prints what is wrong, and the problem. */
+    /* Prints what is wrong, and the problem. `again`: also after a death, for it looks at more than
+     * the blocks. */
     bool (*check)(cf_problem *p, cf_tally *tally);
+    bool again;
     void (*drop)(cf_problem *p);
     /* What no table of fields can say: mistake number `which` of a problem, in a request that has
      * been made; false behind the last. NULL: there are none. */
