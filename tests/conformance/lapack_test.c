@@ -29,7 +29,7 @@ typedef struct operation {
 static const operation table[] = {
 #define LAPACK_CASE(name, NAME, options, ...)                                                      \
     {#name, trp_##name, TRP_OP_##NAME, options, {__VA_ARGS__}},
-#include "support/blas_routines.def"
+#include "src/libs/blas/routines.def"
 };
 
 static const cf_variant variants[] = {
