@@ -37,6 +37,7 @@ OUTSIDE = {
     "bench": ["bench", "driver", "libs", "actors", "cache"],
     "tests": ["tests", "cli"],  # its reader of JSON
     "tests/support": ["tests", "base"],
+    "tests/support/reference": ["tests", "base", "libs"],
     "tests/support/fake_cuda": ["tests", "base", "driver", "libs", "matrix", "actors"],
     "tests/cli": ["tests", "cli"],
     "tests/unit": ["tests", "cli", "bench"] + SOURCE_LAYERS,

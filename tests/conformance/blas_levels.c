@@ -4,7 +4,7 @@
 
 /* ---- requests ---- */
 
-typedef trp_gemm_request trp_blas0_request; /* as support/blas_routines.def counts */
+typedef trp_gemm_request trp_blas0_request; /* as routines.def counts */
 
 /* Beside the options of blas_problem.h, which are the low bits. */
 #define BIT(n)     (UINT64_C(1) << (32 + (n)))
@@ -262,7 +262,7 @@ static const cf_family families[] = {
 static const operation rows[] = {
 #define CASE(level, name, NAME, options, result, ...)                                              \
     {OP##level(name, NAME), options, {__VA_ARGS__}, result},
-#include "support/blas_routines.def"
+#include "src/libs/blas/routines.def"
 };
 
 static cf_has sizes_of(const operation *row)

@@ -1,4 +1,4 @@
-/* gemm and the operations of levels 1 to 3 as the suite knows them, from support/blas_routines.def.
+/* gemm and the operations of levels 1 to 3 as the suite knows them, from libs/blas/routines.def.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_CONFORMANCE_BLAS_LEVELS_H
 #define TESTS_CONFORMANCE_BLAS_LEVELS_H

@@ -58,7 +58,7 @@ typedef struct cf_field {
 
 /* ---- problems ---- */
 
-enum { CF_REQUEST_BYTES = 1024, CF_BLOCKS = 32 };
+enum { CF_REQUEST_BYTES = 4096, CF_BLOCKS = 32 };
 
 typedef enum cf_kind {
     CF_RANDOM,
@@ -104,8 +104,14 @@ typedef struct cf_family {
     /* Once the blocks have buffers. */
     void (*request)(const cf_problem *p, void *out);
     trp_status (*send)(trp_actor *actor, const cf_problem *p, trp_completion *done);
-    /* Prints what is wrong, and the problem. */
+    /* A request of a problem, right or wrong; NULL: trp_submit(), for its header says what it is.
+     */
+    trp_status (*submit)(trp_actor *actor, const cf_problem *p, void *request,
+                         trp_completion *done);
+    /* Prints what is wrong, and the problem. `again`: also after a death, for it looks at more than
+     * the blocks. */
     bool (*check)(cf_problem *p, cf_tally *tally);
+    bool again;
     void (*drop)(cf_problem *p);
     /* What no table of fields can say: mistake number `which` of a problem, in a request that has
      * been made; false behind the last. NULL: there are none. */
@@ -137,6 +143,7 @@ struct cf_operation {
 
 typedef struct cf_actor {
     const char *kind;
+    const char *title; /* of its table; NULL: the kind */
     const cf_operation *operations;
     size_t count;
     const h_case *more; /* cases of the actor's own */

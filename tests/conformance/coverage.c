@@ -66,7 +66,7 @@ void cf_print_table(const cf_actor *actor)
 {
     printf("## %s\n\n| operation | variants | host | cuda | if its worker dies |\n"
            "| --- | --- | --- | --- | --- |\n",
-           actor->kind);
+           actor->title ? actor->title : actor->kind);
     for (size_t i = 0; i < actor->count; i++) {
         const cf_operation *o = &actor->operations[i];
         printf("| %s |", o->name);

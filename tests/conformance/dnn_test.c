@@ -1,19 +1,13 @@
 /* The dnn actor in the conformance suite: graphs of one node, or of one and its gradient, of every
  * type and layout. */
-#include "conformance/conformance.h"
-#include "support/problems/dnn_draw.h"
+#include "conformance/dnn_graphs.h"
 
 TROUPE_TEST("long", "computes");
 TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all",
                      "TROUPE_TEST_REGULAR=1");
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 /* ---- what is drawn ---- */
-
-/* One graph of a type; `way` is below the operation's. */
-typedef void draw_graph(dp_problem *p, trp_dtype type, int way);
 
 /* Of every fourth problem more channels. */
 static void conv(dp_problem *p, trp_dtype type, trp_dnn_kind kind, int way)
@@ -119,6 +113,13 @@ static void draw_pointwise(dp_problem *p, trp_dtype type, int mode)
 static void arithmetic(dp_problem *p, trp_dtype type, int way)
 {
     draw_pointwise(p, type, way);
+}
+
+/* Of integers: sums and products, the larger and the smaller one, comparisons. */
+static bool arithmetic_goes_with(trp_dtype type, int way)
+{
+    const bool integer = type == TRP_I8 || type == TRP_U8 || type == TRP_I32 || type == TRP_BOOL;
+    return !integer || (way <= TRP_DNN_MAX && way != TRP_DNN_DIV);
 }
 
 static void function(dp_problem *p, trp_dtype type, int way)
@@ -230,230 +231,27 @@ static void norm_inference(dp_problem *p, trp_dtype type, int way)
     dd_inference(p, type, (trp_dnn_norm)way);
 }
 
-/* ---- operations ---- */
-
-/* An operation has the first so many. */
-static const cf_variant variants[] = {
-    {.name = "f64", .type = TRP_F64},       {.name = "f32", .type = TRP_F32},
-    {.name = "f16", .type = TRP_F16},       {.name = "bf16", .type = TRP_BF16},
-    {.name = "f8e4m3", .type = TRP_F8E4M3}, {.name = "f8e5m2", .type = TRP_F8E5M2},
-    {.name = "i8", .type = TRP_I8},         {.name = "u8", .type = TRP_U8},
-    {.name = "i32", .type = TRP_I32},       {.name = "bool", .type = TRP_BOOL},
-};
-enum { DISTINCT = 3, WIDE = 4, FLOATS = 6, AND_I8 = 7, ALL = 10 };
-
-static const struct {
-    const char *name;
-    draw_graph *draw;
-    unsigned types, ways;
-} rows[] = {
-    {"conv_forward", conv_forward, AND_I8, 4},
-    {"conv_backward_data", conv_backward_data, FLOATS, 4},
-    {"conv_backward_filter", conv_backward_filter, FLOATS, 4},
-    {"matmul", matmul, AND_I8, 1},
-    {"arithmetic", arithmetic, ALL, TRP_DNN_ABS},
-    {"function", function, FLOATS, TRP_DNN_EQUAL - TRP_DNN_ABS},
-    {"comparison", comparison, ALL, TRP_DNN_RELU - TRP_DNN_EQUAL},
-    {"activation", activation, FLOATS, TRP_DNN_SWISH + 1 - TRP_DNN_RELU},
-    {"pointwise_backward", pointwise_backward, FLOATS, TRP_DNN_SWISH + 1 - TRP_DNN_RELU},
-    {"reduction", reduction, AND_I8, 8},
-    {"statistics", statistics, FLOATS, 1},
-    {"resample_forward", resample_forward, FLOATS, 3},
-    {"resample_backward", resample_backward, DISTINCT, 3},
-    {"norm_training", norm_training, WIDE, 4},
-    {"norm_backward", norm_backward, WIDE, 4},
-    {"norm_inference", norm_inference, FLOATS, 4},
-};
-enum { OPERATIONS = COUNT_OF(rows) };
-
-static cf_operation operations[OPERATIONS];
-
-/* Of integers: sums and products, the larger and the smaller one, comparisons. */
-static bool goes_with(draw_graph *draw, trp_dtype type, unsigned way)
-{
-    const bool integer = type == TRP_I8 || type == TRP_U8 || type == TRP_I32 || type == TRP_BOOL;
-    return draw != arithmetic || !integer || (way <= TRP_DNN_MAX && way != TRP_DNN_DIV);
-}
-
-/* ---- problems ---- */
-
-typedef struct graph {
-    dp_problem p;
-    block blocks[DP_TENSORS];
-} graph;
-_Static_assert((int)DP_TENSORS <= (int)CF_BLOCKS, "one for each tensor");
-
-/* Whether every buffer needs more than a byte: handles of nothing are not looked at. */
-static bool is_solid(const dp_problem *p)
-{
-    for (uint32_t i = 1; i <= p->tensors; i++) {
-        if (p->memory[i] && p->value[i].count * trp_dtype_bits(p->tensor[i].type) < 16)
-            return false;
-    }
-    return true;
-}
-
-static void drop(cf_problem *p)
-{
-    graph *g = p->own;
-    for (uint32_t i = 1; i <= g->p.tensors; i++) {
-        free(g->p.data[i]);
-        dr_free(&g->p.value[i]);
-    }
-    free(g);
-}
-
-static bool draw(cf_problem *p, unsigned way, cf_kind kind)
-{
-    const size_t row = (size_t)(p->operation - operations);
-    const trp_dtype type = variants[p->variant].type;
-    if (!goes_with(rows[row].draw, type, way))
-        return false;
-    graph *g = h_malloc(sizeof *g);
-    *g = (graph){.p.kind = rows[row].name, .p.packed = kind == CF_TIGHT};
-    rows[row].draw(&g->p, type, (int)way);
-    dp_prepare(&g->p);
-    p->own = g;
-    if (kind == CF_TIGHT && !is_solid(&g->p)) {
-        drop(p);
-        return false;
-    }
-    for (uint32_t i = 1; i <= g->p.tensors; i++) {
-        block *b = &g->blocks[i];
-        if (!g->p.memory[i])
-            continue;
-        *b = (block){.bytes = g->p.bytes[i]};
-        b->before = h_malloc(b->bytes);
-        b->after = h_malloc(b->bytes);
-        b->writable = h_malloc(b->bytes);
-        memcpy(b->before, g->p.data[i], b->bytes);
-        memset(b->writable, g->p.written[i], b->bytes); /* check() looks at what is between */
-    }
-    p->blocks = g->blocks;
-    p->block_count = DP_TENSORS;
-    p->may_refuse = h_is_gpu() ? "" : NULL; /* the actor's kernels take what the fake's do not */
-    return true;
-}
-
-static void make_request(const cf_problem *p, void *out)
-{
-    graph *g = p->own;
-    for (uint32_t i = 1; i <= g->p.tensors; i++)
-        g->p.tensor[i].buffer = g->blocks[i].buffer;
-    g->p.options.ran = &g->p.ran;
-    *(trp_dnn_graph_request *)out = (trp_dnn_graph_request){.tensors = g->p.tensor,
-                                                            .tensor_count = g->p.tensors + 1,
-                                                            .nodes = g->p.node,
-                                                            .node_count = g->p.nodes,
-                                                            .options = g->p.options};
-}
-
-static trp_status send(trp_actor *dnn, const cf_problem *p, trp_completion *done)
-{
-    trp_dnn_graph_request r;
-    make_request(p, &r);
-    return trp_dnn_graph(dnn, &r, done);
-}
-
-static bool check(cf_problem *p, cf_tally *tally)
-{
-    graph *g = p->own;
-    char *after[DP_TENSORS] = {NULL};
-    for (uint32_t i = 1; i <= g->p.tensors; i++) {
-        if (!g->p.memory[i])
-            continue;
-        after[i] = h_malloc(g->p.bytes[i]);
-        memcpy(after[i], g->blocks[i].after, g->p.bytes[i]);
-    }
-    dp_check_engine(&g->p);
-    const double worst = dp_compare_in(&g->p, after);
-    tally->worst = worst > tally->worst ? worst : tally->worst;
-    for (uint32_t i = 1; i <= g->p.tensors; i++)
-        free(after[i]);
-    return !g->p.refused;
-}
-
-/* ---- bad input ---- */
-
-/* What is done to tensor `number`; false: nothing by that number. */
-static bool spoil_tensor(trp_dnn_tensor *t, uint32_t number, unsigned which, const cf_wrong *wrong)
-{
-    static char word[64];
-    static const char *const names[] = {"", "", "", ".type", ".rank", ".dim[0]"};
-    if (which >= COUNT_OF(names))
-        return false;
-    snprintf(word, sizeof word, "tensors[%u]%s", number, names[which]);
-    *wrong->word = word;
-    if (which == 0) {
-        t->buffer = wrong->stale;
-        *wrong->status = TRP_E_STALE;
-    }
-    if (which == 1)
-        t->buffer = wrong->tiny;
-    if (which == 2)
-        t->offset = UINT64_MAX - 15;
-    if (which == 3)
-        t->type = TRP_C64;
-    if (which == 4)
-        t->rank = TRP_DNN_RANK_MAX + 1;
-    if (which == 5)
-        t->dim[0] = -1;
-    return true;
-}
-
-static bool spoil(const cf_problem *p, unsigned which, const cf_wrong *wrong, void *request)
-{
-    static trp_dnn_tensor tensors[DP_TENSORS];
-    static trp_dnn_node nodes[DP_NODES];
-    enum { EACH = 6 };
-    const graph *g = p->own;
-    trp_dnn_graph_request *r = request;
-    unsigned number = 0;
-    for (uint32_t i = 1; i <= g->p.tensors; i++) {
-        if (!g->p.memory[i])
-            continue;
-        if (which / EACH != number++)
-            continue;
-        memcpy(tensors, g->p.tensor, sizeof tensors);
-        r->tensors = tensors;
-        return spoil_tensor(&tensors[i], i, which % EACH, wrong);
-    }
-    if (which / EACH > number)
-        return false;
-    memcpy(nodes, g->p.node, sizeof nodes);
-    r->nodes = nodes;
-    nodes[0].kind = (trp_dnn_kind)(99 + which);
-    *wrong->word = "nodes[0].kind";
-    return true;
-}
-
-/* ---- the actor ---- */
-
-static const cf_family family = {
-    .request_bytes = sizeof(trp_dnn_graph_request),
-    .draw = draw,
-    .request = make_request,
-    .send = send,
-    .check = check,
-    .drop = drop,
-    .spoil = spoil,
+static const cf_graph rows[] = {
+    CF_GRAPH("conv_forward", conv_forward, CF_AND_I8, 4),
+    CF_GRAPH("conv_backward_data", conv_backward_data, CF_FLOATS, 4),
+    CF_GRAPH("conv_backward_filter", conv_backward_filter, CF_FLOATS, 4),
+    CF_GRAPH("matmul", matmul, CF_AND_I8, 1),
+    CF_GRAPH("arithmetic", arithmetic, CF_ALL_TYPES, TRP_DNN_ABS,
+             .goes_with = arithmetic_goes_with),
+    CF_GRAPH("function", function, CF_FLOATS, TRP_DNN_EQUAL - TRP_DNN_ABS),
+    CF_GRAPH("comparison", comparison, CF_ALL_TYPES, TRP_DNN_RELU - TRP_DNN_EQUAL),
+    CF_GRAPH("activation", activation, CF_FLOATS, TRP_DNN_SWISH + 1 - TRP_DNN_RELU),
+    CF_GRAPH("pointwise_backward", pointwise_backward, CF_FLOATS, TRP_DNN_SWISH + 1 - TRP_DNN_RELU),
+    CF_GRAPH("reduction", reduction, CF_AND_I8, 8),
+    CF_GRAPH("statistics", statistics, CF_FLOATS, 1),
+    CF_GRAPH("resample_forward", resample_forward, CF_FLOATS, 3),
+    CF_GRAPH("resample_backward", resample_backward, CF_DISTINCT, 3),
+    CF_GRAPH("norm_training", norm_training, CF_WIDE, 4),
+    CF_GRAPH("norm_backward", norm_backward, CF_WIDE, 4),
+    CF_GRAPH("norm_inference", norm_inference, CF_FLOATS, 4),
 };
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < OPERATIONS; i++)
-        operations[i] = (cf_operation){.name = rows[i].name,
-                                       .op = TRP_OP_DNN_GRAPH,
-                                       .family = &family,
-                                       .variants = variants,
-                                       .variant_count = rows[i].types,
-                                       .ways = rows[i].ways,
-                                       .runs_again = true};
-    const cf_actor dnn = {.kind = "dnn",
-                          .operations = operations,
-                          .count = OPERATIONS,
-                          .rounds = 24,
-                          .slow_fake = true,
-                          .end = dp_print_table};
-    return cf_main(argc, argv, &dnn);
+    return cf_graphs_main(argc, argv, "dnn", rows, sizeof rows / sizeof *rows);
 }

@@ -262,6 +262,8 @@ static void judge(cf_bench *bench, victim *v, cf_tally *t)
                    v->p.operation->name, v->p.operation->variants[v->p.variant].name, i);
         free(v->wanted[i]);
     }
+    if (!faulted && v->p.operation->family->again)
+        H_CHECK(v->p.operation->family->check(&v->p, &(cf_tally){0}));
     cf_drop(bench, &v->p);
 }
 
@@ -290,7 +292,8 @@ static void killed_workers(void)
     cf_tally t = {0};
     int count = 0;
     unsigned kills = 0;
-    for (int round = 0; round < (H_SANITIZED ? 1 : 3); round++) {
+    /* Of few operations more often. */
+    for (int round = 0; round < (H_SANITIZED ? 1 : 3) || (kills < 3 && round < 24); round++) {
         for (size_t i = 0; i < tested->count; i++) {
             const cf_operation *o = &tested->operations[i];
             for (unsigned v = 0; v < o->variant_count && cf_chosen(o); v++) {

@@ -1,4 +1,5 @@
-/* Copies: every size class and offset, each kind of host memory, many at once, and bad ranges. */
+/* Copies: every size class and offset, each kind of host memory, many at once, and bad ranges. What
+ * boxes and patterns come to is in tests/conformance. */
 #include "support/harness.h"
 
 #include <stdatomic.h>
@@ -321,79 +322,6 @@ static void target_is_left_alone_afterwards(void)
     h_close(&w);
 }
 
-static void device_copies(void)
-{
-    const uint64_t bytes = 3 * H_MIB;
-    h_world w = h_open(NULL);
-    trp_buffer a = h_buffer(w.device, bytes), b = h_buffer(w.device, bytes);
-    char *in_a = h_random_block(h_rng(), bytes), *in_b = h_random_block(h_rng(), bytes);
-    char *got = h_malloc(bytes);
-    h_write(w.device, a, 0, in_a, bytes);
-    h_write(w.device, b, 0, in_b, bytes);
-    for (int i = 0; i < 200; i++) {
-        uint64_t n = h_random_size(h_rng(), bytes);
-        uint64_t from = ref_rng_below(h_rng(), bytes - n + 1);
-        uint64_t to = ref_rng_below(h_rng(), bytes - n + 1);
-        if (i % 3 == 0) { /* within one buffer, ranges that just touch */
-            n = 1 + n / 2;
-            from = 0;
-            to = n;
-            if (i % 2) {
-                from = n;
-                to = 0;
-            }
-            if (2 * n > bytes)
-                continue;
-            H_OK(trp_copy(w.device, a, from, a, to, n, NULL));
-            memcpy(in_a + to, in_a + from, n);
-        } else if (i % 3 == 1) {
-            H_OK(trp_copy(w.device, a, from, b, to, n, NULL));
-            memcpy(in_b + to, in_a + from, n);
-        } else {
-            H_OK(trp_copy(w.device, b, from, a, to, n, NULL));
-            memcpy(in_a + to, in_b + from, n);
-        }
-    }
-    h_read(w.device, a, 0, got, bytes);
-    H_SAME(got, in_a, bytes);
-    h_read(w.device, b, 0, got, bytes);
-    H_SAME(got, in_b, bytes);
-    free(in_a);
-    free(in_b);
-    free(got);
-    h_close(&w);
-}
-
-static void fills(void)
-{
-    enum { BYTES = 100000 };
-    h_world w = h_open(NULL);
-    trp_buffer b = h_buffer(w.device, BYTES);
-    char *model = h_malloc(BYTES), *got = h_malloc(BYTES);
-    memset(model, 0, BYTES);
-    H_OK(trp_fill(w.device, b, 0, BYTES, 0, 1, NULL));
-    for (int i = 0; i < 300; i++) {
-        uint32_t width = 1U << (i % 3);
-        uint32_t pattern = (uint32_t)ref_rng_next(h_rng());
-        uint64_t n = h_random_size(h_rng(), BYTES / width) * width;
-        uint64_t at = ref_rng_below(h_rng(), (BYTES - n) / width + 1) * width;
-        if (i % 50 == 49)
-            n = 0;
-        H_OK(trp_fill(w.device, b, at, n, pattern, width, NULL));
-        for (uint64_t k = 0; k < n; k++) /* little-endian, as every platform here */
-            model[at + k] = (char)(pattern >> (8 * (k % width)));
-        if (i % 10 == 0) {
-            h_read(w.device, b, 0, got, BYTES);
-            H_SAME(got, model, BYTES);
-        }
-    }
-    h_read(w.device, b, 0, got, BYTES);
-    H_SAME(got, model, BYTES);
-    free(model);
-    free(got);
-    h_close(&w);
-}
-
 static void bad_ranges(void)
 {
     enum { BYTES = 1000 };
@@ -526,6 +454,127 @@ static void host_memory_churn(void)
     h_close(&w);
 }
 
+static trp_status end_of(trp_status sent, const trp_completion *c)
+{
+    return sent == TRP_OK ? h_await(c->future, NULL) : sent;
+}
+
+/* Within one buffer, side by side. */
+static void boxes_in_one_buffer(void)
+{
+    enum { N = 64 };
+    h_world world = h_open(NULL);
+    trp_device *d = world.device;
+    trp_buffer b = h_filled(d, N * N * 2, 0x01020304);
+    char got[N * N * 2], want[N * N * 2];
+    h_read(d, b, 0, want, sizeof want);
+    for (int i = 0; i < N * N; i++)
+        want[i] = (char)i;
+    h_write(d, b, 0, want, N * N);
+    trp_completion c = {0};
+    trp_copy_request r = {.source = b,
+                          .source_offset = 8,
+                          .target = b,
+                          .target_offset = N * N,
+                          .bytes = 16,
+                          .rows = N - 1,
+                          .source_pitch.row = N,
+                          .target_pitch.row = 20};
+    H_OK(end_of(trp_copy_with(d, &r, &c), &c));
+    for (int y = 0; y < N - 1; y++)
+        memcpy(want + N * N + y * 20, want + 8 + y * N, 16);
+    h_read(d, b, 0, got, sizeof got);
+    H_SAME(got, want, sizeof got);
+    r.target_offset = 8 + N * (N - 2) + 15;
+    H_IS(trp_copy_with(d, &r, NULL), TRP_E_ARGUMENT);
+    H_SAYS("overlap");
+    h_close(&world);
+}
+
+static void refused(trp_device *device, const char *text, trp_write_request r)
+{
+    static char byte[64];
+    r.source = byte;
+    H_IS(trp_write_with(device, &r, NULL), TRP_E_ARGUMENT);
+    H_SAYS(text);
+}
+
+static void bad_boxes(void)
+{
+    h_world world = h_open(NULL);
+    trp_device *d = world.device;
+    trp_buffer b = h_filled(d, 1 << 16, 0);
+    char byte[16] = {0};
+    uint64_t sent = h_info(d).requests_submitted;
+    const trp_write_request good = {.buffer = b, .bytes = 8, .rows = 4};
+    trp_write_request r = good;
+    r.pitch.row = 7;
+    refused(d, "pitch.row: expected at least the 8 bytes of a row, got 7", r);
+    r = good;
+    r.source_pitch.row = 1;
+    refused(d, "source_pitch.row: expected", r);
+    r = good;
+    r.planes = 2;
+    r.pitch.plane = 31;
+    refused(d, "pitch.plane: expected at least the 32 bytes that the rows of a plane span", r);
+    r = good;
+    r.rows = UINT64_MAX;
+    refused(d, "reach further than memory", r);
+    r = good;
+    r.rows = r.planes = UINT64_C(1) << 40;
+    refused(d, "reach further than memory", r);
+    r = good;
+    r.planes = 3;
+    r.source_pitch.plane = INT64_MAX;
+    refused(d, "source_pitch: 3 planes of 4 rows of 8 bytes reach", r);
+    r = good;
+    r.offset = (1 << 16) - 31;
+    refused(d, "buffer: the request needs bytes 65505 to 65505 + 32, the buffer has 65536", r);
+    r = good;
+    r.pitch.row = 1 << 15;
+    refused(d, "+ 98312, the buffer has 65536", r);
+    r = good;
+    r.header.wait_ns = -7;
+    refused(d, "wait_ns", r);
+    H_IS(trp_write_with(d, &good, NULL), TRP_E_ARGUMENT);
+    H_SAYS("source: expected a pointer");
+    H_IS(trp_read_with(d, &(trp_read_request){.buffer = b, .bytes = 1}, NULL), TRP_E_ARGUMENT);
+    H_SAYS("target: expected a pointer");
+    trp_fill_request f = {.buffer = b, .bytes = 32, .width = 16};
+    H_IS(trp_fill_with(d, &f, NULL), TRP_E_ARGUMENT);
+    H_SAYS("pattern: expected a pointer");
+    f.pattern = byte;
+    static const uint32_t widths[] = {0, 3, 5, 12, 32, UINT32_MAX};
+    for (int i = 0; i < 6; i++) {
+        f.width = widths[i];
+        H_IS(trp_fill_with(d, &f, NULL), TRP_E_ARGUMENT);
+        H_SAYS("width: expected 1, 2, 4, 8 or 16");
+    }
+    f.width = 16;
+    f.offset = 8;
+    H_IS(trp_fill_with(d, &f, NULL), TRP_E_ARGUMENT);
+    H_SAYS("offset: expected a multiple of width 16, got 8");
+    H_IS(trp_fill(d, b, 0, 32, 0, 8, NULL), TRP_E_ARGUMENT);
+    H_SAYS("width: expected 1, 2 or 4, got 8");
+    H_IS(trp_device_submit(d, NULL, NULL), TRP_E_ARGUMENT);
+    H_IS(trp_device_submit(NULL, &good.header, NULL), TRP_E_ARGUMENT);
+    H_IS(trp_device_submit(d, &(trp_request){.op = 3}, NULL), TRP_E_UNSUPPORTED);
+    H_IS(trp_device_submit(d, &(trp_request){.op = 0x0101}, NULL), TRP_E_UNSUPPORTED);
+    H_IS(trp_device_submit(d, &(trp_request){.op = TRP_OP_COPY, .size = 8}, NULL), TRP_E_VERSION);
+    const trp_read_request late = {
+        .header.deadline_ns = 1000 * H_SEC, .buffer = b, .target = byte, .bytes = 16};
+    trp_completion c = {0};
+    if (h_isolation() == TRP_ISOLATION_THREAD) {
+        H_IS(trp_read_with(d, &late, NULL), TRP_E_UNSUPPORTED);
+        H_SAYS("deadline_ns");
+        H_EQUAL(h_info(d).requests_submitted, sent);
+    } else {
+        H_EQUAL(h_info(d).requests_submitted, sent);
+        H_OK(end_of(trp_read_with(d, &late, &c), &c));
+    }
+    h_close(&world);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -538,11 +587,11 @@ int main(int argc, char **argv)
         {"many_large_at_once", many_large_at_once},
         {"many_in_flight", many_in_flight},
         {"target_is_left_alone_afterwards", target_is_left_alone_afterwards},
-        {"device_copies", device_copies},
-        {"fills", fills},
         {"bad_ranges", bad_ranges},
         {"zero_bytes", zero_bytes},
         {"host_memory_churn", host_memory_churn},
+        {"boxes_in_one_buffer", boxes_in_one_buffer},
+        {"bad_boxes", bad_boxes},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

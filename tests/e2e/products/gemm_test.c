@@ -1,5 +1,5 @@
-/* Products: inputs that are not read, many that are joined, mistakes in more than one field,
- * options of actors. Numbers and single mistakes are in tests/conformance. */
+/* Products, those of i8 too: inputs that are not read, many that are joined, mistakes in more than
+ * one field, options of actors. Numbers and single mistakes are in tests/conformance. */
 #include "support/harness.h"
 
 #include <math.h>
@@ -219,6 +219,114 @@ static void bad_input(void)
     h_close(&world);
 }
 
+/* Many small ones of i8 in one mailbox: on a GPU some of them are done in one call. */
+static void many_integers(void)
+{
+    enum { EDGE = 16, AREA = EDGE * EDGE, COUNT = 100 };
+    int8_t x[AREA];
+    int32_t sums[AREA], got[AREA];
+    trp_buffer c[COUNT];
+    open_world();
+    h_random_bytes(h_rng(), x, sizeof x);
+    for (int j = 0; j < EDGE; j++) {
+        for (int i = 0; i < EDGE; i++) {
+            sums[i + j * EDGE] = 0;
+            for (int k = 0; k < EDGE; k++)
+                sums[i + j * EDGE] += x[k + i * EDGE] * x[k + j * EDGE];
+        }
+    }
+    trp_gemm_request r = {.header = {.wait_ns = H_LONG},
+                          .type = TRP_I8,
+                          .trans_a = TRP_T,
+                          .m = EDGE,
+                          .n = EDGE,
+                          .k = EDGE};
+    r.a = r.b = h_buffer(world.device, sizeof x);
+    h_write(world.device, r.a, 0, x, sizeof x);
+    for (int i = 0; i < COUNT; i++) {
+        r.c = c[i] = h_buffer(world.device, sizeof got);
+        H_OK(trp_gemm(blas, &r, NULL));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        h_read(world.device, c[i], 0, got, sizeof got);
+        H_SAME(got, sums, sizeof got);
+    }
+    h_close(&world);
+}
+
+#define BAD(code, word, ...)                                                                       \
+    do {                                                                                           \
+        r = good;                                                                                  \
+        __VA_ARGS__;                                                                               \
+        H_IS(trp_gemm(blas, &r, &done), code);                                                     \
+        H_SAYS(word);                                                                              \
+    } while (0)
+
+static void bad_integers(void)
+{
+    open_world();
+    trp_completion done = {0};
+    trp_buffer all = h_buffer(world.device, 4096);
+    const trp_gemm_request good = {
+        .type = TRP_I8, .m = 8, .n = 5, .k = 4, .a = all, .b = all, .c = all, .c_offset = 1024};
+    trp_gemm_request r;
+    BAD(TRP_E_ARGUMENT, "alpha: expected an integer", r.alpha = trp_real(0.5));
+    BAD(TRP_E_ARGUMENT, "alpha: expected an integer", r.alpha = trp_real(0x1p31));
+    BAD(TRP_E_ARGUMENT, "alpha: expected an integer", r.alpha = trp_real(NAN));
+    BAD(TRP_E_ARGUMENT, "beta: expected an integer", r.beta = trp_real(-0x1p31 - 1));
+    BAD(TRP_E_ARGUMENT, "beta: expected an integer", r.beta = trp_complex(1, 1));
+    BAD(TRP_E_ARGUMENT, "beta: expected none beside", r.scalars = all; r.beta = trp_real(2));
+    BAD(TRP_E_ARGUMENT, "type_c: expected i32 or f32", r.type_c = TRP_I8);
+    BAD(TRP_E_ARGUMENT, "type_c: expected i32 or f32", r.type_c = TRP_F64);
+    BAD(TRP_E_ARGUMENT, "type_c: expected the same or f32", r.type = TRP_F16; r.type_c = TRP_BF16);
+    BAD(TRP_E_ARGUMENT, "type_c: expected the same for", r.type = TRP_F32; r.type_c = TRP_F16);
+    BAD(TRP_E_ARGUMENT, "type: expected", r.type = TRP_U8);
+    BAD(TRP_E_ARGUMENT, "compute: TRP_COMPUTE_TF32", r.compute = TRP_COMPUTE_TF32);
+    BAD(TRP_E_ARGUMENT, "compute: TRP_COMPUTE_EMULATED goes", r.compute = TRP_COMPUTE_EMULATED);
+    BAD(TRP_E_ARGUMENT, "c_offset: expected a multiple of 4", r.c_offset = 1026);
+    BAD(TRP_E_ARGUMENT, "c: the request needs", r.c_offset = 4096 - 4 * 8 * 5 + 4);
+    BAD(TRP_E_ARGUMENT, "overlap", r.c_offset = 28);
+    BAD(TRP_E_ARGUMENT, "scalars_offset", r.scalars = all; r.scalars_offset = 2);
+    if (h_is_cuda()) {
+        BAD(TRP_E_UNSUPPORTED, "lda: expected a multiple of 4", r.m = 7);
+        BAD(TRP_E_UNSUPPORTED, "ldb: expected a multiple of 4", r.ldb = 6);
+        BAD(TRP_E_UNSUPPORTED, "ldb: expected a multiple of 4", r.k = 3; r.order = TRP_COL_MAJOR);
+        BAD(TRP_E_UNSUPPORTED, "a_offset: expected a multiple of 4", r.a_offset = 3);
+        BAD(TRP_E_UNSUPPORTED, "b_offset: expected a multiple of 4", r.b_offset = 2);
+        BAD(TRP_E_UNSUPPORTED, "a_stride: expected a multiple of 4", r.a_stride = 33; r.batch = 2;
+            r.c_stride = 40);
+    }
+    r = good; /* ... but not what is not looked at */
+    r.m = 7;
+    r.k = 0;
+    r.beta = trp_real(3);
+    H_OK(trp_gemm(blas, &r, NULL));
+    r = good;
+    r.compute = TRP_COMPUTE_PEDANTIC;
+    r.trans_a = TRP_T;
+    r.m = r.n = r.k = 16;
+    H_OK(trp_gemm(blas, &r, &done));
+    H_OK(h_await_any(done));
+    h_close(&world);
+}
+#undef BAD
+
+/* More rows than the host's BLAS counts: refused before anything is written. */
+static void too_many_rows(void)
+{
+    trp_completion done = {0};
+    trp_gemm_request r = {.type = TRP_F16, .m = INT64_C(1) << 31, .n = 1};
+    if (h_is_cuda())
+        h_skip("cuBLAS counts in 64 bits");
+    open_world();
+    r.c = h_buffer(world.device, (uint64_t)r.m * 2);
+    trp_status status = trp_gemm(blas, &r, &done);
+    if (status == TRP_OK)
+        status = h_await_any(done);
+    H_IS(status, TRP_E_UNSUPPORTED);
+    h_close(&world);
+}
+
 static void actor_options(void)
 {
     open_world();
@@ -255,7 +363,10 @@ int main(int argc, char **argv)
     static const h_case cases[] = {
         {"inputs_that_do_not_count", inputs_that_do_not_count},
         {"many_at_once", many_at_once},
+        {"many_integers", many_integers},
         {"bad_input", bad_input},
+        {"bad_integers", bad_integers},
+        {"too_many_rows", too_many_rows},
         {"actor_options", actor_options},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);

@@ -110,8 +110,9 @@ static void draw_gemm(problem *p)
     else if (p->compute == TRP_COMPUTE_DEFAULT && blas_below(4) == 0)
         p->compute = TRP_COMPUTE_PEDANTIC;
     if (blas_below(40) == 0) {
-        p->m += (int64_t)blas_below(500);
-        p->n += (int64_t)blas_below(100);
+        const bool wide = blas_below(2); /* beyond a tile of the host's */
+        *(wide ? &p->n : &p->m) += (int64_t)blas_below(1200);
+        *(wide ? &p->m : &p->n) += (int64_t)blas_below(100);
         p->k = 1 + (int64_t)blas_below(8);
     } else if (blas_below(40) == 0 && p->type_c != TRP_F32) {
         p->k += (int64_t)blas_below(2100);

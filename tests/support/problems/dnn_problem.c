@@ -43,6 +43,23 @@ uint32_t dp_memory(dp_problem *p, trp_dtype type, uint32_t rank, const int64_t *
     return p->tensors;
 }
 
+uint32_t dp_span(dp_problem *p, trp_dtype type, uint32_t rank, const int64_t *dim, int64_t least,
+                 int64_t most)
+{
+    const uint32_t number = dp_memory(p, type, rank, dim);
+    p->fill[number] = DP_SPAN;
+    p->span[number][0] = least;
+    p->span[number][1] = most;
+    return number;
+}
+
+uint32_t dp_shape(dp_problem *p, uint32_t number, uint32_t rank, const int64_t *dim)
+{
+    p->tensor[number].rank = rank;
+    memcpy(p->tensor[number].dim, dim, rank * sizeof *dim);
+    return number;
+}
+
 uint32_t dp_virtual(dp_problem *p, trp_dtype type)
 {
     add(p)->type = type;
@@ -164,13 +181,15 @@ static double draw(const dp_problem *p, uint32_t number, size_t index)
         return integer ? sign * (double)dp_from(1, 99) : sign * ldexp(size, (int)dp_from(-6, 6));
     case DP_WIDE:
         return dp_below(8) ? sign * ldexp(size, (int)dp_from(-9, 6) * (int)dp_from(0, 3)) : 0;
+    case DP_SPAN:
+        return (double)dp_from(p->span[number][0], p->span[number][1]);
     case DP_ANY:
         break;
     }
     return integer ? (double)dp_from(-9, 9) : ref_rng_uniform(h_rng(), -2, 2);
 }
 
-static void store(dp_problem *p, uint32_t number, const double *v)
+void dp_set(dp_problem *p, uint32_t number, const double *v)
 {
     const trp_dnn_tensor *t = &p->tensor[number];
     dr_tensor *value = &p->value[number];
@@ -184,7 +203,7 @@ static void store(dp_problem *p, uint32_t number, const double *v)
 
 void dp_put(dp_problem *p, uint32_t number, const double *v)
 {
-    store(p, number, v);
+    dp_set(p, number, v);
     h_write(device, p->tensor[number].buffer, 0, p->data[number], p->bytes[number]);
 }
 
@@ -201,7 +220,7 @@ static void fill(dp_problem *p, uint32_t number)
         v[other] = kept;
     }
     memset(p->data[number], 0xff, p->bytes[number]); /* gaps: NaN */
-    store(p, number, v);
+    dp_set(p, number, v);
     free(v);
 }
 
@@ -252,6 +271,8 @@ void dp_prepare(dp_problem *p)
         else
             fill(p, i);
     }
+    if (p->settle)
+        p->settle(p);
 }
 
 void dp_make(trp_device *on, dp_problem *p)

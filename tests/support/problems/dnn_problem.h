@@ -18,6 +18,7 @@ typedef enum dp_fill {
     DP_FEW,      /* -1, 0, 1 or 2 */
     DP_STEEP,    /* of any sign, from 2^-8 to 2^7: what functions go to their limits at */
     DP_WIDE,     /* of any sign and of many orders of magnitude, and 0 at times */
+    DP_SPAN,     /* whole numbers of `span` */
 } dp_fill;
 
 typedef struct dp_problem {
@@ -29,11 +30,14 @@ typedef struct dp_problem {
     bool unknown[DP_TENSORS];          /* what it must hold is the library's own */
     bool packed;                       /* all of them are */
     dp_fill fill[DP_TENSORS];
+    int64_t span[DP_TENSORS][2]; /* least and most, for DP_SPAN */
     trp_dnn_node node[DP_NODES];
     uint32_t nodes;
     trp_dnn_options options; /* `ran` below, unless the case has one of its own */
     trp_dnn_ran ran;
     bool refused; /* a part of it, by a GPU's library: nothing is compared */
+    /* Contents that depend on others, by dp_set(), once those are drawn; NULL: there are none. */
+    void (*settle)(struct dp_problem *p);
 
     bool written[DP_TENSORS];
     unsigned char *data[DP_TENSORS]; /* all of a buffer, before */
@@ -59,8 +63,14 @@ trp_dnn_node *dp_node(dp_problem *p, trp_dnn_kind kind);
  * TROUPE_TEST_REGULAR most problems lie as a library wants them. */
 void dp_prepare(dp_problem *p);
 void dp_make(trp_device *device, dp_problem *p);
-/* Gives a tensor other contents, packed. */
+/* Gives a tensor other contents, packed; dp_put() uploads them, too. */
+void dp_set(dp_problem *p, uint32_t tensor, const double *v);
 void dp_put(dp_problem *p, uint32_t tensor, const double *v);
+/* A tensor of whole numbers from least to most. */
+uint32_t dp_span(dp_problem *p, trp_dtype type, uint32_t rank, const int64_t *dim, int64_t least,
+                 int64_t most);
+/* The dimensions of a virtual tensor; gives its number. */
+uint32_t dp_shape(dp_problem *p, uint32_t tensor, uint32_t rank, const int64_t *dim);
 /* What it holds now, packed, to be freed. */
 double *dp_read(const dp_problem *p, uint32_t tensor);
 /* Waits for a request, which must succeed, but that a GPU's library may refuse it; `status` is what

@@ -102,20 +102,24 @@ static f_field allocate(const trp_dnn_tensor *shape, double low, double high)
     f.v = h_malloc((size_t)(f.count + 1) * sizeof *f.v);
     f.raw = h_malloc(f.bytes);
     memset(f.raw, 0xff, f.bytes);
-    f.t.buffer = h_buffer(device, f.bytes);
     for (int64_t i = 0; i < f.count; i++) {
         f.v[i] = round_to(f.t.type, ref_rng_uniform(h_rng(), low, high));
         if (is_integer(f.t.type))
             f.v[i] = floor(low + (high - low + 1) * ref_rng_uniform(h_rng(), 0, 1));
     }
     if (low <= high)
-        f_write(&f);
-    else
-        h_write(device, f.t.buffer, 0, f.raw, f.bytes);
+        f_encode(&f);
     return f;
 }
 
-f_field f_make(trp_dtype type, int rank, const int64_t *dim, bool packed, double low, double high)
+static f_field upload(f_field f)
+{
+    f.t.buffer = h_buffer(device, f.bytes);
+    h_write(device, f.t.buffer, 0, f.raw, f.bytes);
+    return f;
+}
+
+f_field f_draw(trp_dtype type, int rank, const int64_t *dim, bool packed, double low, double high)
 {
     trp_dnn_tensor t = {.type = type, .rank = (uint32_t)rank};
     memcpy(t.dim, dim, (size_t)rank * sizeof *dim);
@@ -124,21 +128,45 @@ f_field f_make(trp_dtype type, int rank, const int64_t *dim, bool packed, double
     return allocate(&t, low, high);
 }
 
+f_field f_make(trp_dtype type, int rank, const int64_t *dim, bool packed, double low, double high)
+{
+    return upload(f_draw(type, rank, dim, packed, low, high));
+}
+
 f_field f_like(const f_field *other, trp_dtype type, double low, double high)
 {
     trp_dnn_tensor t = other->t;
     t.type = type;
+    t.buffer = (trp_buffer){0};
     t.offset = t.offset / (trp_dtype_bits(other->t.type) / 8) * (trp_dtype_bits(type) / 8);
-    return allocate(&t, low, high);
+    return upload(allocate(&t, low, high));
 }
 
-void f_write(f_field *f)
+void f_encode(f_field *f)
 {
     for (int64_t i = 0; i < f->count; i++) {
         f->v[i] = round_to(f->t.type, f->v[i]);
         put(f->t.type, f->raw, place(&f->t, i), f->v[i]);
     }
+}
+
+void f_write(f_field *f)
+{
+    f_encode(f);
     h_write(device, f->t.buffer, 0, f->raw, f->bytes);
+}
+
+void f_decode(f_field *f, const void *bytes)
+{
+    for (int64_t i = 0; i < f->count; i++)
+        f->v[i] = get(f->t.type, bytes, place(&f->t, i));
+}
+
+void f_mark(const f_field *f, bool *bytes)
+{
+    const size_t size = trp_dtype_bits(f->t.type) / 8;
+    for (int64_t i = 0; i < f->count; i++)
+        memset(bytes + (size_t)place(&f->t, i) * size, true, size);
 }
 
 void f_read(f_field *f)
@@ -146,9 +174,9 @@ void f_read(f_field *f)
     const size_t size = trp_dtype_bits(f->t.type) / 8;
     unsigned char *got = h_malloc(f->bytes);
     h_read(device, f->t.buffer, 0, got, f->bytes);
+    f_decode(f, got);
     for (int64_t i = 0; i < f->count; i++) {
         const int64_t at = place(&f->t, i);
-        f->v[i] = get(f->t.type, got, at);
         memcpy(f->raw + (size_t)at * size, got + (size_t)at * size, size);
     }
     H_SAME(got, f->raw, f->bytes);
@@ -164,25 +192,37 @@ void f_drop(f_field *f)
     *f = (f_field){0};
 }
 
-void f_compare(const char *file, int line, f_field *f, const double *wanted, double size,
-               double units, bool wide)
+bool f_right(const f_field *f, const double *wanted, double size, double units, bool wide,
+             double *worst)
 {
     const double own = f->t.type == TRP_F64    ? 0x1p-52
                        : f->t.type == TRP_F32  ? 0x1p-23
                        : f->t.type == TRP_F16  ? 0x1p-10
                        : f->t.type == TRP_BF16 ? 0x1p-7
                                                : 0;
-    f_read(f);
     for (int64_t i = 0; i < f->count; i++) {
         const double right = round_to(f->t.type, wanted[i]), got = f->v[i];
         const double scale = fabs(right) > size ? fabs(right) : size;
         const double slack = own * fabs(right) + units * (wide ? 0x1p-52 : 0x1p-23) * scale +
                              (f->t.type == TRP_F16 ? 0x1p-24 : 0);
-        if (isnan(right)               ? !isnan(got)
-            : isinf(right) || own == 0 ? got != right
-                                       : !(fabs(got - right) <= slack))
-            h_fail(file, line,
-                   "element %lld of %lld (%s): expected %.17g, got %.17g, more than %g apart",
-                   (long long)i, (long long)f->count, trp_dtype_name(f->t.type), right, got, slack);
+        if (isnan(right) ? isnan(got) : got == right)
+            continue;
+        if (isnan(right) || isinf(right) || own == 0 || !(fabs(got - right) <= slack)) {
+            fprintf(stderr,
+                    "element %lld of %lld (%s): expected %.17g, got %.17g, more than %g apart\n",
+                    (long long)i, (long long)f->count, trp_dtype_name(f->t.type), right, got,
+                    slack);
+            return false;
+        }
+        *worst = fmax(*worst, fabs(got - right) / slack);
     }
+    return true;
+}
+
+void f_compare(const char *file, int line, f_field *f, const double *wanted, double size,
+               double units, bool wide)
+{
+    f_read(f);
+    if (!f_right(f, wanted, size, units, wide, &(double){0}))
+        h_fail(file, line, "a field is not what it must be");
 }

@@ -20,6 +20,14 @@ void f_open(trp_device *device);
 /* A field of random numbers from low to high (whole ones in integer types); where `packed`, without
  * gaps. In that place, poison, if low > high. */
 f_field f_make(trp_dtype type, int rank, const int64_t *dim, bool packed, double low, double high);
+/* The same without a device: the bytes are in `raw` alone. f_encode() puts f->v there, f_decode()
+ * takes f->v from bytes like them, whose gaps are not looked at. */
+f_field f_draw(trp_dtype type, int rank, const int64_t *dim, bool packed, double low, double high);
+void f_encode(f_field *f);
+void f_decode(f_field *f, const void *bytes);
+/* Marks the bytes of elements. */
+void f_mark(const f_field *f, bool *bytes);
+
 /* The same with the dimensions and the layout of another. */
 f_field f_like(const f_field *other, trp_dtype type, double low, double high);
 /* Writes f->v, rounded to the type. */
@@ -32,9 +40,12 @@ int64_t f_below(int64_t bound);
 int64_t f_from(int64_t least, int64_t most);
 trp_dtype f_real(void); /* f64, f32, f16 or bf16 */
 
-/* Reads f and compares it with `wanted`: each within so many units of its type's rounding, or of
- * f32's where that is less exact and the field is not f64 alone, of the larger of the value and
- * `size`. */
+/* Whether f->v is `wanted`: each within so many units of its type's rounding, or of f32's where
+ * that is less exact and the field is not f64 alone, of the larger of the value and `size`. Prints
+ * the first that is not; `worst` grows to the largest error, as a share of its bound. */
+bool f_right(const f_field *f, const double *wanted, double size, double units, bool wide,
+             double *worst);
+/* Reads f first, and fails. */
 void f_compare(const char *file, int line, f_field *f, const double *wanted, double size,
                double units, bool wide);
 #define F_COMPARE(f, wanted, size, units, wide)                                                    \

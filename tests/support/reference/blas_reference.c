@@ -444,7 +444,7 @@ ref_number ref_blas_element(const ref_blas *p, ref_place output, int64_t i, int6
 {
     static ref_number (*const element[])(const ref_blas *, ref_place, int64_t, int64_t) = {
 #define REFERENCE(op, function) [TRP_OP_##op & 0xff] = function,
-#include "support/blas_routines.def"
+#include "libs/blas/routines.def"
     };
     if (!element[p->op & 0xff]) {
         fprintf(stderr, "reference: no operation %#x\n", p->op);

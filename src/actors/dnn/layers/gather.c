@@ -4,31 +4,31 @@
 
 #include <troupe/training.h>
 
-static trp_status gather(trp_actor *dnn, const trp_gather_request *r, const trp_dnn_tensor *add,
-                         trp_completion *completion)
+/* The graph has the fields of the call. */
+static trp_status gather(trp_actor *dnn, trp__layer_graph *g, const trp_gather_request *r,
+                         const trp_dnn_tensor *add, trp_completion *completion)
 {
-    trp__layer_graph g = {0};
-    trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_GATHER);
+    trp_dnn_node *n = trp__layer_add_node(g, TRP_DNN_GATHER);
     n->gather = r->mode;
     n->axis = r->axis;
-    n->x = trp__layer_add(&g, &r->x);
-    n->index = trp__layer_add(&g, &r->index);
-    trp__layer_finish_sum(&g, trp__layer_writes(&g, &n->y), add, &r->y);
-    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+    n->x = trp__layer_add(g, &r->x);
+    n->index = trp__layer_add(g, &r->index);
+    trp__layer_finish_sum(g, trp__layer_writes(g, &n->y), add, &r->y);
+    return trp__layer_send(dnn, g, &r->header, &r->options, completion);
 }
 
-static trp_status scatter(trp_actor *dnn, const trp_gather_request *r, trp_completion *completion)
+static trp_status scatter(trp_actor *dnn, trp__layer_graph *g, const trp_gather_request *r,
+                          trp_completion *completion)
 {
-    trp__layer_graph g = {0};
-    trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_SCATTER_ADD);
+    trp_dnn_node *n = trp__layer_add_node(g, TRP_DNN_SCATTER_ADD);
     n->gather = r->mode;
     n->axis = r->axis;
     n->ignore = r->ignore;
-    n->dy = trp__layer_add(&g, &r->dy);
-    n->index = trp__layer_add(&g, &r->index);
-    n->x = trp__layer_add(&g, &r->add_dx);
-    n->y = trp__layer_add(&g, &r->dx);
-    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+    n->dy = trp__layer_add(g, &r->dy);
+    n->index = trp__layer_add(g, &r->index);
+    n->x = trp__layer_add(g, &r->add_dx);
+    n->y = trp__layer_add(g, &r->dx);
+    return trp__layer_send(dnn, g, &r->header, &r->options, completion);
 }
 
 trp_status trp_embedding_forward(trp_actor *dnn, const trp_embedding_request *r,
@@ -51,7 +51,7 @@ trp_status trp_embedding_forward(trp_actor *dnn, const trp_embedding_request *r,
         return status;
     const trp_gather_request q = {
         .header = r->header, .x = r->table, .index = r->index, .y = r->y, .options = r->options};
-    return gather(dnn, &q, &r->add, completion);
+    return gather(dnn, &fields, &q, &r->add, completion);
 }
 
 trp_status trp_embedding_backward(trp_actor *dnn, const trp_embedding_request *r,
@@ -77,7 +77,7 @@ trp_status trp_embedding_backward(trp_actor *dnn, const trp_embedding_request *r
                                   .add_dx = r->add_dtable,
                                   .ignore = r->padding,
                                   .options = r->options};
-    return scatter(dnn, &q, completion);
+    return scatter(dnn, &fields, &q, completion);
 }
 
 trp_status trp_gather_forward(trp_actor *dnn, const trp_gather_request *r,
@@ -93,7 +93,7 @@ trp_status trp_gather_forward(trp_actor *dnn, const trp_gather_request *r,
         status = CHECK_SCALAR(ignore);
     if (status == TRP_OK && r->ignore.given)
         return trp__fail(TRP_E_ARGUMENT, "ignore: expected none in this pass");
-    return status == TRP_OK ? gather(dnn, r, &none, completion) : status;
+    return status == TRP_OK ? gather(dnn, &fields, r, &none, completion) : status;
 }
 
 trp_status trp_gather_backward(trp_actor *dnn, const trp_gather_request *r,
@@ -106,5 +106,5 @@ trp_status trp_gather_backward(trp_actor *dnn, const trp_gather_request *r,
     trp_status status = CHECK(&fields, all);
     if (status == TRP_OK)
         status = CHECK_SCALAR(ignore);
-    return status == TRP_OK ? scatter(dnn, r, completion) : status;
+    return status == TRP_OK ? scatter(dnn, &fields, r, completion) : status;
 }

@@ -3,13 +3,18 @@
 #include "base/error.h"
 #include "wire/actor_class.h"
 
-static const char *name_of(const trp__layer_graph *g, const trp_dnn_tensor *t)
+const char *trp__layer_name(const trp__layer_graph *g, const trp_dnn_tensor *t)
 {
+    const char *copied = NULL;
     for (uint32_t i = 0; i < g->fields; i++) {
-        if (g->field[i].tensor == t)
+        const trp_dnn_tensor *own = g->field[i].tensor;
+        if (own == t)
             return g->field[i].name;
+        if (!copied && trp__layer_is_given(t) && own->buffer.id == t->buffer.id &&
+            own->offset == t->offset && own->type == t->type)
+            copied = g->field[i].name;
     }
-    return NULL;
+    return copied;
 }
 
 uint32_t trp__layer_add(trp__layer_graph *g, const trp_dnn_tensor *t)
@@ -17,7 +22,7 @@ uint32_t trp__layer_add(trp__layer_graph *g, const trp_dnn_tensor *t)
     if (!trp__layer_is_given(t))
         return 0;
     g->tensor[++g->tensors] = *t;
-    g->name[g->tensors] = name_of(g, t);
+    g->name[g->tensors] = trp__layer_name(g, t);
     return g->tensors;
 }
 
@@ -30,7 +35,7 @@ uint32_t trp__layer_writes(trp__layer_graph *g, uint32_t *field)
 void trp__layer_finish(trp__layer_graph *g, const trp_dnn_tensor *t)
 {
     g->tensor[*g->last] = *t;
-    g->name[*g->last] = name_of(g, t);
+    g->name[*g->last] = trp__layer_name(g, t);
 }
 
 void trp__layer_set_dims(trp_dnn_tensor *t, const trp_dnn_tensor *like)
@@ -147,6 +152,8 @@ trp_status trp__layer_check_tensors(trp__layer_graph *g, const trp__layer_tensor
             g->field[g->fields++] = all[i];
         const trp_dnn_tensor *t = all[i].tensor;
         trp_error error;
+        if (all[i].what == TRP__LAYER_ANY)
+            continue;
         if (trp__scalar_check(&error, "value", &t->value) != TRP_OK)
             return trp__fail(TRP_E_ARGUMENT, "%s.%s", all[i].name, error.message);
         if (all[i].what == TRP__LAYER_NEEDED && !trp__layer_is_given(t))

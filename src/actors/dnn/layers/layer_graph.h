@@ -11,7 +11,8 @@ enum { TRP__LAYER_TENSORS = 24, TRP__LAYER_NODES = 12 };
 typedef struct trp__layer_tensor {
     const char *name;
     const trp_dnn_tensor *tensor;
-    enum { TRP__LAYER_NEEDED, TRP__LAYER_OPTIONAL, TRP__LAYER_NONE } what;
+    /* ANY: a tensor or a number, which is checked with the graph. */
+    enum { TRP__LAYER_NEEDED, TRP__LAYER_OPTIONAL, TRP__LAYER_NONE, TRP__LAYER_ANY } what;
 } trp__layer_tensor;
 
 typedef struct trp__layer_graph {
@@ -30,7 +31,11 @@ static inline bool trp__layer_is_given(const trp_dnn_tensor *t)
     return t->buffer.id != 0;
 }
 
-/* 0 for a tensor that is not given. It has the name of the field that it is. */
+/* The field of the call that a tensor is, or is a copy of: one that lies in the same place. NULL:
+ * none. */
+const char *trp__layer_name(const trp__layer_graph *g, const trp_dnn_tensor *t);
+
+/* 0 for a tensor that is not given. It has the name of its field. */
 uint32_t trp__layer_add(trp__layer_graph *g, const trp_dnn_tensor *t);
 
 /* A virtual tensor of the dimensions of another one, but 1 along an axis. */

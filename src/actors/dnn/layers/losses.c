@@ -8,10 +8,10 @@ trp_status trp_cross_entropy(trp_actor *dnn, const trp_cross_entropy_request *r,
 {
     trp__layer_graph g = {0};
     const trp__layer_tensor all[] = {
-        {"logits", &r->logits, NEEDED},    {"labels", &r->labels, OPTIONAL},
-        {"target", &r->target, OPTIONAL},  {"loss", &r->loss, OPTIONAL},
-        {"rows", &r->rows, OPTIONAL},      {"stats", &r->stats, OPTIONAL},
-        {"dlogits", &r->dlogits, OPTIONAL}};
+        {"logits", &r->logits, NEEDED},     {"labels", &r->labels, OPTIONAL},
+        {"target", &r->target, OPTIONAL},   {"loss", &r->loss, OPTIONAL},
+        {"rows", &r->rows, OPTIONAL},       {"stats", &r->stats, OPTIONAL},
+        {"dlogits", &r->dlogits, OPTIONAL}, {"dloss", &r->dloss, ANY}};
     trp_status status = CHECK(&g, all);
     if (status == TRP_OK)
         status = CHECK_SCALAR(ignore);
@@ -40,7 +40,10 @@ trp_status trp_loss(trp_actor *dnn, const trp_loss_request *r, trp_completion *c
                                      {"target", &r->target, NEEDED},
                                      {"loss", &r->loss, OPTIONAL},
                                      {"rows", &r->rows, OPTIONAL},
-                                     {"dx", &r->dx, OPTIONAL}};
+                                     {"dx", &r->dx, OPTIONAL},
+                                     {"weight", &r->weight, ANY},
+                                     {"positive_weight", &r->positive_weight, ANY},
+                                     {"dloss", &r->dloss, ANY}};
     trp_status status = CHECK(&g, all);
     if (status == TRP_OK)
         status = CHECK_SCALAR(beta);

@@ -10,6 +10,7 @@ uint32_t trp__layer_add_any(trp__layer_graph *g, const trp_dnn_tensor *t)
     if (!t->buffer.id && !v->given && v->re == 0 && v->im == 0)
         return 0;
     g->tensor[++g->tensors] = *t;
+    g->name[g->tensors] = trp__layer_name(g, t);
     return g->tensors;
 }
 

@@ -13,6 +13,7 @@
 #define NEEDED   TRP__LAYER_NEEDED
 #define OPTIONAL TRP__LAYER_OPTIONAL
 #define NONE     TRP__LAYER_NONE
+#define ANY      TRP__LAYER_ANY
 
 #define SCALAR(field)                                                                              \
     {                                                                                              \

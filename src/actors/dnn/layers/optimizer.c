@@ -19,7 +19,9 @@ static trp_status check_optimizer(trp__layer_graph *g, const trp_optimizer_reque
                                      {"new_moment[1]", &r->new_moment[1], OPTIONAL},
                                      {"narrow", &r->narrow, OPTIONAL},
                                      {"skipped", &r->skipped, OPTIONAL},
-                                     {"grad_norm", &r->grad_norm, OPTIONAL}};
+                                     {"grad_norm", &r->grad_norm, OPTIONAL},
+                                     {"scale", &r->scale, ANY},
+                                     {"found", &r->found, ANY}};
     const bool sgd = r->optimizer == TRP_DNN_SGD;
     const bool adam = r->optimizer == TRP_DNN_ADAM || r->optimizer == TRP_DNN_ADAMW;
     const trp__layer_scalar scalars[] = {SCALAR(rate),     SCALAR(decay),     SCALAR(max_norm),

@@ -37,7 +37,10 @@ trp_status trp_top_k(trp_actor *dnn, const trp_top_k_request *r, trp_completion 
 trp_status trp_sample(trp_actor *dnn, const trp_sample_request *r, trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    const trp__layer_tensor all[] = {{"logits", &r->logits, NEEDED}, {"index", &r->index, NEEDED}};
+    const trp__layer_tensor all[] = {{"logits", &r->logits, NEEDED},
+                                     {"index", &r->index, NEEDED},
+                                     {"seed", &r->seed, ANY},
+                                     {"offset", &r->offset, ANY}};
     const trp__layer_scalar scalars[] = {SCALAR(temperature), SCALAR(top_p)};
     trp_status status = CHECK(&g, all);
     if (status == TRP_OK)

@@ -11,7 +11,7 @@ static trp_status rotary(trp_actor *dnn, const trp_rotary_request *r, bool forwa
         {"x", &r->x, forward ? NEEDED : NONE},   {"y", &r->y, forward ? NEEDED : NONE},
         {"dy", &r->dy, forward ? NONE : NEEDED}, {"dx", &r->dx, forward ? NONE : NEEDED},
         {"cosines", &r->cosines, OPTIONAL},      {"sines", &r->sines, OPTIONAL},
-        {"positions", &r->positions, OPTIONAL}};
+        {"positions", &r->positions, OPTIONAL},  {"start", &r->start, ANY}};
     trp_status status = CHECK(&g, all);
     if (status == TRP_OK)
         status = CHECK_SCALAR(base);

@@ -208,8 +208,9 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_
     uint32_t mode = !t->written ? TRP__READ : covers ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     snprintf(name, sizeof name, "tensors[%u]", m->name[number]);
     *access = (uint8_t)pack->record->access_count;
-    return trp__pack_access(pack, m->names ? m->names[m->name[number]] : name, given->buffer,
-                            given->offset, bytes_of(t), size, mode);
+    const char *field = m->names ? m->names[m->name[number]] : NULL;
+    return trp__pack_access(pack, field ? field : name, given->buffer, given->offset, bytes_of(t),
+                            size, mode);
 }
 
 static bool lies_in(const making *m, uint32_t number, trp_buffer buffer, uint64_t begin,

@@ -15,7 +15,7 @@ static const struct {
 } routines[] = {
 #define FAKE(op, a, x, y, structure, beta, function)                                               \
     [op] = {{a, x, y}, structure, beta, fake_blas_##function},
-#include "support/blas_routines.def"
+#include "libs/blas/routines.def"
 };
 
 static int64_t extent(const call *q, char letter)
