@@ -80,8 +80,8 @@ typedef enum trp_side {
     TRP_RIGHT = 1,
 } trp_side;
 
-/* The triangle of a matrix that is looked at; the other one is not, nor is it written. It is the
- * upper or lower one of the matrix as such, whatever its order in memory. */
+/* The triangle of a matrix that is read or written; the other one is neither. It is the upper or
+ * lower one of the matrix as such, whatever its order in memory. */
 typedef enum trp_uplo {
     TRP_UPPER = 0,
     TRP_LOWER = 1,
@@ -94,9 +94,9 @@ typedef enum trp_diag {
 
 /* Small products that wait in a mailbox one after the other, with the same type, sizes, leading
  * dimensions, options and scalars, none of which uses a buffer that another one writes, are done by
- * one call of the library: it has the work of many done in little more than the time of one. What
- * each request is and how it ends stays the same; but another kernel may do it, whose rounding
- * differs by as much as that of any two kernels. */
+ * one call of the library: it computes many in little more than the time of one. Each request
+ * and its end stay the same; but another kernel may compute it, whose rounding differs by as much
+ * as that of any two kernels. */
 typedef enum trp_joining {
     TRP_JOINING_DEFAULT = 0,
     TRP_JOINING_OFF = 1, /* this product is done by a call of its own */
@@ -113,10 +113,10 @@ typedef enum trp_joining {
  *
  * A and B have the element type `type`: f64, f32, f16, bf16, i8, c64 or c128. C has the type
  * `type_c`, by default `type`, for i8 i32; f16, bf16 and i8 go with f32 too. Sums of f16 and bf16
- * are f32, and so are those of i8 if C is. Those of i8 with C of i32 are exact modulo 2^32, and so
- * is all that is done to them; alpha and beta are then integers in the range of int32_t. For that
- * pair cuBLAS needs lda, ldb, the strides of A and B, and their offsets in bytes to be multiples
- * of 4: TRP_E_UNSUPPORTED on cuda if one is not.
+ * are f32, and so are those of i8 if C is. With C of i32, sums and scaling of i8 are exact modulo
+ * 2^32, and alpha and beta are integers in the range of int32_t. For that pair cuBLAS needs lda,
+ * ldb, the strides of A and B, and their offsets in bytes to be multiples of 4: TRP_E_UNSUPPORTED
+ * on cuda if one is not.
  *
  * With beta 0, C is not read and may be uninitialised or lost. C must not overlap A or B. A and B
  * may be the same. If m or n is 0 nothing is done; if k is 0, or alpha is 0 and given by value, C
@@ -128,11 +128,10 @@ typedef enum trp_joining {
  * (i32 if C is, f32 for f16, bf16 and i8 otherwise, else `type`), read when the operation runs;
  * they must not be given by value then, and C is read.
  *
- * `compute`: TRP_COMPUTE_PEDANTIC goes with all types; on the host it is what is done anyhow.
+ * `compute`: TRP_COMPUTE_PEDANTIC goes with all types; the host always computes so.
  * TRP_COMPUTE_EMULATED is for f32 and c64 sums of products of bf16 (cuBLAS 12.9 and a device of
  * compute capability 10.0), for f64 and c128 fixed-point arithmetic (cuBLAS 13.1, which comes with
- * CUDA 13.0 update 2); what is missing is told by TRP_E_UNSUPPORTED, as is the host, which has none
- * of it.
+ * CUDA 13.0 update 2); elsewhere, and on the host, the request is refused with TRP_E_UNSUPPORTED.
  *
  * Source: cublasGemmStridedBatchedEx, cblas_?gemm. */
 typedef struct trp_gemm_request {
@@ -167,10 +166,10 @@ TRP_INLINE trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *request,
 
 /* A list of gemms, each with its own matrices, that is sent in one call and has one completion.
  *
- * `common` is what all have in common, as in a trp_gemm_request: type, compute, order, transposes,
- * scalars; also the sizes and leading dimensions, unless own_sizes says that they are the item's.
- * What `common` does not give (its header, a, b, c and their offsets, strides and batch, and then
- * the sizes) must be 0.
+ * `common` has the fields that all share, as in a trp_gemm_request: type, compute, order,
+ * transposes, scalars; also the sizes and leading dimensions, unless own_sizes says that they are
+ * the item's. Its other fields (header, a, b, c and their offsets, strides and batch, with
+ * own_sizes the sizes too) must be 0.
  *
  * All are checked before any is sent: if one is refused the call fails, its message names the item,
  * and nothing is queued. They are done in the order of the list, those that are independent at a
@@ -220,10 +219,9 @@ TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request
  * f16 and bf16 are computed with in f32; each element and each result is rounded once. alpha is f32
  * then, also in `scalars`; c, s and results are of `type`.
  *
- * What an operation gives goes to the buffer `result`, or to `value` in the sender's own memory: it
- * is there before the end of the request is told, if that succeeds, and is not written otherwise.
- * The memory must be as large as the result, may be at any address, and must stay until the end is
- * told.
+ * The result of an operation goes to the buffer `result`, or to `value` in the sender's own memory:
+ * it is written before the end of the request is delivered, and only if the request succeeds. The
+ * memory must be as large as the result, may be at any address, and must stay until then.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas1_request {
@@ -244,7 +242,7 @@ typedef struct trp_blas1_request {
  * that a product is added to, a NaN in beta every element that it multiplies. Triangular systems
  * are solved with divisions by the diagonal, which may be as small or as large as the type can
  * hold; cuBLAS may multiply by its reciprocal instead, which must be finite then. A singular matrix
- * is not found out: what comes of it is not defined.
+ * is not detected: the result is undefined.
  *
  * Level 2: matrices and vectors.
  *
@@ -258,8 +256,8 @@ typedef struct trp_blas1_request {
  * be 0, and all n (n + 1) / 2 elements count as read, or read and written.
  *
  * With type c64 or c128 in row-major order, TRP_C, gerc and the operations on Hermitian matrices
- * conjugate their vectors on the way: what is read in a copy, for which a TRP_E_MEMORY may come,
- * and what is written in its place.
+ * conjugate their vectors: an input in a copy, which may fail with TRP_E_MEMORY, an output in its
+ * place.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (ger, gerc, syr, syr2, her2, spr, spr2, hpr2: alpha only; her, hpr: alpha only, a real number),
@@ -294,10 +292,10 @@ typedef struct trp_blas2_request {
  * Element types are f32, f64, c64 and c128, for hemm, herk, her2k, herkx and gemm3m c64 and c128;
  * matrices and their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C
  * must not overlap an input, but for trmm, where it may be B. A batch of trsm is so many
- * independent ones, as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices
- * apart. Of the C of syrk, herk, syr2k, her2k, syrkx and herkx one triangle is read and written. If
- * C is empty nothing is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1
- * leave C alone if k or alpha is 0, the imaginary parts of its diagonal too.
+ * independent systems, as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices
+ * apart. syrk, herk, syr2k, her2k, syrkx and herkx read and write one triangle of C. If C is empty
+ * nothing is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1 leave C alone
+ * if k or alpha is 0, the imaginary parts of its diagonal too.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (trmm, trsm: alpha only; herk: both real; her2k, herkx: beta real, one complex element after
@@ -327,18 +325,17 @@ typedef struct trp_blas3_request {
  *
  * Element types are f32, f64, c64 and c128; matrices and their leading dimension are as in
  * trp_gemm_request. Matrix i of the batch lies i * *_stride elements after the first. Strides of
- * what is only read may be 0; those of what is written must keep the matrices apart. `pivots` and
- * `tau` of matrix i lie behind those of matrix i - 1 without a gap, and so do the numbers of
- * `info`. Outputs must not overlap anything else. An operand that the operation does not have must
- * be absent.
+ * inputs may be 0; those of outputs must keep the matrices apart. `pivots` and `tau` of matrix i
+ * lie behind those of matrix i - 1 without a gap, and so do the numbers of `info`. Outputs must not
+ * overlap anything else. An operand that the operation does not have must be absent.
  *
  * info[i], an i32, is 0 where matrix i was done, and k > 0 where it is singular: number k, counted
  * from 1, on the diagonal of its triangular factor is 0. The request succeeds all the same, and the
  * other matrices of the batch are right; getrf's factors of a singular one are LAPACK's on the
  * host, and mean nothing on cuda. A NaN or an infinity in one matrix has no part in another one.
  * pivots[k - 1] of a matrix, an i32 from 1 to n, is the row that row k was exchanged with when it
- * was the turn of row k. Others than getrf gives make the solution NaN on the host; on a GPU they
- * may be a fault.
+ * was the turn of row k. Pivots outside of that range make the solution NaN on the host; on a GPU
+ * they may be a fault.
  *
  * Matrices are column-major, as LAPACK has them: for TRP_ROW_MAJOR all but matinv give
  * TRP_E_UNSUPPORTED. A row-major matrix in memory is the transpose of a column-major one, so getrf
@@ -411,8 +408,8 @@ TRP__BLAS(dotc, TRP_OP_DOTC, trp_blas1_request)
 TRP__BLAS(nrm2, TRP_OP_NRM2, trp_blas1_request)
 /* result = sum of |re x_i| + |im x_i|, of the type of nrm2's. */
 TRP__BLAS(asum, TRP_OP_ASUM, trp_blas1_request)
-/* result = the first i for which |re x_i| + |im x_i| is largest, counted from 1, as an i64. What it
- * is where x has a NaN is not defined. */
+/* result = the first i for which |re x_i| + |im x_i| is largest, counted from 1, as an i64.
+ * Undefined where x has a NaN. */
 TRP__BLAS(iamax, TRP_OP_IAMAX, trp_blas1_request)
 /* The same for the smallest. */
 TRP__BLAS(iamin, TRP_OP_IAMIN, trp_blas1_request)
@@ -443,7 +440,7 @@ TRP__BLAS(hbmv, TRP_OP_HBMV, trp_blas2_request)
 TRP__BLAS(tbmv, TRP_OP_TBMV, trp_blas2_request)
 /* trsv of a band matrix. */
 TRP__BLAS(tbsv, TRP_OP_TBSV, trp_blas2_request)
-/* A = alpha x x^T + A; of A, which is symmetric, one triangle is read and written. */
+/* A = alpha x x^T + A; A is symmetric: one triangle is read and written. */
 TRP__BLAS(syr, TRP_OP_SYR, trp_blas2_request)
 /* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are
  * not looked at and become 0. c64, c128. */
@@ -513,7 +510,7 @@ TRP__BLAS(gemm3m, TRP_OP_GEMM3M, trp_blas3_request)
  * cuda the time of large ones, of some hundreds of rows, is that of a routine for small ones. */
 TRP__BLAS(getrf, TRP_OP_GETRF, trp_lapack_request)
 /* Solves op(A) X = B by the factors and pivots of getrf in a and pivots, and puts X, n x nrhs, in
- * the place of B. A singular matrix is not found out. */
+ * the place of B. A singular matrix is not detected. */
 TRP__BLAS(getrs, TRP_OP_GETRS, trp_lapack_request)
 /* B = the inverse of A, by the factors and pivots of getrf in a and pivots. The B of a singular
  * matrix means nothing. */

@@ -35,7 +35,7 @@ typedef enum trp_probe_action {
     TRP_PROBE_WRITE_SEALED,    /* writes to the first input, which it declares as read only: the
                                 * first 8 bytes become 0xdead. On a sealed buffer that is a fault
                                 * (GPU: of a kernel; host: SIGSEGV). On any other it succeeds, and
-                                * nobody is told that the content has changed */
+                                * Troupe does not know that the content has changed */
     TRP_PROBE_ACTION_COUNT
 } trp_probe_action;
 
