@@ -155,14 +155,7 @@ typedef struct trp_gemm_request {
 } trp_gemm_request;
 
 /* Sends a gemm; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *request,
-                               trp_completion *completion)
-{
-    trp_gemm_request r = *request;
-    r.header.op = TRP_OP_GEMM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(blas, &r.header, completion);
-}
+TRP__REQUEST(gemm, TRP_OP_GEMM, trp_gemm_request)
 
 /* A list of gemms, each with its own matrices, that is sent in one call and has one completion.
  *
@@ -195,14 +188,7 @@ typedef struct trp_gemm_list_request {
 } trp_gemm_list_request;
 
 /* Sends a list; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request *request,
-                                    trp_completion *completion)
-{
-    trp_gemm_list_request r = *request;
-    r.header.op = TRP_OP_GEMM_LIST;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(blas, &r.header, completion);
-}
+TRP__REQUEST(gemm_list, TRP_OP_GEMM_LIST, trp_gemm_list_request)
 
 /* Level 1: vectors.
  *
@@ -363,140 +349,131 @@ typedef struct trp_lapack_request {
 } trp_lapack_request;
 
 /* Each sends its request; see trp_submit() for completion and errors. */
-#define TRP__BLAS(name, number, request_type)                                                      \
-    TRP_INLINE trp_status trp_##name(trp_actor *blas, const request_type *request,                 \
-                                     trp_completion *completion)                                   \
-    {                                                                                              \
-        request_type r = *request;                                                                 \
-        r.header.op = number;                                                                      \
-        r.header.size = (uint32_t)sizeof r;                                                        \
-        return trp_submit(blas, &r.header, completion);                                            \
-    }
 
 /* y = alpha x + y */
-TRP__BLAS(axpy, TRP_OP_AXPY, trp_blas1_request)
+TRP__REQUEST(axpy, TRP_OP_AXPY, trp_blas1_request)
 /* x = alpha x, always as a product: 0 times NaN or an infinity is NaN. */
-TRP__BLAS(scal, TRP_OP_SCAL, trp_blas1_request)
+TRP__REQUEST(scal, TRP_OP_SCAL, trp_blas1_request)
 /* y = x */
-TRP__BLAS(vcopy, TRP_OP_VCOPY, trp_blas1_request)
+TRP__REQUEST(vcopy, TRP_OP_VCOPY, trp_blas1_request)
 /* x and y change places. */
-TRP__BLAS(swap, TRP_OP_SWAP, trp_blas1_request)
+TRP__REQUEST(swap, TRP_OP_SWAP, trp_blas1_request)
 /* x = c x + s y, y = c y - conj(s) x. `scalars`: c, a real number in an element of `type` (an
  * imaginary part is not looked at), and s.
  */
-TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
+TRP__REQUEST(rot, TRP_OP_ROT, trp_blas1_request)
 /* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the
  * first of y and becomes z, as BLAS defines it for real types. `result`: c
  * and s, as rot's `scalars` takes them. n is not looked at. On the host c, s and r are right
  * wherever the type can hold them; cuBLAS's routine may overflow or underflow on its way. */
-TRP__BLAS(rotg, TRP_OP_ROTG, trp_blas1_request)
+TRP__REQUEST(rotg, TRP_OP_ROTG, trp_blas1_request)
 /* (x, y) = H (x, y) for each pair of elements, with the 2 x 2 matrix H of a modified rotation.
  * `scalars`: a flag, h11, h21, h12 and h22. With flag -1 H is that; with 0 h11 and h22 count as 1;
  * with 1 h21 counts as -1 and h12 as 1; with -2 H is the identity. f32, f64. */
-TRP__BLAS(rotm, TRP_OP_ROTM, trp_blas1_request)
+TRP__REQUEST(rotm, TRP_OP_ROTM, trp_blas1_request)
 /* The modified rotation H that makes the second of (sqrt(d1) x1, sqrt(d2) y1) vanish. x: d1, d2 and
  * x1, three elements, which become those after the rotation; y: y1, one element. `result`: the five
  * numbers that rotm takes; those that the flag implies mean nothing. n is not looked at, incx must
  * be positive. Where there is no such rotation, as for a negative d1, H and x become 0. f32, f64.
  */
-TRP__BLAS(rotmg, TRP_OP_ROTMG, trp_blas1_request)
+TRP__REQUEST(rotmg, TRP_OP_ROTMG, trp_blas1_request)
 /* result = sum of x_i y_i, an element of `type`. */
-TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
+TRP__REQUEST(dot, TRP_OP_DOT, trp_blas1_request)
 /* result = sum of conj(x_i) y_i */
-TRP__BLAS(dotc, TRP_OP_DOTC, trp_blas1_request)
+TRP__REQUEST(dotc, TRP_OP_DOTC, trp_blas1_request)
 /* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128, else of `type`. */
-TRP__BLAS(nrm2, TRP_OP_NRM2, trp_blas1_request)
+TRP__REQUEST(nrm2, TRP_OP_NRM2, trp_blas1_request)
 /* result = sum of |re x_i| + |im x_i|, of the type of nrm2's. */
-TRP__BLAS(asum, TRP_OP_ASUM, trp_blas1_request)
+TRP__REQUEST(asum, TRP_OP_ASUM, trp_blas1_request)
 /* result = the first i for which |re x_i| + |im x_i| is largest, counted from 1, as an i64.
  * Undefined where x has a NaN. */
-TRP__BLAS(iamax, TRP_OP_IAMAX, trp_blas1_request)
+TRP__REQUEST(iamax, TRP_OP_IAMAX, trp_blas1_request)
 /* The same for the smallest. */
-TRP__BLAS(iamin, TRP_OP_IAMIN, trp_blas1_request)
+TRP__REQUEST(iamin, TRP_OP_IAMIN, trp_blas1_request)
 
 /* y = alpha op(A) x + beta y; A is m x n. */
-TRP__BLAS(gemv, TRP_OP_GEMV, trp_blas2_request)
+TRP__REQUEST(gemv, TRP_OP_GEMV, trp_blas2_request)
 /* The same for a band matrix. */
-TRP__BLAS(gbmv, TRP_OP_GBMV, trp_blas2_request)
+TRP__REQUEST(gbmv, TRP_OP_GBMV, trp_blas2_request)
 /* A = alpha x y^T + A; A is m x n. */
-TRP__BLAS(ger, TRP_OP_GER, trp_blas2_request)
+TRP__REQUEST(ger, TRP_OP_GER, trp_blas2_request)
 /* A = alpha x y^H + A */
-TRP__BLAS(gerc, TRP_OP_GERC, trp_blas2_request)
+TRP__REQUEST(gerc, TRP_OP_GERC, trp_blas2_request)
 /* y = alpha A x + beta y; A is symmetric. */
-TRP__BLAS(symv, TRP_OP_SYMV, trp_blas2_request)
+TRP__REQUEST(symv, TRP_OP_SYMV, trp_blas2_request)
 /* The same; A is Hermitian, and the imaginary parts of its diagonal are not looked at. c64, c128.
  */
-TRP__BLAS(hemv, TRP_OP_HEMV, trp_blas2_request)
+TRP__REQUEST(hemv, TRP_OP_HEMV, trp_blas2_request)
 /* x = op(A) x; A is triangular. */
-TRP__BLAS(trmv, TRP_OP_TRMV, trp_blas2_request)
+TRP__REQUEST(trmv, TRP_OP_TRMV, trp_blas2_request)
 /* Solves op(A) x' = x and puts x' in the place of x; A is triangular. */
-TRP__BLAS(trsv, TRP_OP_TRSV, trp_blas2_request)
+TRP__REQUEST(trsv, TRP_OP_TRSV, trp_blas2_request)
 
 /* symv of a band matrix. f32, f64. */
-TRP__BLAS(sbmv, TRP_OP_SBMV, trp_blas2_request)
+TRP__REQUEST(sbmv, TRP_OP_SBMV, trp_blas2_request)
 /* hemv of a band matrix. c64, c128. */
-TRP__BLAS(hbmv, TRP_OP_HBMV, trp_blas2_request)
+TRP__REQUEST(hbmv, TRP_OP_HBMV, trp_blas2_request)
 /* trmv of a band matrix. */
-TRP__BLAS(tbmv, TRP_OP_TBMV, trp_blas2_request)
+TRP__REQUEST(tbmv, TRP_OP_TBMV, trp_blas2_request)
 /* trsv of a band matrix. */
-TRP__BLAS(tbsv, TRP_OP_TBSV, trp_blas2_request)
+TRP__REQUEST(tbsv, TRP_OP_TBSV, trp_blas2_request)
 /* A = alpha x x^T + A; A is symmetric: one triangle is read and written. */
-TRP__BLAS(syr, TRP_OP_SYR, trp_blas2_request)
+TRP__REQUEST(syr, TRP_OP_SYR, trp_blas2_request)
 /* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are
  * not looked at and become 0. c64, c128. */
-TRP__BLAS(her, TRP_OP_HER, trp_blas2_request)
+TRP__REQUEST(her, TRP_OP_HER, trp_blas2_request)
 /* A = alpha (x y^T + y x^T) + A */
-TRP__BLAS(syr2, TRP_OP_SYR2, trp_blas2_request)
+TRP__REQUEST(syr2, TRP_OP_SYR2, trp_blas2_request)
 /* A = alpha x y^H + conj(alpha) y x^H + A; A as of her. */
-TRP__BLAS(her2, TRP_OP_HER2, trp_blas2_request)
+TRP__REQUEST(her2, TRP_OP_HER2, trp_blas2_request)
 
 /* symv of a packed matrix. f32, f64. */
-TRP__BLAS(spmv, TRP_OP_SPMV, trp_blas2_request)
+TRP__REQUEST(spmv, TRP_OP_SPMV, trp_blas2_request)
 /* hemv of a packed matrix. c64, c128. */
-TRP__BLAS(hpmv, TRP_OP_HPMV, trp_blas2_request)
+TRP__REQUEST(hpmv, TRP_OP_HPMV, trp_blas2_request)
 /* syr of a packed matrix. f32, f64. */
-TRP__BLAS(spr, TRP_OP_SPR, trp_blas2_request)
+TRP__REQUEST(spr, TRP_OP_SPR, trp_blas2_request)
 /* her of a packed matrix. c64, c128. */
-TRP__BLAS(hpr, TRP_OP_HPR, trp_blas2_request)
+TRP__REQUEST(hpr, TRP_OP_HPR, trp_blas2_request)
 /* syr2 of a packed matrix. f32, f64. */
-TRP__BLAS(spr2, TRP_OP_SPR2, trp_blas2_request)
+TRP__REQUEST(spr2, TRP_OP_SPR2, trp_blas2_request)
 /* her2 of a packed matrix. c64, c128. */
-TRP__BLAS(hpr2, TRP_OP_HPR2, trp_blas2_request)
+TRP__REQUEST(hpr2, TRP_OP_HPR2, trp_blas2_request)
 /* trmv of a packed matrix. */
-TRP__BLAS(tpmv, TRP_OP_TPMV, trp_blas2_request)
+TRP__REQUEST(tpmv, TRP_OP_TPMV, trp_blas2_request)
 /* trsv of a packed matrix. */
-TRP__BLAS(tpsv, TRP_OP_TPSV, trp_blas2_request)
+TRP__REQUEST(tpsv, TRP_OP_TPSV, trp_blas2_request)
 
 /* C = alpha A B + beta C, with side TRP_RIGHT alpha B A + beta C; A is symmetric, C is m x n. */
-TRP__BLAS(symm, TRP_OP_SYMM, trp_blas3_request)
+TRP__REQUEST(symm, TRP_OP_SYMM, trp_blas3_request)
 /* The same; A is Hermitian. */
-TRP__BLAS(hemm, TRP_OP_HEMM, trp_blas3_request)
+TRP__REQUEST(hemm, TRP_OP_HEMM, trp_blas3_request)
 /* C = alpha op(A) op(A)^T + beta C; op(A) is n x k, C symmetric. trans: TRP_N, TRP_T; for real
  * types TRP_C too. */
-TRP__BLAS(syrk, TRP_OP_SYRK, trp_blas3_request)
+TRP__REQUEST(syrk, TRP_OP_SYRK, trp_blas3_request)
 /* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal are not
  * looked at and become 0.
  * trans: TRP_N, TRP_C. */
-TRP__BLAS(herk, TRP_OP_HERK, trp_blas3_request)
+TRP__REQUEST(herk, TRP_OP_HERK, trp_blas3_request)
 /* C = alpha (op(A) op(B)^T + op(B) op(A)^T) + beta C; op(A) and op(B) are n x k. */
-TRP__BLAS(syr2k, TRP_OP_SYR2K, trp_blas3_request)
+TRP__REQUEST(syr2k, TRP_OP_SYR2K, trp_blas3_request)
 /* C = alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C */
-TRP__BLAS(her2k, TRP_OP_HER2K, trp_blas3_request)
+TRP__REQUEST(her2k, TRP_OP_HER2K, trp_blas3_request)
 /* C = alpha op(A) op(B)^T + beta C, for matrices of which the product is symmetric. */
-TRP__BLAS(syrkx, TRP_OP_SYRKX, trp_blas3_request)
+TRP__REQUEST(syrkx, TRP_OP_SYRKX, trp_blas3_request)
 /* C = alpha op(A) op(B)^H + beta C, for matrices of which it is Hermitian; C as of herk. */
-TRP__BLAS(herkx, TRP_OP_HERKX, trp_blas3_request)
+TRP__REQUEST(herkx, TRP_OP_HERKX, trp_blas3_request)
 /* C = alpha op(A) B, with side TRP_RIGHT alpha B op(A); A is triangular, B and C are m x n. C may
  * be B: the same place and leading dimension, or no c at all. */
-TRP__BLAS(trmm, TRP_OP_TRMM, trp_blas3_request)
+TRP__REQUEST(trmm, TRP_OP_TRMM, trp_blas3_request)
 /* Solves op(A) X = alpha B, with side TRP_RIGHT X op(A) = alpha B, and puts X in the place of B. */
-TRP__BLAS(trsm, TRP_OP_TRSM, trp_blas3_request)
+TRP__REQUEST(trsm, TRP_OP_TRSM, trp_blas3_request)
 /* C = alpha op(A) + beta op(B), with trans for A and trans_b for B; C is m x n. With beta 0, B is
  * not looked at. */
-TRP__BLAS(geam, TRP_OP_GEAM, trp_blas3_request)
+TRP__REQUEST(geam, TRP_OP_GEAM, trp_blas3_request)
 /* C = diag(b) A, with side TRP_RIGHT A diag(b); A and C are m x n, b is a vector of m or n elements
  * with increment incx. */
-TRP__BLAS(dgmm, TRP_OP_DGMM, trp_blas3_request)
+TRP__REQUEST(dgmm, TRP_OP_DGMM, trp_blas3_request)
 /* C = alpha op(A) op(B) + beta C, with trans for A and trans_b for B; op(A) is m x k, op(B) k x n.
  * Each product of complex numbers is made of three real ones instead of four: it takes about three
  * quarters of the time, and the error of a small real or imaginary part is relative to the larger
@@ -504,31 +481,30 @@ TRP__BLAS(dgmm, TRP_OP_DGMM, trp_blas3_request)
  *
  * Source: cublasCgemm3m_64, cublasZgemm3m_64; cblas_?gemm3m, or cblas_?gemm where OpenBLAS has no
  * gemm3m. */
-TRP__BLAS(gemm3m, TRP_OP_GEMM3M, trp_blas3_request)
+TRP__REQUEST(gemm3m, TRP_OP_GEMM3M, trp_blas3_request)
 
 /* A = P L U of n x n matrices, in place: L, with a diagonal of ones that is not stored, and U. On
  * cuda the time of large ones, of some hundreds of rows, is that of a routine for small ones. */
-TRP__BLAS(getrf, TRP_OP_GETRF, trp_lapack_request)
+TRP__REQUEST(getrf, TRP_OP_GETRF, trp_lapack_request)
 /* Solves op(A) X = B by the factors and pivots of getrf in a and pivots, and puts X, n x nrhs, in
  * the place of B. A singular matrix is not detected. */
-TRP__BLAS(getrs, TRP_OP_GETRS, trp_lapack_request)
+TRP__REQUEST(getrs, TRP_OP_GETRS, trp_lapack_request)
 /* B = the inverse of A, by the factors and pivots of getrf in a and pivots. The B of a singular
  * matrix means nothing. */
-TRP__BLAS(getri, TRP_OP_GETRI, trp_lapack_request)
+TRP__REQUEST(getri, TRP_OP_GETRI, trp_lapack_request)
 /* B = the inverse of A, without factors, in both orders: in row-major order info is that of the
  * transpose. The B of a singular matrix means nothing. cuBLAS takes n up to 32: TRP_E_UNSUPPORTED
  * on cuda beyond. */
-TRP__BLAS(matinv, TRP_OP_MATINV, trp_lapack_request)
+TRP__REQUEST(matinv, TRP_OP_MATINV, trp_lapack_request)
 /* A = Q R of m x n matrices, in place: R on and above the diagonal, below it the vectors v of the
  * reflectors H = I - tau v v^H, whose first element other than 0 is a 1 on the diagonal that is not
  * stored. Q is the product of the reflectors, in the order of the columns. */
-TRP__BLAS(geqrf, TRP_OP_GEQRF, trp_lapack_request)
+TRP__REQUEST(geqrf, TRP_OP_GEQRF, trp_lapack_request)
 /* The X, n x nrhs, for which the columns of B - A X have the smallest norms, with m >= n: its rows
  * take the place of the first n of B, which is m x nrhs. The sum of the squares of the other rows
  * is then the square of that norm. A holds its QR factors afterwards, and means nothing where info
  * is not 0, as B does. */
-TRP__BLAS(gels, TRP_OP_GELS, trp_lapack_request)
-#undef TRP__BLAS
+TRP__REQUEST(gels, TRP_OP_GELS, trp_lapack_request)
 
 #ifdef __cplusplus
 }

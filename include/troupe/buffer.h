@@ -298,41 +298,10 @@ typedef struct trp_fill_request {
 TRP_API trp_status trp_device_submit(trp_device *device, const trp_request *request,
                                      trp_completion *completion);
 
-TRP_INLINE trp_status trp_write_with(trp_device *device, const trp_write_request *request,
-                                     trp_completion *completion)
-{
-    trp_write_request r = *request;
-    r.header.op = TRP_OP_WRITE;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_read_with(trp_device *device, const trp_read_request *request,
-                                    trp_completion *completion)
-{
-    trp_read_request r = *request;
-    r.header.op = TRP_OP_READ;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_copy_with(trp_device *device, const trp_copy_request *request,
-                                    trp_completion *completion)
-{
-    trp_copy_request r = *request;
-    r.header.op = TRP_OP_COPY;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_fill_with(trp_device *device, const trp_fill_request *request,
-                                    trp_completion *completion)
-{
-    trp_fill_request r = *request;
-    r.header.op = TRP_OP_FILL;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
+TRP__REQUEST_TO(device, trp_device_submit, write_with, TRP_OP_WRITE, trp_write_request)
+TRP__REQUEST_TO(device, trp_device_submit, read_with, TRP_OP_READ, trp_read_request)
+TRP__REQUEST_TO(device, trp_device_submit, copy_with, TRP_OP_COPY, trp_copy_request)
+TRP__REQUEST_TO(device, trp_device_submit, fill_with, TRP_OP_FILL, trp_fill_request)
 
 /* Host memory that the device reads and writes directly (pinned, on a GPU), page-aligned and
  * zeroed. Reads and writes from anywhere inside it need no staging. At most 256 regions on a

@@ -51,14 +51,7 @@ typedef struct trp_custom_request {
  * errors. TRP_E_ARGUMENT: payload, access_count, or the mode or range of an access. An error of
  * handle() arrives by the completion, with the status, domain, code and message that handle()
  * gave. */
-TRP_INLINE trp_status trp_custom(trp_actor *actor, const trp_custom_request *request,
-                                 trp_completion *completion)
-{
-    trp_custom_request r = *request;
-    r.header.op = TRP_OP_CUSTOM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(actor, &r.header, completion);
-}
+TRP__REQUEST(custom, TRP_OP_CUSTOM, trp_custom_request)
 
 #ifdef __cplusplus
 }

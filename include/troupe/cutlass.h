@@ -276,14 +276,7 @@ typedef struct trp_cutlass_gemm_request {
 enum { TRP_CUTLASS_BUFFERS_MAX = 14 }; /* A, B, C, D and what nodes of a tree read and write */
 
 /* Sends a product; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_cutlass_gemm(trp_actor *cutlass, const trp_cutlass_gemm_request *request,
-                                       trp_completion *completion)
-{
-    trp_cutlass_gemm_request r = *request;
-    r.header.op = TRP_OP_CUTLASS_GEMM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(cutlass, &r.header, completion);
-}
+TRP__REQUEST(cutlass_gemm, TRP_OP_CUTLASS_GEMM, trp_cutlass_gemm_request)
 
 /* --- Grouped products --- */
 
@@ -401,15 +394,7 @@ typedef struct trp_cutlass_grouped_gemm_request {
 } trp_cutlass_grouped_gemm_request;
 
 /* Sends grouped products; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_cutlass_grouped_gemm(trp_actor *cutlass,
-                                               const trp_cutlass_grouped_gemm_request *request,
-                                               trp_completion *completion)
-{
-    trp_cutlass_grouped_gemm_request r = *request;
-    r.header.op = TRP_OP_CUTLASS_GROUPED_GEMM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(cutlass, &r.header, completion);
-}
+TRP__REQUEST(cutlass_grouped_gemm, TRP_OP_CUTLASS_GROUPED_GEMM, trp_cutlass_grouped_gemm_request)
 
 /* --- Convolutions --- */
 
@@ -516,14 +501,7 @@ typedef struct trp_cutlass_conv_request {
 } trp_cutlass_conv_request;
 
 /* Sends a convolution; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_cutlass_conv(trp_actor *cutlass, const trp_cutlass_conv_request *request,
-                                       trp_completion *completion)
-{
-    trp_cutlass_conv_request r = *request;
-    r.header.op = TRP_OP_CUTLASS_CONV;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(cutlass, &r.header, completion);
-}
+TRP__REQUEST(cutlass_conv, TRP_OP_CUTLASS_CONV, trp_cutlass_conv_request)
 
 #ifdef __cplusplus
 }

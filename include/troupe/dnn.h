@@ -601,14 +601,7 @@ typedef struct trp_dnn_graph_request {
 } trp_dnn_graph_request;
 
 /* Sends a graph; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_dnn_graph(trp_actor *dnn, const trp_dnn_graph_request *request,
-                                    trp_completion *completion)
-{
-    trp_dnn_graph_request r = *request;
-    r.header.op = TRP_OP_DNN_GRAPH;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(dnn, &r.header, completion);
-}
+TRP__REQUEST(dnn_graph, TRP_OP_DNN_GRAPH, trp_dnn_graph_request)
 
 #ifdef __cplusplus
 }

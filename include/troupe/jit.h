@@ -325,68 +325,25 @@ typedef struct trp_kernel_query_request {
  *
  * Calls that make a module set *module to its handle when they return TRP_OK, and to zero
  * otherwise. A module is freed by trp_module_free(), also one that could not be made. */
-TRP_INLINE trp_status trp_jit_compile(trp_actor *jit, const trp_jit_compile_request *request,
-                                      trp_module *module, trp_completion *completion)
-{
-    trp_jit_compile_request r = *request;
-    r.header.op = TRP_OP_JIT_COMPILE;
-    r.header.size = (uint32_t)sizeof r;
-    r.module = module;
-    if (module)
-        module->id = 0;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request *request,
-                                   trp_module *module, trp_completion *completion)
-{
-    trp_jit_link_request r = *request;
-    r.header.op = TRP_OP_JIT_LINK;
-    r.header.size = (uint32_t)sizeof r;
-    r.module = module;
-    if (module)
-        module->id = 0;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_jit_load(trp_actor *jit, const trp_jit_load_request *request,
-                                   trp_module *module, trp_completion *completion)
-{
-    trp_jit_load_request r = *request;
-    r.header.op = TRP_OP_JIT_LOAD;
-    r.header.size = (uint32_t)sizeof r;
-    r.module = module;
-    if (module)
-        module->id = 0;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_kernel_launch(trp_actor *jit, const trp_kernel_launch_request *request,
-                                        trp_completion *completion)
-{
-    trp_kernel_launch_request r = *request;
-    r.header.op = TRP_OP_KERNEL_LAUNCH;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_module_set(trp_actor *jit, const trp_module_set_request *request,
-                                     trp_completion *completion)
-{
-    trp_module_set_request r = *request;
-    r.header.op = TRP_OP_MODULE_SET;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query_request *request,
-                                       trp_completion *completion)
-{
-    trp_kernel_query_request r = *request;
-    r.header.op = TRP_OP_KERNEL_QUERY;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(jit, &r.header, completion);
-}
+#define TRP__JIT_REQUEST(name, number, request_type)                                               \
+    TRP_INLINE trp_status trp_##name(trp_actor *jit, const request_type *request,                  \
+                                     trp_module *module, trp_completion *completion)               \
+    {                                                                                              \
+        request_type r = *request;                                                                 \
+        r.header.op = number;                                                                      \
+        r.header.size = (uint32_t)sizeof r;                                                        \
+        r.module = module;                                                                         \
+        if (module)                                                                                \
+            module->id = 0;                                                                        \
+        return trp_submit(jit, &r.header, completion);                                             \
+    }
+TRP__JIT_REQUEST(jit_compile, TRP_OP_JIT_COMPILE, trp_jit_compile_request)
+TRP__JIT_REQUEST(jit_link, TRP_OP_JIT_LINK, trp_jit_link_request)
+TRP__JIT_REQUEST(jit_load, TRP_OP_JIT_LOAD, trp_jit_load_request)
+#undef TRP__JIT_REQUEST
+TRP__REQUEST(kernel_launch, TRP_OP_KERNEL_LAUNCH, trp_kernel_launch_request)
+TRP__REQUEST(module_set, TRP_OP_MODULE_SET, trp_module_set_request)
+TRP__REQUEST(kernel_query, TRP_OP_KERNEL_QUERY, trp_kernel_query_request)
 
 /* Frees a module. The handle is stale from now on; requests that were sent before run to their end.
  * Its image goes after the last of them; the worker unloads it with the actor's next requests.

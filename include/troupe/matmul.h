@@ -222,14 +222,7 @@ typedef struct trp_matmul_request {
 } trp_matmul_request;
 
 /* Sends a product; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_matmul(trp_actor *matmul, const trp_matmul_request *request,
-                                 trp_completion *completion)
-{
-    trp_matmul_request r = *request;
-    r.header.op = TRP_OP_MATMUL;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(matmul, &r.header, completion);
-}
+TRP__REQUEST(matmul, TRP_OP_MATMUL, trp_matmul_request)
 
 #ifdef __cplusplus
 }

@@ -117,6 +117,20 @@ typedef struct trp_completion {
 TRP_API trp_status trp_submit(trp_actor *actor, const trp_request *request,
                               trp_completion *completion);
 
+/* For the public headers: defines trp_NAME(), which sends a copy of a request with op and size
+ * filled in. */
+#define TRP__REQUEST_TO(receiver, submit, name, number, request_type)                              \
+    TRP_INLINE trp_status trp_##name(trp_##receiver *receiver, const request_type *request,        \
+                                     trp_completion *completion)                                   \
+    {                                                                                              \
+        request_type r = *request;                                                                 \
+        r.header.op = number;                                                                      \
+        r.header.size = (uint32_t)sizeof r;                                                        \
+        return submit(receiver, &r.header, completion);                                            \
+    }
+#define TRP__REQUEST(name, number, request_type)                                                   \
+    TRP__REQUEST_TO(actor, trp_submit, name, number, request_type)
+
 /* Waits for a request and returns its status; the future is then ended. TRP_E_TIMEOUT: it has not
  * completed yet and the future stays valid (timeout_ns 0 polls). TRP_E_STALE: no such future, or
  * another thread has ended it. On an error trp_error_last() holds its record; if `error` is not
