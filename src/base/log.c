@@ -29,7 +29,7 @@ void trp__log_divert_end(const void *user_data)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock, so that nobody is called after the end of the diversion. */
+/* Calls the sink under the lock, so never after the end of the diversion. */
 static bool divert(int level, const char *line)
 {
     pthread_mutex_lock(&lock);

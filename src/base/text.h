@@ -1,15 +1,15 @@
-/* Text that comes from elsewhere, and text that is built in a buffer of somebody else's. */
+/* Cleaning of untrusted text, and building of text in a caller's buffer. */
 #ifndef TRP_BASE_TEXT_H
 #define TRP_BASE_TEXT_H
 
 #include <stddef.h>
 
-/* Makes a string fit for terminals, JSON and the like: what is no UTF-8, and each control character
- * (C0, DEL, C1), becomes '?'. In place; never longer than before. */
+/* Makes a string fit for terminals, JSON and the like: invalid UTF-8 and control characters (C0,
+ * DEL, C1) become '?'. In place; never longer than before. */
 void trp__text_clean(char *text);
 
-/* A text that is written to `out` as far as `size` bytes reach, its end included, and counted to
- * its whole length. Nothing allocates. */
+/* A text in a buffer of `size` bytes, truncated and terminated there; `length` counts all of it.
+ * Nothing allocates. */
 typedef struct trp__text {
     char *out; /* may be NULL if size is 0 */
     size_t size;

@@ -22,13 +22,13 @@ static bool is_real(trp_dtype type)
            type == TRP_I4;
 }
 
-/* Where element `index` is. */
+/* Offset of element `index` in bytes. */
 static size_t byte_of(trp_dtype type, size_t index)
 {
     return index * trp_dtype_bits(type) / 8;
 }
 
-/* Types that f32 holds. */
+/* Types whose values f32 holds exactly. */
 static void widen_f32(trp_dtype type, const void *from, float *to, size_t count)
 {
     switch (type) {
@@ -82,7 +82,7 @@ static int32_t to_integer(double value, int32_t least, int32_t most)
     return rounded <= least ? least : rounded >= most ? most : (int32_t)rounded;
 }
 
-/* Two to a byte; what is left of the last one is 0. */
+/* Two to a byte; the unused half of the last byte is 0. */
 static void narrow_i4(const double *from, uint8_t *to, size_t count)
 {
     for (size_t i = 0; i < count; i += 2) {
@@ -137,7 +137,7 @@ static void narrow_f32(trp_dtype type, const float *from, void *to, size_t count
     }
 }
 
-/* One that is not below the magnitude, and of the same power of two or up to it. */
+/* A float not below the magnitude, which trp__f32_to_ue8m0() rounds up to the same power of two. */
 static float not_below(double value)
 {
     const float near = (float)fabs(value);

@@ -50,10 +50,9 @@ void trp__bf16_to_f32_array_portable(const uint16_t *restrict in, float *restric
 #define AVX2 __attribute__((target("avx2,f16c")))
 
 /*
- * cpuid traps in a virtual machine (about a microsecond), so the answer is kept. Clang before 16
+ * cpuid traps in a virtual machine (about a microsecond), so the answer is cached. Clang before 16
  * does not know "f16c" in __builtin_cpu_supports; the AVX2 answer includes that the system saves
- * the wide registers, which F16C needs too.
- */
+ * the wide registers, which F16C needs too. */
 static bool has_avx2_f16c(void)
 {
     enum { UNKNOWN, NO, YES };

@@ -110,8 +110,8 @@ static bool learn_path(search *s)
     return keep_path(s, map->l_name);
 }
 
-/* What load() does without loading. True also ends the search where nobody but the loader can tell:
- * then there is no path. */
+/* load() without loading. True also ends the search where only the loader knows: then the path is
+ * empty. */
 static bool find(search *s, const char *name)
 {
     char found[TRP__DYNLIB_PATH_SIZE];
@@ -245,7 +245,7 @@ static void append_folder(text *to, const char *folder, size_t length)
     append(to, ", %.*s%s", (int)length, folder, folder[0] == '/' ? "" : " (ignored: not absolute)");
 }
 
-/* What was searched comes last: it is the part that may well be cut off. */
+/* The searched places come last: they are the part that may be truncated. */
 static void describe_not_found(const search *s, const char *folders, text *to)
 {
     const trp__dynlib_spec *spec = s->spec;
