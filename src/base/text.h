@@ -2,6 +2,7 @@
 #ifndef TRP_BASE_TEXT_H
 #define TRP_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /* Makes a string fit for terminals, JSON and the like: invalid UTF-8 and control characters (C0,
@@ -17,6 +18,8 @@ typedef struct trp__text {
 } trp__text;
 
 void trp__text_add(trp__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void trp__text_add_list(trp__text *text, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* Adds a string with a backslash before each quote and backslash, as both JSON and the labels of
  * Prometheus want it. It must be clean. */

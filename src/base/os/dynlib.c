@@ -5,6 +5,7 @@
 #include "base/os/dynlib.h"
 
 #include "base/os/ldpath.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -17,39 +18,12 @@
 
 static const char folders_variable[] = "TROUPE_LIBRARY_PATH";
 
-/* A message that grows by pieces and is cut off where its room ends. */
-typedef struct text {
-    char *bytes;
-    size_t size, length;
-} text;
-
-static text text_into(char *bytes, size_t size)
+static trp__text text_into(char *bytes, size_t size)
 {
     if (size != 0) {
         bytes[0] = '\0';
     }
-    return (text){.bytes = bytes, .size = size};
-}
-
-__attribute__((format(printf, 2, 0))) static void append_list(text *to, const char *format,
-                                                              va_list arguments)
-{
-    if (to->size - to->length <= 1) {
-        return;
-    }
-    const size_t room = to->size - to->length;
-    const int written = vsnprintf(to->bytes + to->length, room, format, arguments);
-    if (written > 0) {
-        to->length += (size_t)written < room ? (size_t)written : room - 1;
-    }
-}
-
-__attribute__((format(printf, 2, 3))) static void append(text *to, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    append_list(to, format, arguments);
-    va_end(arguments);
+    return (trp__text){.out = bytes, .size = size};
 }
 
 /* One call of trp__dynlib_open or trp__dynlib_find. */
@@ -57,7 +31,8 @@ typedef struct search {
     const trp__dynlib_spec *spec;
     trp__dynlib *lib;
     bool find_only; /* nothing is loaded: lib gets a path and no handle */
-    text reason;    /* the first failure other than a plain "no such file": it tells what to mend */
+    trp__text
+        reason; /* the first failure other than a plain "no such file": it tells what to mend */
     char reason_bytes[512];
 } search;
 
@@ -66,7 +41,7 @@ __attribute__((format(printf, 2, 3))) static void note(search *s, const char *fo
     if (s->reason.length == 0) {
         va_list arguments;
         va_start(arguments, format);
-        append_list(&s->reason, format, arguments);
+        trp__text_add_list(&s->reason, format, arguments);
         va_end(arguments);
     }
 }
@@ -240,32 +215,33 @@ static const char *setting(const char *variable)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static void append_folder(text *to, const char *folder, size_t length)
+static void append_folder(trp__text *to, const char *folder, size_t length)
 {
-    append(to, ", %.*s%s", (int)length, folder, folder[0] == '/' ? "" : " (ignored: not absolute)");
+    trp__text_add(to, ", %.*s%s", (int)length, folder,
+                  folder[0] == '/' ? "" : " (ignored: not absolute)");
 }
 
 /* The searched places come last: they are the part that may be truncated. */
-static void describe_not_found(const search *s, const char *folders, text *to)
+static void describe_not_found(const search *s, const char *folders, trp__text *to)
 {
     const trp__dynlib_spec *spec = s->spec;
-    append(to, "%s: no usable library", spec->name);
+    trp__text_add(to, "%s: no usable library", spec->name);
     if (s->reason.length != 0) {
-        append(to, " (%s)", s->reason.bytes);
+        trp__text_add(to, " (%s)", s->reason.out);
     }
-    append(to, ": ");
+    trp__text_add(to, ": ");
     if (spec->package_hint != NULL) {
-        append(to, "%s, or ", spec->package_hint);
+        trp__text_add(to, "%s, or ", spec->package_hint);
     }
     if (spec->env != NULL) {
-        append(to, "set %s to its full path, or ", spec->env);
+        trp__text_add(to, "set %s to its full path, or ", spec->env);
     }
-    append(to, "set %s to its folder; tried", folders_variable);
+    trp__text_add(to, "set %s to its folder; tried", folders_variable);
     for (const char *const *soname = spec->sonames; *soname != NULL; soname++) {
-        append(to, "%s %s%s", soname == spec->sonames ? "" : ",", *soname,
-               is_soname(*soname) ? "" : " (ignored: not a file name)");
+        trp__text_add(to, "%s %s%s", soname == spec->sonames ? "" : ",", *soname,
+                      is_soname(*soname) ? "" : " (ignored: not a file name)");
     }
-    append(to, " in the loader's search path");
+    trp__text_add(to, " in the loader's search path");
     while (folders != NULL) {
         const size_t length = strcspn(folders, ":");
         if (length != 0) {
@@ -280,21 +256,21 @@ static void describe_not_found(const search *s, const char *folders, text *to)
 }
 
 /* The library that the user named, and no other. */
-static bool open_named(search *s, const char *path, text *to)
+static bool open_named(search *s, const char *path, trp__text *to)
 {
     if (path[0] != '/') {
-        append(to, "%s: %s=%s is not an absolute path", s->spec->name, s->spec->env, path);
+        trp__text_add(to, "%s: %s=%s is not an absolute path", s->spec->name, s->spec->env, path);
         return false;
     }
     if (!load(s, path)) {
-        append(to, "%s: the library that %s names can't be loaded: %s", s->spec->name, s->spec->env,
-               s->reason.bytes);
+        trp__text_add(to, "%s: the library that %s names can't be loaded: %s", s->spec->name,
+                      s->spec->env, s->reason.out);
         return false;
     }
     return true;
 }
 
-static bool open_found(search *s, text *to)
+static bool open_found(search *s, trp__text *to)
 {
     const char *folders = setting(folders_variable);
     if (load_from_listed_folders(s, folders) || load_by_loader(s) || load_from_spec_folders(s)) {
@@ -319,17 +295,18 @@ static void clear_table(const trp__dynlib_symbol *symbols, size_t symbol_count, 
 }
 
 static bool fill_table(const search *s, const trp__dynlib_symbol *symbols, size_t symbol_count,
-                       void *table, text *to)
+                       void *table, trp__text *to)
 {
     for (size_t i = 0; i < symbol_count; i++) {
         void *address = dlsym(s->lib->handle, symbols[i].name);
         if (address == NULL && symbols[i].required) {
-            append(to, "%s: %s has no function %s", s->spec->name, s->lib->path, symbols[i].name);
+            trp__text_add(to, "%s: %s has no function %s", s->spec->name, s->lib->path,
+                          symbols[i].name);
             if (s->spec->package_hint != NULL) {
-                append(to, ": %s", s->spec->package_hint);
+                trp__text_add(to, ": %s", s->spec->package_hint);
             }
             if (s->spec->env != NULL) {
-                append(to, ", or set %s to the full path of another version", s->spec->env);
+                trp__text_add(to, ", or set %s to the full path of another version", s->spec->env);
             }
             return false;
         }
@@ -342,7 +319,7 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
                       const trp__dynlib_symbol *symbols, size_t symbol_count, void *table,
                       char *error, size_t error_size)
 {
-    text message = text_into(error, error_size);
+    trp__text message = text_into(error, error_size);
     search s = {.spec = spec, .lib = lib};
     s.reason = text_into(s.reason_bytes, sizeof s.reason_bytes);
     memset(lib, 0, sizeof *lib);
@@ -363,7 +340,7 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
 bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_SIZE])
 {
     trp__dynlib lib = {0};
-    text no_message = text_into(NULL, 0);
+    trp__text no_message = text_into(NULL, 0);
     search s = {.spec = spec, .lib = &lib, .find_only = true};
     const char *named = setting(spec->env);
     bool found = named != NULL ? open_named(&s, named, &no_message) : open_found(&s, &no_message);
