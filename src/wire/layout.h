@@ -199,7 +199,7 @@ typedef struct trp__reply {
     _Alignas(128) trp__padded_u64 taken;          /* tickets below this were taken from the ring */
     _Alignas(128) _Atomic uint32_t fault_present; /* `fault` is complete; the worker ends */
     int64_t fault_time_ns;                        /* when it was reported, CLOCK_MONOTONIC */
-    _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
+    _Atomic uint32_t starting; /* 1 + the actor that is being made, by init() and what it loads */
     /* Counts answers of actors that a request is to wait for something that they make: a kernel, a
      * plan, a proof. While it counts, requests that are not begun are not forgotten. */
     _Atomic uint32_t again;

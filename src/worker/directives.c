@@ -145,12 +145,12 @@ static void restart(trp__worker *w, trp__worker_actor *a)
 {
     trp_error error = {0};
     trp__instance *instance = &a->instance;
-    atomic_store(&w->reply->making, instance->id + 1);
+    atomic_store(&w->reply->starting, instance->id + 1);
     trp__instance_stop(w, instance, true);
     trp_status status = trp__instance_start(w, instance, &error);
     if (status != TRP_OK)
         trp__instance_stop(w, instance, false);
-    atomic_store(&w->reply->making, 0);
+    atomic_store(&w->reply->starting, 0);
     a->error = error;
     if (status == TRP_OK)
         notice(w, TRP_NOTICE_ACTOR_RESTART, instance->name, &a->restart_cause);

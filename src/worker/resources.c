@@ -277,13 +277,13 @@ static void stop_actor(trp__worker *w, uint32_t id)
     memset(&a->instance, 0, sizeof a->instance);
 }
 
-/* Makes an actor. While `making` names it, the application takes a death of this worker for its
+/* Makes an actor. While `starting` names it, the application takes a death of this worker for its
  * doing; so what its init() has begun comes to its end first. */
 static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *error)
 {
     trp__worker_actor *a = &w->actor[m->id];
     trp_error health = {0};
-    atomic_store(&w->reply->making, m->id + 1);
+    atomic_store(&w->reply->starting, m->id + 1);
     trp_status status = find_impl(w, &a->instance, m, error);
     if (status == TRP_OK && a->instance.class && a->instance.class->deep)
         trp__worker_expect_deep_kernels(w, true);
@@ -298,7 +298,7 @@ static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *e
     }
     if (status != TRP_OK)
         stop_actor(w, m->id);
-    atomic_store(&w->reply->making, 0);
+    atomic_store(&w->reply->starting, 0);
     return status;
 }
 

@@ -11,7 +11,7 @@ typedef enum phase { FREE, FILLING, PENDING, RETIRING, DONE } phase;
 
 typedef enum status { OK, LOST, FAULT, DEPENDENCY, DEVICE_DOWN, LIBRARY, CANCELLED } status;
 
-/* A slot whose request has failed before its turn (detained.c): what is still to come. */
+/* A slot whose request has failed before its turn (retired_early.c): what is still to come. */
 enum { UNPASSED = 1, UNTAKEN = 2, PASSING = 4 };
 
 typedef enum cause { BY_FAULT, BY_KILL, BY_DEADLINE } cause;
@@ -104,10 +104,10 @@ typedef enum operation { NOTHING, WORK, SIGNAL, WAIT } operation;
 typedef struct slot {
     uint8_t phase, wanted, generation; /* one word */
     uint8_t ticket, actor, refuse;
-    uint8_t deaths;              /* those with it in flight */
-    uint8_t begun;               /* of the record */
-    uint8_t detained, cancelled; /* `cancelled` of the record, and `cancelling` */
-    uint8_t request;             /* which one fills it, + 1; nobody reads it but the checks */
+    uint8_t deaths;                   /* those with it in flight */
+    uint8_t begun;                    /* of the record */
+    uint8_t retired_early, cancelled; /* `cancelled` of the record, and `cancelling` */
+    uint8_t request;                  /* which one fills it, + 1; nobody reads it but the checks */
     uint8_t record_ticket;
 } slot;
 
@@ -415,13 +415,13 @@ static void free_slot(const run *r, slot *s)
                 .record_ticket = s->record_ticket};
 }
 
-/* One of the two for which a detained slot waits has come; the last one frees it, in the same step:
- * until it is free, others can't tell. */
-static void leave_detained(const run *r, state *n, thread *t, uint8_t flag)
+/* One of the two for which a slot that is retired early waits has come; the last one frees it, in
+ * the same step: until it is free, others can't tell. */
+static void leave_retired_early(const run *r, state *n, thread *t, uint8_t flag)
 {
     slot *s = &n->slots[t->slot];
-    s->detained = (uint8_t)(s->detained & ~flag);
-    if (s->detained == 0 || is(r, MODEL_DETAINED_FREED))
+    s->retired_early = (uint8_t)(s->retired_early & ~flag);
+    if (s->retired_early == 0 || is(r, MODEL_RETIRED_EARLY_FREED))
         free_slot(r, s);
     t->ended = 1;
     t->place = t->back;
@@ -430,8 +430,8 @@ static void leave_detained(const run *r, state *n, thread *t, uint8_t flag)
 /* trp__slot_taken(): the thread owns a slot of which nobody wants anything any more. */
 static void taken(const run *r, state *n, thread *t)
 {
-    if (n->slots[t->slot].detained)
-        leave_detained(r, n, t, UNTAKEN);
+    if (n->slots[t->slot].retired_early)
+        leave_retired_early(r, n, t, UNTAKEN);
     else
         t->place = has_mailbox(r) ? R_CLEAR : R_FREE;
 }
@@ -535,7 +535,7 @@ static void retiring(const run *r, state *n, thread *t)
         t->failure = n->mapped.said[t->slot];
     check_end(r, n, s, t->failure);
     if (t->early)
-        s->detained = UNPASSED | UNTAKEN; /* nobody looks before it is told */
+        s->retired_early = UNPASSED | UNTAKEN; /* nobody looks before it is told */
     const model_request *q = s->request != 0 ? &r->plan->request[s->request - 1] : NULL;
     t->place = q && q->delivers ? R_COPY : q && q->writes ? R_SETTLE : R_TELL;
     if (t->place == R_COPY && is(r, MODEL_DELIVERY_COUNTED_EARLY))
@@ -551,22 +551,22 @@ static void copy_result(const run *r, state *n, thread *t, const slot *s)
     t->place = r->plan->request[s->request - 1].writes ? R_SETTLE : R_TELL;
 }
 
-/* trp__detained_pass() of a slot that was passed. It is one step if there is nothing to poison, or
- * if the plan is not about that. */
+/* trp__retired_early_pass() of a slot that was passed. It is one step if there is nothing to
+ * poison, or if the plan is not about that. */
 static void pass(const run *r, state *n, thread *t, uint32_t slot_index, place back)
 {
     slot *s = &n->slots[slot_index];
     bool writes = s->request != 0 && r->plan->request[s->request - 1].writes != 0;
     t->slot = (uint8_t)slot_index;
     t->back = (uint8_t)back;
-    s->detained = (uint8_t)((s->detained & ~UNPASSED) | PASSING);
+    s->retired_early = (uint8_t)((s->retired_early & ~UNPASSED) | PASSING);
     if (writes && r->plan->slow_passing) {
         t->place = D_POISON;
         return;
     }
     if (writes)
         raise_outputs(r, n, s->request - 1U, s->ticket, false);
-    leave_detained(r, n, t, PASSING);
+    leave_retired_early(r, n, t, PASSING);
 }
 
 static void step_pass(const run *r, const state *now, explorer *e, uint32_t index)
@@ -579,9 +579,9 @@ static void step_pass(const run *r, const state *now, explorer *e, uint32_t inde
         t->place = D_PASSED;
         offer(e, &n, "thread %d: the outputs of slot %d are poisoned", (int)index, t->slot);
     } else {
-        leave_detained(r, &n, t, PASSING);
+        leave_retired_early(r, &n, t, PASSING);
         go_on(r, &n, index);
-        offer(e, &n, "thread %d: slot %d is detained no longer", (int)index,
+        offer(e, &n, "thread %d: slot %d is no longer retired early", (int)index,
               now->threads[index].slot);
     }
 }
@@ -1231,19 +1231,19 @@ static void start_sweep(const run *r, const state *now, explorer *e)
     }
 }
 
-/* trp__detained_over() of a slot that is detained. */
+/* trp__retired_early_over() of a slot that is retired early. */
 static bool was_passed(const state *s, const slot *x)
 {
     return is_over(s, x) || s->device == DOWN;
 }
 
 /* Somebody who waits for the device to be idle: trp_device_drain(). It stands for sweepers in plans
- * that have none, as far as these pass what is detained. */
+ * that have none, as far as these pass what is retired early. */
 static void start_drain(const run *r, const state *now, explorer *e)
 {
     for (uint32_t i = 0; i < r->plan->slots; i++) {
         const slot *s = &now->slots[i];
-        if (s->phase == RETIRING || !(s->detained & UNPASSED) || !was_passed(now, s))
+        if (s->phase == RETIRING || !(s->retired_early & UNPASSED) || !was_passed(now, s))
             continue;
         state n = *now;
         pass(r, &n, &n.threads[SWEEPER], i, Z_IDLE);
@@ -1265,7 +1265,7 @@ static void sweep_look(const run *r, state *n, thread *t)
         begin_retire(t, t->slot, &seen, OK, Z_ENDED);
     } else if (t->phase == PENDING) {
         t->place = (uint8_t)(is(r, MODEL_SWEEP_SKIPS_UNFINISHED) ? clear : Z_LEAVE);
-    } else if (s->detained & UNPASSED) {
+    } else if (s->retired_early & UNPASSED) {
         t->place = Z_LEAVE;
         if (was_passed(n, s))
             pass(r, n, t, t->slot, Z_ENDED);
@@ -1923,7 +1923,7 @@ static void collect(const run *r, state *n)
     v->count = 0;
     for (uint32_t i = 0; i < r->plan->slots; i++) {
         const slot *s = &n->slots[i];
-        if ((s->phase != PENDING && !(s->detained & UNPASSED)) || s->ticket < v->begin ||
+        if ((s->phase != PENDING && !(s->retired_early & UNPASSED)) || s->ticket < v->begin ||
             s->ticket >= v->end)
             continue;
         uint32_t at = v->count++;
@@ -1942,11 +1942,11 @@ static void find_progress(state *n)
     v->in_flight = 0;
     for (uint32_t i = 0; i < v->count; i++) {
         const slot *s = &n->slots[v->slot[i]];
-        bool detained = s->detained & UNPASSED;
-        progress p = n->mapped.timeline[s->actor] >= v->ticket[i]              ? FINISHED
-                     : n->mapped.issued[s->actor] >= v->ticket[i] && !detained ? IN_FLIGHT
-                     : s->deaths > 0                                           ? SUSPECT
-                                                                               : QUEUED;
+        bool retired_early = s->retired_early & UNPASSED;
+        progress p = n->mapped.timeline[s->actor] >= v->ticket[i]                   ? FINISHED
+                     : n->mapped.issued[s->actor] >= v->ticket[i] && !retired_early ? IN_FLIGHT
+                     : s->deaths > 0                                                ? SUSPECT
+                                                                                    : QUEUED;
         if (n->mapped.replied[v->slot[i]] == v->ticket[i])
             p = FINISHED;
         v->progress[i] = (uint8_t)p;
@@ -2052,7 +2052,7 @@ static void judge_entry(const run *r, state *n, progress p)
     slot *s = &n->slots[v->slot[v->i]];
     const model_request *q = &r->plan->request[s->request - 1];
     status cannot;
-    if ((s->detained & UNPASSED) || (s->cancelled && p != IN_FLIGHT)) {
+    if ((s->retired_early & UNPASSED) || (s->cancelled && p != IN_FLIGHT)) {
         leave_refused(r, n, v->slot[v->i++], CANCELLED);
         return;
     }
@@ -2119,7 +2119,7 @@ static void step_end_judged(const run *r, const state *now, explorer *e)
     status with = failed ? (status)t->failure : OK;
     if (s->phase == RETIRING)
         return;
-    if (same && (s->detained & PASSING) && !is(r, MODEL_PASSING_NOT_AWAITED))
+    if (same && (s->retired_early & PASSING) && !is(r, MODEL_PASSING_NOT_AWAITED))
         return;
     if (same && s->phase == PENDING) {
         if (failed && !fails_at_once(r, &n, with))
@@ -2129,7 +2129,7 @@ static void step_end_judged(const run *r, const state *now, explorer *e)
         offer(e, &n, "supervisor: ends ticket %d with status %d", s->ticket, t->failure);
         return;
     }
-    if (same && (s->detained & UNPASSED) && !failed) {
+    if (same && (s->retired_early & UNPASSED) && !failed) {
         pass(r, &n, t, v->slot[v->i], J_FINISH);
         offer(e, &n, "supervisor: ticket %d was passed", v->ticket[v->i], 0);
         return;
@@ -2209,9 +2209,9 @@ static void step_down(const run *r, const state *now, explorer *e)
         offer(e, &n, "supervisor: ends slot %d", v->i, 0);
         return;
     }
-    if (s->detained & PASSING)
+    if (s->retired_early & PASSING)
         return;
-    if (s->detained & UNPASSED) {
+    if (s->retired_early & UNPASSED) {
         pass(r, &n, t, v->i, V_FAIL);
         offer(e, &n, "supervisor: no worker will pass slot %d", v->i, 0);
         return;
@@ -2242,7 +2242,7 @@ static void step_recover(const run *r, const state *now, explorer *e)
         if (!published(&n, v->end) && !is(r, MODEL_NO_AWAIT_PUBLICATION))
             return;
         for (uint32_t i = 0; i < r->plan->slots; i++) {
-            if (n.slots[i].phase == RETIRING || (n.slots[i].detained & PASSING))
+            if (n.slots[i].phase == RETIRING || (n.slots[i].retired_early & PASSING))
                 return;
         }
         collect(r, &n);

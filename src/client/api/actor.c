@@ -36,8 +36,8 @@ trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__a
     }
     actor->class = class;
     actor->library[0] = actor->config[0] = '\0';
-    actor->trial = actor->suspect = actor->condemned = false;
-    actor->killings = 0;
+    actor->trial = actor->suspected = actor->quarantined = false;
+    actor->crash_count = 0;
     actor->companions = 0;
     actor->sender = NULL;
     actor->handle = NULL;
@@ -101,7 +101,7 @@ void trp__actor_leave_handle(trp__client_actor *actor)
 
 static void drop(trp_device *device, trp__client_actor *actor)
 {
-    trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->told);
+    trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->pending_acks);
     trp__stats_put_actor(actor);
 }
 
@@ -201,7 +201,7 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
         actor->cold = cold;
         trp__copy_string(actor->library, sizeof actor->library, wanted->library);
         trp__copy_string(actor->config, sizeof actor->config, wanted->config);
-        trp__making_begin(device, actor);
+        trp__actor_start_begin(device, actor);
         while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
             trp__lock_wait(&device->lock, &device->changed);
         if (!actor->answered)

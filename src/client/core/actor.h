@@ -28,8 +28,8 @@ struct trp__client_actor {
     trp_actor *handle; /* NULL: of one that the program did not make */
     const trp__actor_class *class;
     trp__number_state state;
-    uint8_t told;
-    bool cold; /* standbys do not make it */
+    uint8_t pending_acks; /* workers that have yet to answer the drop, as bits */
+    bool cold;            /* standbys do not make it */
     uint32_t id;
     uint64_t made; /* which of the actors that had this struct it is */
     void *sender;  /* see trp__actor_class */
@@ -40,12 +40,12 @@ struct trp__client_actor {
     char name[32];
     char library[TRP__LIBRARY_PATH_MAX + 1]; /* "": a built-in actor */
     char config[TRP_ACTOR_CONFIG_MAX + 1];
-    /* Making it, see making.c; under device->lock. */
-    bool trial;        /* not answered, and told to the standby only */
-    bool suspect;      /* a worker died while it made this one, perhaps of something else */
-    bool condemned;    /* later workers get `verdict` in its place */
-    uint32_t killings; /* workers in a row that died of making it */
-    trp_error verdict;
+    /* Making it, see actor_start.c; under device->lock. */
+    bool trial;           /* not answered, and told to the standby only */
+    bool suspected;       /* a worker died while it made this one, perhaps of something else */
+    bool quarantined;     /* later workers get `start_error` in its place */
+    uint32_t crash_count; /* workers in a row that died of making it */
+    trp_error start_error;
     /* Mailbox: what was sent and has not been seen to end, as cells like those of the ring; 0: not
      * written yet. */
     uint64_t capacity;

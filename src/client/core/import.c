@@ -1,5 +1,5 @@
-/* Errors and texts as a worker writes them, made fit to be used: see distrust.c for why. What a
- * worker may be writing to at the same time is read once. */
+/* Errors and texts as a worker writes them, made fit to be used: see validate_reply.c for why. What
+ * a worker may be writing to at the same time is read once. */
 #include "base/error.h"
 #include "client/core/device.h"
 

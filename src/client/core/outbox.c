@@ -10,8 +10,8 @@
 
 static void fill_actor(const trp__client_actor *actor, trp__message *m)
 {
-    if (actor->condemned)
-        m->error = actor->verdict;
+    if (actor->quarantined)
+        m->error = actor->start_error;
     trp__copy_string(m->text, sizeof m->text, actor->class->kind);
     trp__copy_string(m->library, sizeof m->library, actor->library);
     trp__copy_string(m->config, sizeof m->config, actor->config);

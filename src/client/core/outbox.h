@@ -18,7 +18,7 @@ typedef struct trp__news {
     uint64_t protection;
     int fd;                         /* -1: none */
     const trp__client_actor *actor; /* of TRP__MSG_ACTOR */
-    uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
+    uint8_t *pending_acks; /* receives a bit for each worker that was told; NULL: nobody counts */
 } trp__news;
 
 /* News to one worker. The descriptor, or the actor, belongs to the resource: when that goes, a

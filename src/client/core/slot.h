@@ -47,9 +47,10 @@ typedef struct trp__look {
 /* What every request touches is in the first three lines; a table of 16,384 of these is in no
  * cache. */
 typedef struct trp__slot {
-    _Atomic uint64_t state;       /* generation << 8 | wanted | phase */
-    _Atomic uint64_t ticket;      /* 0 until it is sent */
-    _Atomic uint64_t detained;    /* of one that ended before its turn, see detained.c; else 0 */
+    _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket; /* 0 until it is sent */
+    _Atomic uint64_t
+        retired_early; /* of one that ended before its turn, see retired_early.c; else 0 */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     _Atomic int64_t sent_ns;      /* while the device is traced, or if it is timed; else 0 */
     trp_queue *queue;
@@ -63,11 +64,11 @@ typedef struct trp__slot {
     _Atomic int stream;     /* -1: none; else `transfer` is in use */
     _Atomic uint32_t next_free;
     uint32_t index;
-    _Atomic uint32_t deaths; /* workers that died while it was in flight */
-    uint16_t lying;          /* workers that left it lying past its deadline */
-    uint8_t weight;          /* requests that it is timed for, see latency.h; 0: it is not */
-    uint32_t segment;        /* host segment that it holds, 0 for none */
-    uint32_t piece;          /* small staging piece that it uses */
+    _Atomic uint32_t deaths;   /* workers that died while it was in flight */
+    uint16_t missed_deadlines; /* workers that left it lying past its deadline */
+    uint8_t weight;            /* requests that it is timed for, see latency.h; 0: it is not */
+    uint32_t segment;          /* host segment that it holds, 0 for none */
+    uint32_t piece;            /* small staging piece that it uses */
     _Atomic uint32_t leader; /* of one that belongs to a list, the list's last; NO_SLOT: to none */
     trp_status status;
     /* The third. */

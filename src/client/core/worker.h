@@ -33,9 +33,9 @@ typedef struct trp__process {
     trp_fault breach_fault;
     /* Actors that it was told to make and has not answered for (under device->lock); the one that
      * it is at, and since when. */
-    _Atomic uint32_t making;
-    uint32_t making_seen;
-    int64_t making_since;
+    _Atomic uint32_t starting;
+    uint32_t starting_seen;
+    int64_t starting_since;
     bool stuck;     /* it was killed because that took too long */
     int kill_errno; /* why SIGKILL could not be sent; 0: it could, or was not needed */
     uint32_t lines; /* for the log that it has sent */
@@ -47,7 +47,7 @@ typedef struct trp__process {
  */
 void trp__tell(trp_device *device, const trp__news *news);
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
-                    trp__number_state *state, uint8_t *told);
+                    trp__number_state *state, uint8_t *pending_acks);
 /* The same to one worker, which is ready. */
 void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news);
 
@@ -58,7 +58,7 @@ void trp__supervisor_alarm(trp_device *device);
  */
 bool trp__standby_give_up(trp_device *device);
 
-/* import.c: what a worker writes is looked at before it counts, see recovery/distrust.c */
+/* import.c: what a worker writes is looked at before it counts, see recovery/validate_reply.c */
 void trp__error_import(trp_error *out, const trp_error *from);
 void trp__text_import(char *to, const volatile char *from, size_t size);
 void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__record *record);

@@ -64,7 +64,7 @@ bool trp__arena_trim(trp_device *device)
         any = true;
         device->memory.reserved -= arena->bytes;
         trp__arena_close(device, arena);
-        trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->told);
+        trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->pending_acks);
     }
     trp__lock_drop(&device->lock);
     return any;
@@ -267,7 +267,7 @@ void trp__arena_return(trp_device *device, uint32_t id)
     trp__lock_drop(&device->memory.lock);
     trp__lock_take(&device->lock);
     trp__arena_close(device, arena);
-    trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->told);
+    trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->pending_acks);
     trp__lock_drop(&device->lock);
 }
 

@@ -95,8 +95,8 @@ static uint64_t oldest_pending(trp_device *device)
         trp__slot *slot = &device->slot[i];
         trp__phase phase = trp__phase_of(atomic_load(&slot->state));
         uint64_t ticket = atomic_load(&slot->ticket);
-        uint64_t detained = atomic_load(&slot->detained);
-        if (ticket != 0 && phase != TRP__FREE && (phase <= TRP__RETIRING || detained))
+        uint64_t retired_early = atomic_load(&slot->retired_early);
+        if (ticket != 0 && phase != TRP__FREE && (phase <= TRP__RETIRING || retired_early))
             oldest = smaller(oldest, ticket);
     }
     return oldest;

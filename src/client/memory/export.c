@@ -53,8 +53,8 @@ static void raise(uint64_t *last, uint64_t ticket)
     *last = *last > ticket ? *last : ticket;
 }
 
-/* The last requests of each actor that use a buffer and have not ended. One that is detained never
- * runs. */
+/* The last requests of each actor that use a buffer and have not ended. One that is retired early
+ * never runs. */
 static void find_uses(const trp_device *device, uint32_t buffer, last_use use[TRP__ACTORS])
 {
     memset(use, 0, TRP__ACTORS * sizeof *use);

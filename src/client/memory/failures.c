@@ -265,7 +265,7 @@ void trp__failures_poison(trp_device *device, const trp__slot *slot)
         return;
     trp__lock_take(&f->lock);
     const link *l = find_recent(f, ticket);
-    /* A detained one may be passed after very many others. */
+    /* A request that is retired early may be passed after very many others. */
     link own = l ? *l : (link){.ticket = ticket};
     if (!l)
         own.origin = new_origin(device, slot, &device->slot_error[slot->index]);

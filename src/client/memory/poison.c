@@ -142,7 +142,7 @@ static bool hides_failure(const trp_device *device, const trp__slot *slot, uint3
     uint64_t one = atomic_load(&slot->ticket);
     trp__phase phase = trp__phase_of(atomic_load(&slot->state));
     return one != 0 && one < ticket && phase >= TRP__FILLING && phase <= TRP__RETIRING &&
-           (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->detained) &&
+           (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->retired_early) &&
            may_have_failed(device, slot, one) && atomic_load(&slot->ticket) == one;
 }
 

@@ -171,7 +171,7 @@ static void tell_change(call *c)
                                       .bytes = c->device->options.start_timeout_ns / 2,
                                       .protection = arena->protection,
                                       .fd = -1,
-                                      .told = &arena->changing});
+                                      .pending_acks = &arena->changing});
 }
 
 /* Waits until every worker that lives has made the change. What a worker that died meanwhile may

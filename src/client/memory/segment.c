@@ -50,7 +50,7 @@ static void drop(trp_device *device, uint32_t id)
     trp__lock_take(&device->lock);
     trp__client_segment *s = &device->memory.segment[id];
     trp__segment_close(device, s);
-    trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->told);
+    trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->pending_acks);
     trp__lock_drop(&device->lock);
 }
 
@@ -174,7 +174,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
         *error = s->answer;
         trp__shm_unmap(*base, bytes);
         trp__segment_close(device, s);
-        trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->told);
+        trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->pending_acks);
     }
 out:
     trp__lock_drop(&device->lock);

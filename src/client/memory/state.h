@@ -68,7 +68,7 @@ typedef struct trp__view_of_arena {
 
 typedef struct trp__client_arena {
     trp__number_state state;
-    uint8_t told; /* workers that have yet to answer the drop, as bits */
+    uint8_t pending_acks; /* workers that have yet to answer the drop, as bits */
     int fd;
     uint64_t bytes;
     uint64_t handle;            /* the driver's, on cuda */
@@ -85,7 +85,7 @@ typedef struct trp__client_arena {
 
 typedef struct trp__client_segment {
     trp__number_state state;
-    uint8_t told;
+    uint8_t pending_acks;
     int fd;
     char *base;
     uint64_t bytes;

@@ -76,10 +76,10 @@ void trp__tell_promoted(trp_device *device)
     }
 }
 
-static void drop_answered(uint32_t index, trp__number_state *state, uint8_t *told)
+static void drop_answered(uint32_t index, trp__number_state *state, uint8_t *pending_acks)
 {
-    *told &= (uint8_t) ~(1U << index);
-    if (*state == TRP__NUMBER_DROPPING && *told == 0)
+    *pending_acks &= (uint8_t) ~(1U << index);
+    if (*state == TRP__NUMBER_DROPPING && *pending_acks == 0)
         *state = TRP__NUMBER_FREE;
 }
 
@@ -88,12 +88,13 @@ void trp__number_answered(trp_device *device, uint32_t index, const trp__message
 {
     trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ARENA_DROP && m->id < TRP__ARENAS)
-        drop_answered(index, &device->memory.arena[m->id].state, &device->memory.arena[m->id].told);
+        drop_answered(index, &device->memory.arena[m->id].state,
+                      &device->memory.arena[m->id].pending_acks);
     else if (m->about == TRP__MSG_HOST_DROP && m->id < TRP__HOST_SEGMENTS)
         drop_answered(index, &device->memory.segment[m->id].state,
-                      &device->memory.segment[m->id].told);
+                      &device->memory.segment[m->id].pending_acks);
     else if (m->about == TRP__MSG_ACTOR_DROP && actor)
-        drop_answered(index, &actor->state, &actor->told);
+        drop_answered(index, &actor->state, &actor->pending_acks);
 }
 
 /* A worker is gone, and with it all that it knew. device->lock is held. */
@@ -102,12 +103,13 @@ void trp__number_answered_all(trp_device *device, uint32_t index)
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor)
-            drop_answered(index, &actor->state, &actor->told);
+            drop_answered(index, &actor->state, &actor->pending_acks);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
-        drop_answered(index, &device->memory.arena[i].state, &device->memory.arena[i].told);
+        drop_answered(index, &device->memory.arena[i].state, &device->memory.arena[i].pending_acks);
         trp__seal_worker_gone(&device->memory.arena[i], index);
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
-        drop_answered(index, &device->memory.segment[i].state, &device->memory.segment[i].told);
+        drop_answered(index, &device->memory.segment[i].state,
+                      &device->memory.segment[i].pending_acks);
 }

@@ -43,9 +43,10 @@ static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
         trp__slot *slot = &device->slot[i];
         uint64_t state = settled_state(slot);
-        uint64_t detained = trp__detained(slot);
-        uint64_t ticket = detained ? detained : atomic_load(&slot->ticket);
-        if ((detained || trp__phase_of(state) == TRP__PENDING) && ticket >= begin && ticket < end)
+        uint64_t retired_early = trp__retired_early(slot);
+        uint64_t ticket = retired_early ? retired_early : atomic_load(&slot->ticket);
+        if ((retired_early || trp__phase_of(state) == TRP__PENDING) && ticket >= begin &&
+            ticket < end)
             device->request.pending[count++] = ticket << TRP__SLOT_BITS | i;
     }
     qsort(device->request.pending, count, sizeof *device->request.pending, trp__by_ticket);
@@ -61,8 +62,8 @@ static trp__slot *slot_of(trp_device *device, uint64_t cell)
  * threads. */
 static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
-    trp__detained_pass(device, slot, ticket);
-    trp__detained(slot); /* if another thread is at that, until it has noted the poison */
+    trp__retired_early_pass(device, slot, ticket);
+    trp__retired_early(slot); /* if another thread is at that, until it has noted the poison */
     uint64_t filled = device->recovery.seen.stream_done[TRP__LANE_DOWNLOAD];
     bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
                   !trp__replied(device, slot->index, ticket) &&
@@ -160,7 +161,7 @@ static void leave_to_next(trp_device *device, const trp__slot *slot)
 }
 
 /* A request that will not run. The next worker refuses it in its turn, so that what it should have
- * written is poisoned in the order of the tickets (detained.c). */
+ * written is poisoned in the order of the tickets (retired_early.c). */
 static void leave_refused(trp_device *device, const trp__slot *slot, trp_status status,
                           uint64_t cause)
 {
@@ -253,9 +254,9 @@ trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, 
  * it would have written. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
-    bool detained = trp__detained(slot) == ticket;
+    bool retired_early = trp__retired_early(slot) == ticket;
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    trp__standing p = !detained ? trp__progress_of(device, slot, ticket)
+    trp__standing p = !retired_early ? trp__progress_of(device, slot, ticket)
                       : device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE
                                                                         : TRP__WAS_QUEUED;
     if ((p == TRP__WAS_QUEUED || p == TRP__WAS_IN_FLIGHT) &&
@@ -288,7 +289,7 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
         return;
     }
     bool cancelled = p != TRP__WAS_IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
-    if (cancelled || trp__detained(slot) == ticket) {
+    if (cancelled || trp__retired_early(slot) == ticket) {
         leave_refused(device, slot, TRP_E_CANCELLED, 0);
         return;
     }
@@ -299,7 +300,7 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
         atomic_store(&record->begun, true);
     }
     /* One that was not begun is not to blame for that, the first time. */
-    bool not_begun = !in_flight && ticket == j->hung && slot->lying++ > 0;
+    bool not_begun = !in_flight && ticket == j->hung && slot->missed_deadlines++ > 0;
     if (not_begun || (in_flight && !may_run_again(j, slot, record))) {
         fail(device, slot, j->cause);
     } else if (!can_run(device, record, &found)) {
@@ -405,6 +406,6 @@ void trp__fail_all(trp_device *device)
             if (!trp__try_finish(device, slot, state))
                 trp__retire(device, slot, state, &down);
         }
-        trp__detained_pass(device, slot, trp__detained(slot));
+        trp__retired_early_pass(device, slot, trp__retired_early(slot));
     }
 }

@@ -26,7 +26,7 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
     }
     trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
-        trp__making_answered(device, index, actor, &m->error);
+        trp__actor_start_answered(device, index, actor, &m->error);
     } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
         if (active && !device->memory.segment[m->id].answered) {
             device->memory.segment[m->id].answer = m->error;
@@ -110,7 +110,7 @@ void trp__look_after_mail(trp_device *device, uint32_t index)
     trp__process *p = &device->worker[index];
     if (p->socket >= 0 && trp__outbox_flush(&p->outbox, p->socket) == TRP__NOBODY)
         p->closed = true;
-    bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__making_late(p);
+    bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__actor_start_late(p);
     bool untold = p->untold;
     trp__lock_drop(&device->lock);
     if (late)

@@ -96,7 +96,7 @@ static trp_status prepare_successor(trp_device *device, uint32_t index, trp_erro
         status = trp__process_await_ready(device, index, error);
     }
     if (status == TRP_OK)
-        status = trp__making_await(device, index, error);
+        status = trp__actor_start_await(device, index, error);
     if (status != TRP_OK)
         return status;
     status = trp__process_promote(device, index, error);
@@ -114,7 +114,7 @@ trp_status trp__promote_successor(trp_device *device, trp_error *error)
     bool standby = device->worker[index].socket >= 0;
     trp_status status = prepare_successor(device, index, error);
     if (status != TRP_OK) {
-        trp__making_end_trials(device);
+        trp__actor_start_end_trials(device);
         return status;
     }
     note_promotion(device, standby);
@@ -266,7 +266,7 @@ void trp__recover(trp_device *device, const trp__hang *h)
     TRP__DEVICE_POINT(device, RECOVER);
     const trp__process *p = &device->worker[dead];
     int64_t time = fault_time(p->reply, trp__now_ns());
-    trp__suspicion suspicion = trp__making_suspicion(device, dead);
+    trp__suspicion suspicion = trp__actor_start_suspicion(device, dead);
     uint32_t incarnation = atomic_load(&device->incarnation);
     bool gone = false;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
@@ -278,7 +278,7 @@ void trp__recover(trp_device *device, const trp__hang *h)
         trp__describe_hang(h, &cause);
     if (h->ticket || late)
         suspicion.actor = NULL;
-    bool likely = trp__making_explain(device, &suspicion, &cause);
+    bool likely = trp__actor_start_explain(device, &suspicion, &cause);
     trp_error noted = cause;
     noted.incarnation = incarnation;
     trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
@@ -287,7 +287,7 @@ void trp__recover(trp_device *device, const trp__hang *h)
         give_up_answers(device, &cause);
     uint32_t victims = trp__judge_requests(device, &cause, h->ticket, likely);
     restart_deadlines(device);
-    trp__making_blame(device, &suspicion, victims > 0, &cause);
+    trp__actor_start_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
     trp__device_line(device, TRP_NOTICE_FAULT, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                      incarnation, trp_backend_name(device->backend), device->options.ordinal,

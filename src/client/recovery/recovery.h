@@ -41,10 +41,10 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
 void trp__process_reap(trp_device *device, bool wait);
 int64_t trp__process_due(const trp_device *device, const trp__process *p);
 
-/* making.c: actors that are being made. device->lock is held. */
-void trp__making_begin(trp_device *device, trp__client_actor *actor);
-void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
-                          const trp_error *error);
+/* actor_start.c: actors that are being made. device->lock is held. */
+void trp__actor_start_begin(trp_device *device, trp__client_actor *actor);
+void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
+                               const trp_error *error);
 /* The supervisor's, which holds no lock. */
 typedef struct trp__suspicion {
     trp__client_actor *actor; /* that the worker was making; NULL: none */
@@ -52,18 +52,19 @@ typedef struct trp__suspicion {
     uint32_t incarnation;
     bool stuck;
 } trp__suspicion;
-trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index);
-bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause);
-void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
-                       const trp_error *cause);
-void trp__making_end_trials(trp_device *device);
-bool trp__making_late(trp__process *p);
-bool trp__making_any(const trp_device *device);
-bool trp__making_lanes_end(trp_device *device, trp_error *error);
-void trp__making_check(trp_device *device);
-trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
+trp__suspicion trp__actor_start_suspicion(trp_device *device, uint32_t index);
+bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicion,
+                              trp_error *cause);
+void trp__actor_start_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
+                            const trp_error *cause);
+void trp__actor_start_end_trials(trp_device *device);
+bool trp__actor_start_late(trp__process *p);
+bool trp__actor_start_any(const trp_device *device);
+bool trp__actor_start_lanes_end(trp_device *device, trp_error *error);
+void trp__actor_start_check(trp_device *device);
+trp_status trp__actor_start_await(trp_device *device, uint32_t index, trp_error *error);
 
-/* distrust.c: what a worker writes is looked at before it counts */
+/* validate_reply.c: what a worker writes is looked at before it counts */
 void trp__process_breach(trp__process *p, trp_fault fault, const char *what);
 const char *trp__words_look(trp_device *device);
 bool trp__words_untouched(const trp__reply *reply);

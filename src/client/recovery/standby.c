@@ -40,7 +40,7 @@ void trp__standby_lose(trp_device *device, bool dead)
 {
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
-    trp__suspicion suspicion = trp__making_suspicion(device, index);
+    trp__suspicion suspicion = trp__actor_start_suspicion(device, index);
     const trp__process *p = &device->worker[index];
     uint32_t incarnation = p->incarnation;
     /* What counts is failures in a row, of those that were not up to their work. */
@@ -54,10 +54,10 @@ void trp__standby_lose(trp_device *device, bool dead)
     else
         TRP__DEVICE_POINT(device, STANDBY_GIVEN_UP);
     if (dead) {
-        trp__making_explain(device, &suspicion, &cause);
-        trp__making_blame(device, &suspicion, false, &cause);
+        trp__actor_start_explain(device, &suspicion, &cause);
+        trp__actor_start_blame(device, &suspicion, false, &cause);
     }
-    trp__making_end_trials(device);
+    trp__actor_start_end_trials(device);
     if (dead) {
         note_standby_failure(device, incarnation, &cause);
     } else {

@@ -79,7 +79,7 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
     int64_t sleep = *nap >= 0 ? *nap : trp__standby_delay(device);
-    if (trp__making_any(device))
+    if (trp__actor_start_any(device))
         sleep = shorter(sleep, MAKING_NAP_NS); /* somebody has to look at the time */
     int64_t left = due - trp__now_ns();
     if (due != INT64_MAX)
@@ -143,7 +143,7 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     trp__hang h = look_for_hang(device, &gone[active]);
     if (gone[active] || h.ticket)
         trp__recover(device, &h);
-    trp__making_check(device);
+    trp__actor_start_check(device);
     trp__process_reap(device, false);
     trp__standby_look_after(device);
 }
@@ -155,7 +155,7 @@ static trp_status await_lanes(trp_device *device, trp_error *error)
     struct pollfd polled[POLL_COUNT];
     trp_error ended;
     int64_t nap = 0;
-    while (!trp__making_lanes_end(device, error)) {
+    while (!trp__actor_start_lanes_end(device, error)) {
         if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
             *error = device->down;
             return error->status =

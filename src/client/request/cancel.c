@@ -7,7 +7,7 @@
  * worker was quicker, or it looks at this moment and answers if it finds the mark.
  *
  * To the worker the request is still one among others, which it refuses in its turn; until then the
- * request is detained (detained.c).
+ * request is retired early (retired_early.c).
  *
  * `judging` keeps apart those who decide here and the supervisor, who decides about the requests of
  * a dead worker. A request that a dead worker had begun is not cancelled: it may have done half of

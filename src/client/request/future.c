@@ -320,10 +320,10 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         trp__phase phase = trp__phase_of(state);
         uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-        bool pending =
-            phase == TRP__RETIRING ||
-            (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
-            (ticket < end && (phase == TRP__PENDING || !trp__detained_over(device, slot, ticket)));
+        bool pending = phase == TRP__RETIRING ||
+                       (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
+                       (ticket < end &&
+                        (phase == TRP__PENDING || !trp__retired_early_over(device, slot, ticket)));
         if (!pending || (phase == TRP__PENDING && finish_in_order(device, slot, state))) {
             i += !pending;
             continue;

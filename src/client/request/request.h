@@ -89,12 +89,12 @@ void trp__result_taken(trp_device *device, trp__slot *slot, uint64_t owned);
 /* cancel.c */
 void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state);
 
-/* detained.c: requests that end before their turn */
-void trp__detain(trp__slot *slot, uint64_t ticket);
+/* retired_early.c: requests that end before their turn */
+void trp__mark_retired_early(trp__slot *slot, uint64_t ticket);
 void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned);
-uint64_t trp__detained(const trp__slot *slot);
-void trp__detained_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
-bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
+uint64_t trp__retired_early(const trp__slot *slot);
+void trp__retired_early_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
+bool trp__retired_early_over(trp_device *device, trp__slot *slot, uint64_t ticket);
 
 /* transfer.c and pieces.c */
 bool trp__streams_init(trp_device *device);

@@ -168,7 +168,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     if (slot->deadline_ns)
         atomic_fetch_sub(&device->request.deadlines, 1);
     if (early) {
-        trp__detain(slot, ticket);
+        trp__mark_retired_early(slot, ticket);
     } else {
         if (failed)
             trp__poison_outputs(device, slot);
@@ -189,7 +189,7 @@ bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
     return end(device, slot, pending_state, failure, false);
 }
 
-/* The same for one that fails while others before it may be still to run: it is detained. */
+/* The same for one that fails while others before it may be still to run: it is retired early. */
 bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,
                        const trp_error *failure)
 {
@@ -245,7 +245,7 @@ void trp__sweep(trp__client_actor *actor)
             if (phase == TRP__RETIRING ||
                 (phase == TRP__PENDING && !trp__try_finish(device, slot, state)) ||
                 (phase != TRP__PENDING &&
-                 !trp__detained_over(device, slot, cell >> TRP__SLOT_BITS)))
+                 !trp__retired_early_over(device, slot, cell >> TRP__SLOT_BITS)))
                 break;
         }
         atomic_store_explicit(place, 0, memory_order_release);

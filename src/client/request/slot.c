@@ -127,7 +127,7 @@ trp_status trp__slot_begin(trp__room *room, trp__slot **out, trp__record **recor
      * ended that request. ThreadSanitizer does not see through the other process. */
     (void)atomic_load(&device->incarnation);
     atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
-    slot->lying = 0;
+    slot->missed_deadlines = 0;
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_release);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
