@@ -10,7 +10,8 @@
 
 #include <stdbool.h>
 
-/* Something that a worker has to know. */
+/* A message that gives a resource to a worker, or takes it away. The descriptor, or the actor,
+ * belongs to the resource: when that goes, a message that was not sent yet is withdrawn. */
 typedef struct trp__news {
     trp__message_type type;
     uint32_t id;
@@ -18,24 +19,13 @@ typedef struct trp__news {
     uint64_t protection;
     int fd;                         /* -1: none */
     const trp__client_actor *actor; /* of TRP__MSG_ACTOR */
-    uint8_t *pending_acks; /* receives a bit for each worker that was told; NULL: nobody counts */
+    uint8_t *pending_acks; /* receives a bit for each worker that has to answer; may be NULL */
 } trp__news;
-
-/* News to one worker. The descriptor, or the actor, belongs to the resource: when that goes, a
- * letter that was not sent yet is taken back. */
-typedef struct trp__letter {
-    trp__message_type type;
-    uint32_t id;
-    uint64_t bytes;
-    uint64_t protection;
-    int fd;
-    const trp__client_actor *actor;
-} trp__letter;
 
 /* Letters to one worker that it has not answered, in order; some at the end may not have been sent,
  * because there was no room. A worker answers them in order too. */
 typedef struct trp__outbox {
-    trp__letter *letter; /* `count` from `first` on */
+    trp__news *letter; /* `count` from `first` on */
     size_t first, count, sent, capacity;
     int64_t owed_since;  /* the last answer, or when the first of these was told */
     uint64_t host_bytes; /* of host memory told since then, whose first touch takes its time */

@@ -53,7 +53,9 @@ void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news);
 
 /* wake.c */
 void trp__supervisor_wake(trp_device *device);
+/* Makes the supervisor check the worker's progress at once. */
 void trp__supervisor_alarm(trp_device *device);
+void trp__supervisor_close(trp_device *device);
 /* Device memory is short: gives the standby's context back. True if there was one. No lock is held.
  */
 bool trp__standby_give_up(trp_device *device);

@@ -255,10 +255,7 @@ trp_status trp__supervisor_start(trp_device *device)
 
 void trp__supervisor_stop(trp_device *device)
 {
-    uint64_t one = 1;
-    atomic_store(&device->closing, true);
-    ssize_t done = write(device->wake_fd, &one, sizeof one);
-    (void)done;
+    trp__supervisor_close(device);
     pthread_join(device->supervisor, NULL);
     close(device->wake_fd);
 }

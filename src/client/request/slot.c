@@ -175,12 +175,7 @@ static void undo_object(trp_device *device, const trp__slot *slot)
 /* A slot whose request was not sent after all; gives back what it holds. */
 void trp__slot_abandon(trp_device *device, trp__slot *slot)
 {
-    const trp__record *record = &device->control->record[slot->index];
-    for (uint32_t i = 0; i < record->access_count; i++)
-        trp__access_release(device, &record->access[i]);
-    trp__piece_return(device, slot);
-    if (slot->segment)
-        trp__segment_release(device, slot->segment);
+    trp__release_holdings(device, slot);
     if (slot->token)
         undo_object(device, slot);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
