@@ -392,7 +392,7 @@ uint64_t trp__suballoc_largest_free(const trp__suballoc *sa)
     return largest << GRANULE_SHIFT;
 }
 
-/* What a walk of the bookkeeping adds up to. */
+/* Sums of a walk over the bookkeeping. */
 typedef struct tally {
     uint64_t free_granules, used_granules;
     uint32_t free_blocks, used_blocks;

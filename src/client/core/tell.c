@@ -1,4 +1,4 @@
-/* Telling the workers what they have to know: see outbox.h. device->lock is held. */
+/* Sends news to the workers: see outbox.h. device->lock is held. */
 #include "client/core/device.h"
 #include "client/core/points.h"
 
@@ -8,7 +8,7 @@ void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news)
     if (news->pending_acks)
         *news->pending_acks |= (uint8_t)(1U << index);
     TRP__DEVICE_POINT(device, NEWS_UNSENT);
-    /* A worker that is gone is noticed elsewhere; one that can't be told must go. */
+    /* A dead worker is noticed elsewhere; one that misses news must be replaced. */
     if (trp__outbox_post(&p->outbox, p->socket, news) == TRP__NO_ROOM)
         p->untold = true;
     else
@@ -23,10 +23,10 @@ void trp__tell(trp_device *device, const trp__news *news)
             trp__tell_one(device, i, news);
     }
     if (!pthread_equal(pthread_self(), device->supervisor))
-        trp__supervisor_wake(device); /* it looks after what waits, and after the answers */
+        trp__supervisor_wake(device); /* it sends what is queued, and watches for the answers */
 }
 
-/* Tells that a number is dropped; it is free again when all that were told have answered. */
+/* Sends that a number is dropped; the number is free again when all workers have answered. */
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
                     trp__number_state *state, uint8_t *pending_acks)
 {

@@ -1,4 +1,4 @@
-/* What other threads want of the supervisor. */
+/* Calls of other threads to the supervisor. */
 #include "base/call.h"
 #include "client/core/device.h"
 

@@ -1,20 +1,19 @@
-/* Actors that are being made. What init() does in the worker is somebody else's code, and it may
- * kill the worker or never come back. Each worker makes all actors anew, so such an actor must not
- * be told to one worker after the other:
+/* Starting actors. init() runs foreign code in the worker, which may kill the worker or never
+ * return. Each worker starts all actors anew, so an actor whose init() crashes must not bring down
+ * one worker after the other:
  *
- *   - A new actor is made by one worker first; the other one hears of it when that has succeeded.
- *     The first is the standby for an actor from a library, since the standby has no request that
- *     could suffer, and the active worker for a built-in one.
- *   - A worker writes down which actor it is making. If it dies then, that actor did it: the call
- *     that makes it fails. If something else may have done it (a request, somebody's SIGKILL), it
- *     is suspect, and the next worker makes it before it takes requests, which leaves no doubt.
- *   - An actor that was made before and kills two workers in a row is quarantined: later workers
- *     answer its requests with the reason. SIGKILL may always be somebody else's, so it takes more
- *     of them.
- *   - The device's own lanes are not held to account: without them no worker is of any use, so such
- *     deaths are for the restart budget, and so is a worker that says that it can't make one. The
- *     device is open when they are made; if the driver refuses them to its first worker, it is not
- *     opened. */
+ *   - One worker starts a new actor first; the other gets it after success. The first is the
+ * standby for an actor from a library, since the standby has no requests to lose, and the active
+ * worker for a built-in one.
+ *   - A worker publishes which actor it is starting. If it dies then, that actor is the cause and
+ * its creation fails. If there may be another cause (a request, a SIGKILL), the actor is
+ * *suspected*, and the next worker starts it before it takes requests, which decides.
+ *   - An actor that was started before and crashes two workers in a row is *quarantined*: later
+ * workers answer its requests with the reason. SIGKILL may always come from outside, so more of
+ * those are allowed.
+ *   - The device's own lanes are exempt: no worker is of use without them, so their crashes and
+ * failures count for the restart budget. The device is open when they have started; if the driver
+ * refuses them to the first worker, it is not opened. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/os/poll.h"
@@ -38,8 +37,8 @@ void trp__actor_start_begin(trp_device *device, trp__client_actor *actor)
     trp__supervisor_wake(device); /* from now on it looks at the time */
 }
 
-/* A worker that lacks one of the device's lanes ends: every copy through it would fail, and no
- * request would say why the worker is kept. */
+/* Ends a worker that could not start one of the device's lanes: every copy through the lane would
+ * fail. */
 static void dismiss(trp__process *p, const trp__client_actor *lane, const trp_error *error)
 {
     trp__error_set_code(&p->refusal, TRP_E_FAULT, error->domain, error->code,
@@ -64,7 +63,7 @@ void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_a
         if (device->recovery.started)
             dismiss(p, actor, error);
         else
-            actor->answer = *error; /* also if a worker that died since had made it */
+            actor->answer = *error; /* even if an earlier worker had started it */
         actor->answered = true;
         return;
     }
@@ -84,8 +83,8 @@ void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_a
 
 /* Blame. */
 
-/* To be asked before the worker is ended: its end frees numbers, which may name other actors then.
- * What it says of itself may be anything. */
+/* The actor that a worker was starting. Called before the worker is ended, which frees numbers that
+ * may then name other actors. The worker's word is checked. */
 trp__suspicion trp__actor_start_suspicion(trp_device *device, uint32_t index)
 {
     const trp__process *p = &device->worker[index];
@@ -126,8 +125,8 @@ static void quarantine(trp_device *device, trp__client_actor *actor, const trp_e
     }
 }
 
-/* A worker is dead: makes the cause more exact if it was making an actor. True if that one is more
- * likely to have killed it than a request: no worker has made it yet, or it is suspect. */
+/* Adds to the cause of a death the actor that the worker was starting. True if that actor is a
+ * likelier cause than a request: no worker has started it yet, or it is suspected. */
 bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
 {
     const trp__client_actor *actor = suspicion->actor;
@@ -152,8 +151,9 @@ bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicio
     return likely;
 }
 
-/* Holds the actor that a dead worker was making to account. `others`: a request may have killed the
- * worker, and that leaves doubt of a suspect too: the active worker makes what killed a standby. */
+/* Counts a death against the actor that the worker was starting. `others`: a request may have been
+ * the cause, so even a suspected actor is not certain: the active worker may be starting an actor
+ * that killed a standby. */
 void trp__actor_start_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
                             const trp_error *cause)
 {
@@ -174,8 +174,8 @@ void trp__actor_start_blame(trp_device *device, const trp__suspicion *suspicion,
     trp__lock_drop(&device->lock);
 }
 
-/* The worker that was to try actors first is gone: the active worker makes them if it lives, else
- * the next worker is told of them. */
+/* The worker that had to try actors first is gone: sends them to the active worker; if that is gone
+ * too, the next worker gets them. */
 void trp__actor_start_end_trials(trp_device *device)
 {
     trp__lock_take(&device->lock);
@@ -199,8 +199,8 @@ bool trp__actor_start_any(const trp_device *device)
     return any;
 }
 
-/* The worker owes an answer for too long. True if it is at the actor for which it owes it: then
- * that one is to blame, and the worker is killed. device->lock is held. */
+/* The worker owes an answer for too long. If the answer is about the actor that it is starting,
+ * that actor is to blame: kills the worker and returns true. device->lock is held. */
 bool trp__actor_start_late(trp__process *p)
 {
     uint32_t made = atomic_load(&p->reply->starting);
@@ -213,7 +213,8 @@ bool trp__actor_start_late(trp__process *p)
     return true;
 }
 
-/* Kills a worker that is at one actor for too long; its death is noticed as any other. */
+/* Kills a worker that has been starting one actor for too long; its death is noticed as any
+ * other. */
 void trp__actor_start_check(trp_device *device)
 {
     int64_t now = trp__now_ns();
@@ -234,8 +235,8 @@ void trp__actor_start_check(trp_device *device)
 
 /* Suspects. */
 
-/* Lets a new worker make the suspects that it was not told of: those that no worker has made yet,
- * and cold ones. True if it has any suspects to make. */
+/* Sends a new worker the suspected actors that it did not get yet: those that no worker has
+ * started, and cold ones. True if it has any suspected actor to start. */
 static bool tell_suspects(trp_device *device, uint32_t index)
 {
     bool any = false;
@@ -262,8 +263,8 @@ static uint32_t left_to_make(trp_device *device, uint32_t index)
     return left;
 }
 
-/* Whether a worker has made all of the device's lanes, or else failed to make one, as *error then
- * says. */
+/* Whether a worker has started all of the device's lanes, or failed to start one: then *error says
+ * why. */
 bool trp__actor_start_lanes_end(trp_device *device, trp_error *error)
 {
     uint32_t made = 0;
@@ -278,8 +279,8 @@ bool trp__actor_start_lanes_end(trp_device *device, trp_error *error)
     return made == TRP__LANES || error->status != TRP_OK;
 }
 
-/* Where an actor is suspect, waits until a worker that is about to take requests has made all its
- * actors: if it dies before, it was not for a request. On an error the worker is gone. */
+/* If an actor is suspected, waits until a worker that is about to take requests has started all its
+ * actors: a death before cannot be due to a request. On an error the worker is gone. */
 trp_status trp__actor_start_await(trp_device *device, uint32_t index, trp_error *error)
 {
     bool gone = false;

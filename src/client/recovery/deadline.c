@@ -1,14 +1,13 @@
-/* Requests that keep a device from going on: they run past their deadlines, or the worker does not
- * begin them. In the supervisor thread. */
+/* Finds requests that run past their deadlines, or that the worker does not begin. In the
+ * supervisor thread. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "client/recovery/judge.h"
 
 #define BEGIN_NS TRP__SECOND /* beyond its deadline, for a request to be begun */
 
-/* How far the worker has come with a request. One that is retired early keeps its place like any
- * other.
- */
+/* How far the worker has come with a request. One that was retired early keeps its place like any
+ * other. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     if (trp__retired_early(slot) != ticket)
@@ -38,8 +37,8 @@ static uint64_t first_cell(trp_device *device, trp__client_actor *actor, trp__st
     return 0;
 }
 
-/* Copies the list of accesses of a pending request. The request may end meanwhile and its slot be
- * written anew; then the ticket has changed, and the copy counts for nothing. */
+/* Copies the list of accesses of a pending request. If the request ends meanwhile and its slot is
+ * used again, the ticket has changed and the copy is discarded: returns 0. */
 __attribute__((no_sanitize("thread"))) static uint32_t
 copy_accesses(const trp_device *device, uint64_t cell, trp__access access[TRP__ACCESS_MAX])
 {
@@ -100,7 +99,7 @@ static bool is_overdue(trp_device *device, trp__client_actor *actor, uint64_t ce
     return deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns;
 }
 
-/* Whether the worker is at something for which requests may have to wait; that takes its time. */
+/* Whether the worker is making something that requests may have to wait for. */
 static bool is_making(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
@@ -110,8 +109,8 @@ static bool is_making(trp_device *device)
     return owes || (p->reply && atomic_load(&p->reply->starting) != 0);
 }
 
-/* Whether an actor has asked a request to wait since this was last asked: it compiles, plans or
- * proves what the request needs, which counts for no deadline. */
+/* Whether an actor has asked a request to wait since the last call: it compiles, plans or proves
+ * for the request, which counts for no deadline. */
 static bool asks_to_wait(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
@@ -121,8 +120,8 @@ static bool asks_to_wait(trp_device *device)
     return asks;
 }
 
-/* Whether the worker leaves a request unbegun (`cell`, the first of all, while none is in flight;
- * 0: it does not). */
+/* Whether the worker has not begun a request in time. `cell`: the first request of all, if none is
+ * in flight; else 0. */
 static bool is_not_begun(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
 {
     const bool waits = asks_to_wait(device);

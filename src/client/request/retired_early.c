@@ -1,29 +1,28 @@
-/* Requests that fail before their turn: cancelled ones, and those that a worker's death has ended.
- * Their end is told at once. But what they should have written is poisoned in the order of the
- * tickets, for those that come before have yet to read it, and one word for each buffer, the last
- * failure, says nothing of failures before it. So to the next worker such a request is one among
- * others, which it refuses in its turn: the request keeps its place in the order, and so its slot,
- * its record and its buffers, until a worker has passed it. Such a slot is *retired early*. It is
- * free when it was passed and its result was taken, whichever comes last. */
+/* Requests retired early: they fail before their turn, cancelled or ended by a worker's death, and
+ * their end is delivered at once. But their outputs must be poisoned in ticket order: earlier
+ * requests have yet to read them, and a buffer has one word for its last failure only. So the
+ * worker still gets such a request and refuses it in its turn. The request keeps its place in the
+ * order, its slot, its record and its buffers until a worker has passed it. The slot is free when
+ * it was passed and its result was taken, whichever comes last. */
 #include "client/request/request.h"
 
 #include <sched.h>
 
 enum {
     UNPASSED = 1, /* the worker has yet to pass it */
-    UNTAKEN = 2,  /* nobody has taken its result yet */
-    PASSING = 4,  /* a thread is at what follows from its being passed */
+    UNTAKEN = 2,  /* its result was not taken yet */
+    PASSING = 4,  /* a thread is poisoning its outputs */
     FLAG_BITS = 3,
 };
 
-/* The request has failed, and its end is about to be told. */
+/* The request has failed, and its end is about to be delivered. */
 void trp__mark_retired_early(trp__slot *slot, uint64_t ticket)
 {
     atomic_store(&slot->retired_early, ticket << FLAG_BITS | UNPASSED | UNTAKEN);
 }
 
-/* The last to be done with a slot that is retired early gives it back. Its ticket goes first: a
- * slot that has it and is not retired early would be taken for one whose failure is unknown. */
+/* Frees a slot that was passed and taken. Clears the ticket first: a slot that has it and is not
+ * retired early would count as one whose failure is unknown. */
 static void free_retired_early(trp_device *device, trp__slot *slot, uint64_t owned)
 {
     atomic_store(&slot->ticket, 0);
@@ -31,7 +30,8 @@ static void free_retired_early(trp_device *device, trp__slot *slot, uint64_t own
     trp__slot_release(device, slot, owned);
 }
 
-/* A slot whose result was taken, owned by the caller: gives it back, unless it is retired early. */
+/* Frees a slot whose result was taken, owned by the caller, unless it is retired early and not
+ * passed. */
 void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned)
 {
     if (atomic_load_explicit(&slot->retired_early, memory_order_acquire) == 0) {
@@ -43,8 +43,7 @@ void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned)
         free_retired_early(device, slot, owned);
 }
 
-/* The ticket of a request that the worker has yet to pass though it has ended; 0 if the slot has
- * none. */
+/* The ticket of a request that is retired early and that the worker has yet to pass; 0: none. */
 uint64_t trp__retired_early(const trp__slot *slot)
 {
     uint64_t word;
@@ -53,8 +52,8 @@ uint64_t trp__retired_early(const trp__slot *slot)
     return word & UNPASSED ? word >> FLAG_BITS : 0;
 }
 
-/* The worker has passed a request that had ended before, or never will: what it held is given back,
- * and what it should have written is poisoned. */
+/* The worker has passed a request that was retired early, or never will: releases its holdings and
+ * poisons its outputs. */
 void trp__retired_early_pass(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
     uint64_t word = atomic_load(&slot->retired_early);
@@ -70,8 +69,8 @@ void trp__retired_early_pass(trp_device *device, trp__slot *slot, uint64_t ticke
         free_retired_early(device, slot, atomic_load(&slot->state));
 }
 
-/* Whether nothing more is to be done for the request that had this ticket; does it if the worker
- * has passed it. */
+/* Whether the request that had this ticket is not retired early any more; passes it if the worker
+ * has. */
 bool trp__retired_early_over(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
     uint64_t word = atomic_load_explicit(&slot->retired_early, memory_order_acquire);
