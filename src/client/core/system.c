@@ -224,14 +224,14 @@ static void make_absolute(char *out, size_t size, const char *path)
         trp__copy_string(out, size, path);
 }
 
-static void find_worker(char *out, size_t size, const char *wish)
+static void find_worker(char *out, size_t size, const char *worker_path)
 {
     char executable[4096];
     Dl_info library;
     const char *environment = secure_getenv("TROUPE_WORKER");
     out[0] = '\0';
-    if (wish || environment) {
-        make_absolute(out, size, wish ? wish : environment);
+    if (worker_path || environment) {
+        make_absolute(out, size, worker_path ? worker_path : environment);
         return; /* unchecked: a wrong path fails when a device is opened */
     }
     ssize_t n = readlink("/proc/self/exe", executable, sizeof executable - 1);
@@ -286,10 +286,10 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
     if (options && TRP__CHECK_ROOM(options) != TRP_OK)
         return TRP_E_ARGUMENT;
-    const char *wish = options ? options->worker_path : NULL;
-    if (wish && strlen(wish) >= sizeof((*out)->worker_path))
+    const char *worker_path = options ? options->worker_path : NULL;
+    if (worker_path && strlen(worker_path) >= sizeof((*out)->worker_path))
         return trp__fail(TRP_E_ARGUMENT, "worker_path: expected fewer than %zu bytes, got %zu",
-                         sizeof((*out)->worker_path), strlen(wish));
+                         sizeof((*out)->worker_path), strlen(worker_path));
     trp_system *system = calloc(1, sizeof *system);
     if (!system)
         return trp__fail(TRP_E_MEMORY, "no memory for a system");
@@ -303,7 +303,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
         system->log = (trp__log){.sink = options->log, .user_data = options->log_user_data};
     if (!getcwd(system->folder, sizeof system->folder))
         system->folder[0] = '\0';
-    find_worker(system->worker_path, sizeof system->worker_path, wish);
+    find_worker(system->worker_path, sizeof system->worker_path, worker_path);
     pthread_once(&forks_once, watch_forks);
     (void)trp__cpu_may_spin(); /* as things are now, whatever this thread is bound to later */
     trp__lock_init(&system->lock, TRP__RANK_SYSTEM);

@@ -1,6 +1,6 @@
-/* Looking into another process: finds the memory files of its devices through /proc/PID/fd and maps
- * them for reading. Nothing there is trusted: a file must be sealed against shrinking (so no access
- * can fault), be of our version and size; view.c bounds what it reads in it. */
+/* Observers: find the memory files of another process's devices through /proc/PID/fd and map them
+ * for reading. The files are not trusted: each must be sealed against shrinking (so no access can
+ * fault), and of our version and size; view.c bounds the numbers in it. */
 #include "base/call.h"
 #include "base/os/descriptor.h"
 #include "base/error.h"
@@ -33,7 +33,7 @@ typedef struct attachment {
 
 struct trp_observer {
     int64_t pid;
-    int pidfd; /* so that another process that gets the number is not taken for it */
+    int pidfd; /* detects that the pid was reused */
     attachment device[TRP__DEVICES];
 };
 
@@ -122,8 +122,8 @@ void trp_observer_close(trp_observer *o)
     free(o);
 }
 
-/* Maps one of the process's memory files, after making sure that it is one: opening anything else
- * might have effects. inode 0: any. NULL: it can't be had; `error` says why. */
+/* Maps one of the process's memory files. Checks the link first, since opening another file could
+ * have side effects. inode 0: any. NULL: not possible; `error` says why. */
 static const void *map_file(int folder, const char *entry, uint64_t *inode, uint64_t bytes,
                             uint64_t magic, trp_error *error)
 {
@@ -139,8 +139,7 @@ static const void *map_file(int folder, const char *entry, uint64_t *inode, uint
         trp__error_set_errno(error, "opening a memory file of the process");
         return NULL;
     }
-    int seals =
-        fcntl(fd, F_GET_SEALS); /* without this one it is just being made, or none of ours */
+    int seals = fcntl(fd, F_GET_SEALS); /* without F_SEAL_SHRINK it is being made, or not ours */
     if (fstat(fd, &st) != 0 || (*inode != 0 && (uint64_t)st.st_ino != *inode) || seals < 0 ||
         !(seals & F_SEAL_SHRINK) || trp__shm_map(fd, bytes, false, NULL, &map, error) != TRP_OK) {
         close(fd);
@@ -170,9 +169,8 @@ static const void *map_named(int folder, const trp__stats_file *file, uint64_t b
     return inode ? map_file(folder, entry, &inode, bytes, TRP__MAGIC, error) : NULL;
 }
 
-/* Maps the blocks that an attachment still lacks; a new incarnation has another reply block. Those
- * that can't be had, because the process is just changing them, are tried again in the next round.
- */
+/* Maps the blocks that an attachment still lacks; a new incarnation has another reply block. A
+ * failure, because the process is changing them, is tried again in the next round. */
 static void follow(attachment *a, int folder)
 {
     trp_error error;
@@ -199,7 +197,7 @@ static attachment *find(trp_observer *o, uint64_t inode)
     return NULL;
 }
 
-/* Looks at one descriptor of the process. */
+/* Attaches to the device of one descriptor of the process, if it is one. */
 static void visit(trp_observer *o, int folder, const char *entry, trp_error *error)
 {
     static const char name[] = "/memfd:" TRP__STATS_FILE;
@@ -249,7 +247,7 @@ trp_status trp_observer_read(trp_observer *o, trp_device_stats *out, size_t capa
                                   : "out");
     trp_error error = {0};
     trp_status status = look(o, &error);
-    if (status == TRP_OK && has_ended(o)) /* the number may be somebody else's by now */
+    if (status == TRP_OK && has_ended(o)) /* the pid may be reused by now */
         status = ended(o);
     if (status != TRP_OK)
         return status;
@@ -294,8 +292,7 @@ static bool add_holder(holders *all, int64_t pid, uint64_t inode)
     return true;
 }
 
-/* The descriptors of one process; those of others' processes can't be listed, and are passed over.
- */
+/* Adds the devices of one process. Processes that the caller may not inspect are skipped. */
 static bool look_for_devices(int64_t pid, holders *all)
 {
     static const char name[] = "/memfd:" TRP__STATS_FILE;
@@ -328,8 +325,8 @@ static int compare_pids(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Leaves one holder a device, the first: a forked child has its parent's descriptors, and, but for
- * a moment long ago, a higher number. Then one a process. */
+/* Leaves the first holder of each device: a forked child has its parent's descriptors, and, unless
+ * pids have wrapped around, a higher pid. Then leaves one entry for each process. */
 static size_t leave_owners(holders *all)
 {
     size_t devices = 0, processes = 0;
