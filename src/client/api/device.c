@@ -399,8 +399,7 @@ trp_status trp__device_info(trp_device *device, trp_device_info *out)
     out->standby_pid = atomic_load(&device->standby_pid);
     trp__lock_take(&device->memory.lock);
     out->memory_reserved = device->memory.reserved;
-    out->memory_used =
-        trp__suballoc_used_bytes(device->memory.suballoc) + device->memory.sealable_bytes;
+    out->memory_used = trp__memory_used(device);
     out->buffers = device->memory.live_buffers;
     trp__lock_drop(&device->memory.lock);
     return TRP_OK;

@@ -54,7 +54,8 @@ void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news);
 void trp__supervisor_wake(trp_device *device);
 /* Makes the supervisor check the worker's progress at once. */
 void trp__supervisor_alarm(trp_device *device);
-void trp__supervisor_close(trp_device *device);
+/* Wakes the supervisor even if it is not asleep yet. */
+void trp__supervisor_ring(const trp_device *device);
 /* Device memory is short: ends the standby to free its context. True if there was one. No lock is
  * held. */
 bool trp__standby_give_up(trp_device *device);

@@ -266,6 +266,7 @@ void trp__arena_return(trp_device *device, uint32_t id)
     trp__lock_take(&device->memory.lock);
     device->memory.reserved -= arena->bytes;
     device->memory.sealable_bytes -= arena->bytes;
+    trp__memory_publish(device);
     trp__lock_drop(&device->memory.lock);
     trp__lock_take(&device->lock);
     trp__arena_close(device, arena);

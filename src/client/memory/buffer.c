@@ -174,10 +174,14 @@ trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer
     return TRP_OK;
 }
 
+uint64_t trp__memory_used(const trp_device *device)
+{
+    return trp__suballoc_used_bytes(device->memory.suballoc) + device->memory.sealable_bytes;
+}
+
 void trp__memory_publish(trp_device *device)
 {
-    trp__stats_memory(device, device->memory.reserved,
-                      trp__suballoc_used_bytes(device->memory.suballoc),
+    trp__stats_memory(device, device->memory.reserved, trp__memory_used(device),
                       device->memory.live_buffers);
 }
 

@@ -36,6 +36,8 @@ trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object);
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
+/* Bytes of live buffers, sealable ones included; memory.lock is held. */
+uint64_t trp__memory_used(const trp_device *device);
 /* Publishes the figures of memory; memory.lock is held. */
 void trp__memory_publish(trp_device *device);
 void trp__access_release(trp_device *device, const trp__access *access);

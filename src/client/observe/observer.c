@@ -60,6 +60,25 @@ static trp_status no_access(int64_t pid, int code)
     return trp__fail(TRP_E_SYSTEM, "process %lld: %s", (long long)pid, strerror(code));
 }
 
+/* Whether a descriptor of the process is a file whose name begins like this. */
+static bool links_to(int folder, const char *entry, const char *name)
+{
+    char link[64];
+    size_t length = strlen(name);
+    return readlinkat(folder, entry, link, sizeof link) >= (ssize_t)length &&
+           memcmp(link, name, length) == 0;
+}
+
+/* Whether a descriptor of the process is the figures of a device; *inode then names the device. */
+static bool is_device(int folder, const char *entry, uint64_t *inode)
+{
+    struct stat st;
+    if (!links_to(folder, entry, "/memfd:" TRP__STATS_FILE) || fstatat(folder, entry, &st, 0) != 0)
+        return false;
+    *inode = (uint64_t)st.st_ino;
+    return *inode != 0;
+}
+
 static DIR *open_folder(int64_t pid)
 {
     char path[64];
@@ -127,11 +146,9 @@ void trp_observer_close(trp_observer *o)
 static const void *map_file(int folder, const char *entry, uint64_t *inode, uint64_t bytes,
                             uint64_t magic, trp_error *error)
 {
-    char link[sizeof FILE_PREFIX];
     struct stat st;
     void *map = NULL;
-    ssize_t length = readlinkat(folder, entry, link, sizeof link - 1);
-    if (length != (ssize_t)sizeof link - 1 || memcmp(link, FILE_PREFIX, sizeof link - 1) != 0)
+    if (!links_to(folder, entry, FILE_PREFIX))
         return NULL;
     int fd =
         trp__descriptor_apart(openat(folder, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -200,16 +217,11 @@ static attachment *find(trp_observer *o, uint64_t inode)
 /* Attaches to the device of one descriptor of the process, if it is one. */
 static void visit(trp_observer *o, int folder, const char *entry, trp_error *error)
 {
-    static const char name[] = "/memfd:" TRP__STATS_FILE;
-    char link[sizeof name];
-    struct stat st;
-    ssize_t length = readlinkat(folder, entry, link, sizeof link - 1);
-    if (length != (ssize_t)sizeof link - 1 || memcmp(link, name, sizeof link - 1) != 0 ||
-        fstatat(folder, entry, &st, 0) != 0 || st.st_ino == 0)
+    uint64_t inode;
+    if (!is_device(folder, entry, &inode))
         return;
-    attachment *a = find(o, (uint64_t)st.st_ino);
+    attachment *a = find(o, inode);
     if (!a && (a = find(o, 0))) {
-        uint64_t inode = (uint64_t)st.st_ino;
         a->view.stats = map_file(folder, entry, &inode, TRP__STATS_BYTES, TRP__STATS_MAGIC, error);
         a->inode = a->view.stats ? inode : 0;
     }
@@ -295,18 +307,14 @@ static bool add_holder(holders *all, int64_t pid, uint64_t inode)
 /* Adds the devices of one process. Processes that the caller may not inspect are skipped. */
 static bool look_for_devices(int64_t pid, holders *all)
 {
-    static const char name[] = "/memfd:" TRP__STATS_FILE;
     DIR *folder = open_folder(pid);
     bool ok = true;
     if (!folder)
         return true;
     for (struct dirent *entry; ok && (entry = readdir(folder));) {
-        char link[sizeof name];
-        struct stat st;
-        ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1);
-        if (length == (ssize_t)sizeof link - 1 && memcmp(link, name, sizeof link - 1) == 0 &&
-            fstatat(dirfd(folder), entry->d_name, &st, 0) == 0)
-            ok = add_holder(all, pid, (uint64_t)st.st_ino);
+        uint64_t inode;
+        if (is_device(dirfd(folder), entry->d_name, &inode))
+            ok = add_holder(all, pid, inode);
     }
     closedir(folder);
     return ok;

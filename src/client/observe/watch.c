@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WATCHES_MAX = 64, NOTICES = 64 };
 
@@ -187,11 +186,8 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
         give(watch, &notice);
     trp__lock_drop(&device->observe.watch_lock);
     if (atomic_load(&device->observe.notices_wait) &&
-        !pthread_equal(pthread_self(), device->supervisor)) {
-        uint64_t one = 1;
-        ssize_t done = write(device->wake_fd, &one, sizeof one);
-        (void)done; /* it can only be full, which wakes as well */
-    }
+        !pthread_equal(pthread_self(), device->supervisor))
+        trp__supervisor_ring(device);
 }
 
 /* The same for an event now, of the active worker. */

@@ -255,7 +255,8 @@ trp_status trp__supervisor_start(trp_device *device)
 
 void trp__supervisor_stop(trp_device *device)
 {
-    trp__supervisor_close(device);
+    atomic_store(&device->closing, true);
+    trp__supervisor_ring(device);
     pthread_join(device->supervisor, NULL);
     close(device->wake_fd);
 }
