@@ -116,7 +116,7 @@
     X(CUDA_ERROR_KEY_ROTATION, 916, RESTART_CONTEXT)                                               \
     X(CUDA_ERROR_UNKNOWN, 999, RESTART_CONTEXT)
 
-/* cublasStatus_t. What broke the context shows in its health, which is asked first. */
+/* cublasStatus_t. The worker asks the context's health first. */
 #define CUBLAS_ROWS(X)                                                                             \
     X(CUBLAS_STATUS_SUCCESS, 0, REPLY)                                                             \
     X(CUBLAS_STATUS_NOT_INITIALIZED, 1, RESTART_ACTOR)                                             \

@@ -36,8 +36,8 @@ static trp__poisoned *find(trp__poisons *poisons, const trp__access *access)
     return b->counted ? b : NULL;
 }
 
-/* Of a coarse part only a request to which all possible failures were delivered has `accepted` as
- * late as the last. */
+/* For a coarse part, `accepted` is as late as the last failure only if all possible failures were
+ * delivered. */
 static uint64_t cause_of(const trp__poison *p, const trp__record *record, const trp__access *access)
 {
     bool told = p->coarse ? p->ticket <= trp__accepted(access)

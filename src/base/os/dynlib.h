@@ -46,7 +46,7 @@ typedef struct trp__dynlib_symbol {
 /* Zeroed is closed. */
 typedef struct trp__dynlib {
     void *handle;
-    /* Of the file that was loaded: absolute, without links, never cut off. */
+    /* The loaded file: absolute, without links, never truncated. */
     char path[TRP__DYNLIB_PATH_SIZE];
 } trp__dynlib;
 

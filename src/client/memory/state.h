@@ -76,7 +76,8 @@ typedef struct trp__client_arena {
     uint64_t handle;            /* the driver's, on cuda */
     bool own;                   /* it is that of one sealable buffer */
     trp__view_of_arena view[2]; /* in this process, see map.c: read-only, writable */
-    /* Of a sealable buffer's arena, see seal.c. The small numbers are workers, as bits. */
+    /* Members of a sealable buffer's arena, see seal.c. The uint8_t are sets of workers, as
+     * bits. */
     uint64_t protection; /* the last change, see wire/message.h */
     bool moving;         /* a call seals or unseals the buffer */
     uint8_t changing;    /* have yet to answer the last change */
