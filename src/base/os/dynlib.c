@@ -20,9 +20,8 @@ static const char folders_variable[] = "TROUPE_LIBRARY_PATH";
 
 static trp__text text_into(char *bytes, size_t size)
 {
-    if (size != 0) {
+    if (size != 0)
         bytes[0] = '\0';
-    }
     return (trp__text){.out = bytes, .size = size};
 }
 
@@ -90,9 +89,8 @@ static bool learn_path(search *s)
 static bool find(search *s, const char *name)
 {
     char found[TRP__DYNLIB_PATH_SIZE];
-    if (name[0] == '/') {
+    if (name[0] == '/')
         return access(name, F_OK) == 0 && keep_path(s, name);
-    }
     switch (trp__ldpath_find(name, found, sizeof found)) {
     case TRP__LDPATH_FOUND:
         return access(found, F_OK) == 0 && keep_path(s, found);
@@ -107,9 +105,8 @@ static bool find(search *s, const char *name)
 /* `name` is an absolute path, or a soname for the loader's own search. */
 static bool load(search *s, const char *name)
 {
-    if (s->find_only) {
+    if (s->find_only)
         return find(s, name);
-    }
     s->lib->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (s->lib->handle == NULL) {
         /* The loader puts the file's name before its message, and only where it found no file is
@@ -117,9 +114,8 @@ static bool load(search *s, const char *name)
          * another name. */
         const char *message = loader_message();
         const size_t length = strlen(name);
-        if (name[0] == '/' || strncmp(message, name, length) != 0 || message[length] != ':') {
+        if (name[0] == '/' || strncmp(message, name, length) != 0 || message[length] != ':')
             note(s, "%s", message);
-        }
         return false;
     }
     if (!learn_path(s)) {
@@ -138,9 +134,8 @@ static bool is_soname(const char *name)
 
 static bool load_from_folder(search *s, const char *folder, size_t folder_length)
 {
-    if (folder_length == 0 || folder[0] != '/') {
+    if (folder_length == 0 || folder[0] != '/')
         return false;
-    }
     for (const char *const *soname = s->spec->sonames; *soname != NULL; soname++) {
         char path[TRP__DYNLIB_PATH_SIZE];
         const int length =
@@ -159,9 +154,8 @@ static bool load_from_listed_folders(search *s, const char *list)
 {
     while (list != NULL) {
         const size_t length = strcspn(list, ":");
-        if (load_from_folder(s, list, length)) {
+        if (load_from_folder(s, list, length))
             return true;
-        }
         list = list[length] == ':' ? list + length + 1 : NULL;
     }
     return false;
@@ -170,9 +164,8 @@ static bool load_from_listed_folders(search *s, const char *list)
 static bool load_by_loader(search *s)
 {
     for (const char *const *soname = s->spec->sonames; *soname != NULL; soname++) {
-        if (is_soname(*soname) && load(s, *soname)) {
+        if (is_soname(*soname) && load(s, *soname))
             return true;
-        }
     }
     return false;
 }
@@ -190,9 +183,8 @@ static bool load_from_pattern(search *s, const char *pattern)
      * gives nothing. */
     if (pattern[0] == '/' && glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
         qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], newest_first);
-        for (size_t i = 0; i < found.gl_pathc && !loaded; i++) {
+        for (size_t i = 0; i < found.gl_pathc && !loaded; i++)
             loaded = load_from_folder(s, found.gl_pathv[i], strlen(found.gl_pathv[i]));
-        }
         globfree(&found);
     }
     return loaded;
@@ -202,9 +194,8 @@ static bool load_from_spec_folders(search *s)
 {
     const char *const *folder = s->spec->directories;
     for (; folder != NULL && *folder != NULL; folder++) {
-        if (load_from_pattern(s, *folder)) {
+        if (load_from_pattern(s, *folder))
             return true;
-        }
     }
     return false;
 }
@@ -226,33 +217,27 @@ static void describe_not_found(const search *s, const char *folders, trp__text *
 {
     const trp__dynlib_spec *spec = s->spec;
     trp__text_add(to, "%s: no usable library", spec->name);
-    if (s->reason.length != 0) {
+    if (s->reason.length != 0)
         trp__text_add(to, " (%s)", s->reason.out);
-    }
     trp__text_add(to, ": ");
-    if (spec->package_hint != NULL) {
+    if (spec->package_hint != NULL)
         trp__text_add(to, "%s, or ", spec->package_hint);
-    }
-    if (spec->env != NULL) {
+    if (spec->env != NULL)
         trp__text_add(to, "set %s to its full path, or ", spec->env);
-    }
     trp__text_add(to, "set %s to its folder; tried", folders_variable);
-    for (const char *const *soname = spec->sonames; *soname != NULL; soname++) {
+    for (const char *const *soname = spec->sonames; *soname != NULL; soname++)
         trp__text_add(to, "%s %s%s", soname == spec->sonames ? "" : ",", *soname,
                       is_soname(*soname) ? "" : " (ignored: not a file name)");
-    }
     trp__text_add(to, " in the loader's search path");
     while (folders != NULL) {
         const size_t length = strcspn(folders, ":");
-        if (length != 0) {
+        if (length != 0)
             append_folder(to, folders, length);
-        }
         folders = folders[length] == ':' ? folders + length + 1 : NULL;
     }
     const char *const *folder = spec->directories;
-    for (; folder != NULL && *folder != NULL; folder++) {
+    for (; folder != NULL && *folder != NULL; folder++)
         append_folder(to, *folder, strlen(*folder));
-    }
 }
 
 /* The library that the user named, and no other. */
@@ -273,9 +258,8 @@ static bool open_named(search *s, const char *path, trp__text *to)
 static bool open_found(search *s, trp__text *to)
 {
     const char *folders = setting(folders_variable);
-    if (load_from_listed_folders(s, folders) || load_by_loader(s) || load_from_spec_folders(s)) {
+    if (load_from_listed_folders(s, folders) || load_by_loader(s) || load_from_spec_folders(s))
         return true;
-    }
     describe_not_found(s, folders, to);
     return false;
 }
@@ -289,9 +273,8 @@ static void set_pointer(void *table, const trp__dynlib_symbol *symbol, void *add
 
 static void clear_table(const trp__dynlib_symbol *symbols, size_t symbol_count, void *table)
 {
-    for (size_t i = 0; i < symbol_count; i++) {
+    for (size_t i = 0; i < symbol_count; i++)
         set_pointer(table, &symbols[i], NULL);
-    }
 }
 
 static bool fill_table(const search *s, const trp__dynlib_symbol *symbols, size_t symbol_count,
@@ -302,12 +285,10 @@ static bool fill_table(const search *s, const trp__dynlib_symbol *symbols, size_
         if (address == NULL && symbols[i].required) {
             trp__text_add(to, "%s: %s has no function %s", s->spec->name, s->lib->path,
                           symbols[i].name);
-            if (s->spec->package_hint != NULL) {
+            if (s->spec->package_hint != NULL)
                 trp__text_add(to, ": %s", s->spec->package_hint);
-            }
-            if (s->spec->env != NULL) {
+            if (s->spec->env != NULL)
                 trp__text_add(to, ", or set %s to the full path of another version", s->spec->env);
-            }
             return false;
         }
         set_pointer(table, &symbols[i], address);
@@ -326,9 +307,8 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
     clear_table(symbols, symbol_count, table);
 
     const char *named = setting(spec->env);
-    if (!(named != NULL ? open_named(&s, named, &message) : open_found(&s, &message))) {
+    if (!(named != NULL ? open_named(&s, named, &message) : open_found(&s, &message)))
         return false;
-    }
     if (!fill_table(&s, symbols, symbol_count, table, &message)) {
         clear_table(symbols, symbol_count, table);
         trp__dynlib_close(lib);
@@ -350,8 +330,7 @@ bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_S
 
 void trp__dynlib_close(trp__dynlib *lib)
 {
-    if (lib->handle != NULL) {
+    if (lib->handle != NULL)
         dlclose(lib->handle);
-    }
     memset(lib, 0, sizeof *lib);
 }
