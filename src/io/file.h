@@ -52,6 +52,16 @@ trp_status trp__io_errno(trp_error *error, const char *doing);
 
 /* Files. */
 
+enum {
+    TRP__IO_CALL_BYTES = 1 << 30, /* of one call: Linux moves at most 2 GiB less a page */
+    TRP__IO_SAFETENSORS_LIMIT = 100 * 1000 * 1000, /* of the header: the reference's limit */
+    TRP__ZIP_LOCAL = 30,                           /* sizes of the records of a ZIP archive */
+    TRP__ZIP_CENTRAL = 46,
+    TRP__ZIP_END = 22,
+    TRP__ZIP_END64 = 56,
+    TRP__ZIP_LOCATOR = 20,
+};
+
 /* A member of a ZIP archive. */
 typedef struct trp__io_member {
     uint64_t header;           /* where its local header is */
@@ -98,11 +108,19 @@ struct trp_io_file {
 /* One more entry, zeroed; NULL: out of memory. It moves when the next one is added. */
 trp__io_entry *trp__io_add_entry(trp_io_file *file);
 
-/* One more dimension of the last entry. */
-bool trp__io_add_dim(trp_io_file *file, int64_t dim);
+/* One more dimension of an entry, whose dimensions are the last ones of the file. */
+bool trp__io_add_dim(trp_io_file *file, trp__io_entry *entry, int64_t dim);
 
 /* Makes `room` of an array at least count + 1 by doubling; false: out of memory. */
 bool trp__io_grow(void **array, uint64_t count, uint64_t *room, size_t size);
+
+/* Whether all four are 0, as reserved fields must be. */
+bool trp__io_is_zero(const uint64_t reserved[4]);
+
+/* The indices of all entries, sorted by qsort_r() with `compare` and the file; NULL: out of memory.
+ * The caller frees them. */
+uint64_t *trp__io_order(trp_io_file *file,
+                        int (*compare)(const void *a, const void *b, void *file));
 
 /* Sorts by name; refuses a name that comes twice. `what` is "tensor" or "array". */
 trp_status trp__io_sort_names(trp_io_file *file, const char *what, trp_error *error);

@@ -10,6 +10,7 @@
  * mapping costs SIGBUS. */
 #include "io/file.h"
 
+#include "base/os/cpu.h"
 #include "base/os/thread.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     PIECE = 2 << 20, /* on a GPU 40 us of a copy, against 8 us for sending it */
@@ -278,8 +278,8 @@ static uint32_t thread_count(const load *l)
     for (uint64_t i = 0; i < l->count && pieces < TRP_IO_THREADS_MAX; i++)
         pieces += l->file->format == TRP_IO_NPZ ? 1 : l->parts[i].entry->bytes / l->piece + 1;
     if (threads == 0) {
-        const long online = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = online < 1 ? 1 : online < THREADS_DEFAULT ? (uint64_t)online : THREADS_DEFAULT;
+        const unsigned processors = trp__cpu_count();
+        threads = processors < THREADS_DEFAULT ? processors : THREADS_DEFAULT;
     }
     return (uint32_t)(threads < pieces ? threads : pieces);
 }
@@ -325,10 +325,8 @@ static trp_status load_parts(const trp_io_file *file, trp_device *device, const 
 
 static trp_status check_options(const trp_io_options *o)
 {
-    for (size_t i = 0; o && i < sizeof o->reserved / sizeof *o->reserved; i++) {
-        if (o->reserved[i] != 0)
-            return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
-    }
+    if (o && !trp__io_is_zero(o->reserved))
+        return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
     if (o && o->threads > TRP_IO_THREADS_MAX)
         return trp__fail(TRP_E_ARGUMENT, "options->threads is %u: expected at most %d", o->threads,
                          TRP_IO_THREADS_MAX);
@@ -409,6 +407,14 @@ static trp_status check_part(const trp_io_file *file, trp_device *device, const 
     return TRP_OK;
 }
 
+static part *new_list(uint64_t count)
+{
+    part *list = count < SIZE_MAX / sizeof *list ? calloc((size_t)count + 1, sizeof *list) : NULL;
+    if (!list)
+        trp__fail(TRP_E_MEMORY, "no memory for a list of %" PRIu64 " arrays", count);
+    return list;
+}
+
 trp_status trp_io_load(const trp_io_file *file, trp_device *device, const trp_io_part *parts,
                        uint64_t count, const trp_io_options *options)
 {
@@ -420,9 +426,9 @@ trp_status trp_io_load(const trp_io_file *file, trp_device *device, const trp_io
     trp_status status = check_options(options);
     if (status != TRP_OK)
         return status;
-    part *list = count < SIZE_MAX / sizeof *list ? calloc((size_t)count + 1, sizeof *list) : NULL;
+    part *list = new_list(count);
     if (!list)
-        return trp__fail(TRP_E_MEMORY, "no memory for a list of %" PRIu64 " parts", count);
+        return TRP_E_MEMORY;
     for (uint64_t i = 0; status == TRP_OK && i < count; i++)
         status = check_part(file, device, &parts[i], i, &list[i]);
     if (status == TRP_OK)
@@ -444,10 +450,8 @@ static trp_status place_arrays(const trp_io_file *file, const uint64_t *index, u
             return last_status();
         list[i].offset = offsets[i] = *bytes;
         if (__builtin_add_overflow(*bytes, list[i].entry->bytes, bytes) ||
-            __builtin_add_overflow(*bytes, (uint64_t)ALIGNMENT - 1, bytes)) {
-            trp__fail(TRP_E_ARGUMENT, "the arrays are too large for any memory");
-            return TRP_E_ARGUMENT;
-        }
+            __builtin_add_overflow(*bytes, (uint64_t)ALIGNMENT - 1, bytes))
+            return trp__fail(TRP_E_ARGUMENT, "the arrays are too large for any memory");
         *bytes -= *bytes % ALIGNMENT;
     }
     if (*bytes == 0)
@@ -500,9 +504,9 @@ trp_status trp_io_load_sealed(const trp_io_file *file, trp_device *device, const
     trp_status status = check_options(options);
     if (status != TRP_OK)
         return status;
-    part *list = count < SIZE_MAX / sizeof *list ? calloc((size_t)count + 1, sizeof *list) : NULL;
+    part *list = new_list(count);
     if (!list)
-        return trp__fail(TRP_E_MEMORY, "no memory for a list of %" PRIu64 " arrays", count);
+        return TRP_E_MEMORY;
     status = place_arrays(file, index, count, list, offsets, &bytes);
     if (status == TRP_OK)
         status = load_into_new(file, device, list, count, bytes, options, out);

@@ -64,6 +64,9 @@ typedef struct trp__npy_bytes {
     size_t len;
 } trp__npy_bytes;
 
+/* Describes an entry by an array. False: out of memory. */
+bool trp__npy_describe(trp_io_file *file, trp__io_entry *entry, const trp__npy *array);
+
 /* Version 1.0, padded as NumPy pads it, so that files can be compared with its own. Of `array`
  * type, fortran_order, rank and dim are looked at. */
 trp__npy_bytes trp__npy_format(const trp__npy *array);

@@ -13,10 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    TEMPORARY_ATTEMPTS = 100, /* names of temporaries that were left behind are passed over */
-    IO_CHUNK = 1 << 30
-};
+enum { TEMPORARY_ATTEMPTS = 100 }; /* names of temporaries that were left behind are passed over */
 
 /* A rename would replace even /dev/null, so all but regular files and nothing at all are refused.
  * *mode gets the permissions of what is there, or -1. */
@@ -88,7 +85,8 @@ trp_status trp__io_replace_write(trp__io_replacement *r, const void *data, uint6
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t left = bytes - done;
         trp__writing writing = trp__writing_begin();
-        ssize_t put = write(r->fd, (const char *)data + done, left < IO_CHUNK ? left : IO_CHUNK);
+        ssize_t put = write(r->fd, (const char *)data + done,
+                            left < TRP__IO_CALL_BYTES ? left : TRP__IO_CALL_BYTES);
         trp__writing_end(&writing, put < 0 ? errno : 0);
         if (put > 0) {
             done += (uint64_t)put;

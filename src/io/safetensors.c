@@ -17,10 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LENGTH_BYTES = 8,
-    HEADER_LIMIT = 100 * 1000 * 1000, /* that of the reference implementation */
-};
+enum { LENGTH_BYTES = 8 };
 
 /* `at` is ahead of a token, behind space. */
 typedef struct parser {
@@ -28,12 +25,6 @@ typedef struct parser {
     char *text, *at, *end; /* *end is 0 */
     trp_error *error;
 } parser;
-
-/* A string of the text, terminated. `length` tells of a 0 in it, which is refused. */
-typedef struct string {
-    char *text;
-    size_t length;
-} string;
 
 __attribute__((format(printf, 2, 3))) static bool refuse(parser *p, const char *format, ...)
 {
@@ -217,24 +208,23 @@ static bool read_dtype(parser *p, trp__io_entry *entry)
     return true;
 }
 
-static bool read_shape(parser *p, const char *name)
+static bool read_shape(parser *p, trp__io_entry *entry)
 {
     int64_t dim;
-    const size_t begun = p->file->dim_count;
     if (!expect(p, '['))
         return false;
     if (take(p, ']'))
         return true;
     do {
-        if (!read_number(p, "shape", name, &dim))
+        if (!read_number(p, "shape", entry->name, &dim))
             return false;
-        if (p->file->dim_count - begun == TRP_IO_RANK_MAX) {
+        if (entry->rank == TRP_IO_RANK_MAX) {
             trp__error_set(p->error, TRP_E_UNSUPPORTED,
                            "tensor '%s': expected at most %d dimensions, got more",
-                           trp__io_quote_name(name).text, TRP_IO_RANK_MAX);
+                           trp__io_quote_name(entry->name).text, TRP_IO_RANK_MAX);
             return false;
         }
-        if (!trp__io_add_dim(p->file, dim))
+        if (!trp__io_add_dim(p->file, entry, dim))
             return no_memory(p);
     } while (take(p, ','));
     return expect(p, ']');
@@ -284,7 +274,7 @@ static bool read_member(parser *p, trp__io_entry *entry, bool seen[KEYS], int64_
                           key);
         seen[i] = true;
         return i == KEY_DTYPE   ? read_dtype(p, entry)
-               : i == KEY_SHAPE ? read_shape(p, entry->name)
+               : i == KEY_SHAPE ? read_shape(p, entry)
                                 : read_offsets(p, entry->name, range);
     }
     return refuse(p, "tensor '%s' has the key '%s': expected dtype, shape and data_offsets",
@@ -371,12 +361,8 @@ static int compare_ranges(const void *a, const void *b, void *context)
 static bool check_ranges(parser *p, uint64_t data_bytes)
 {
     trp_io_file *f = p->file;
-    uint64_t end = 0, *order = malloc((size_t)(f->count + 1) * sizeof *order);
+    uint64_t end = 0, *order = trp__io_order(f, compare_ranges);
     bool good = order || no_memory(p);
-    for (uint64_t i = 0; good && i < f->count; i++)
-        order[i] = i;
-    if (good)
-        qsort_r(order, (size_t)f->count, sizeof *order, compare_ranges, f);
     for (uint64_t i = 0; good && i < f->count; i++) {
         const trp__io_entry *e = &f->entry[order[i]];
         const trp__io_quoted name = trp__io_quote_name(e->name);
@@ -417,10 +403,10 @@ trp_status trp__io_open_safetensors(trp_io_file *file, trp_error *error)
     const uint64_t length = trp__get64(bytes), present = file->size - LENGTH_BYTES;
     if (status != TRP_OK)
         return status;
-    if (length > HEADER_LIMIT)
+    if (length > TRP__IO_SAFETENSORS_LIMIT)
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "header length of %" PRIu64 " bytes: expected at most %d", length,
-                              HEADER_LIMIT);
+                              TRP__IO_SAFETENSORS_LIMIT);
     if (length > present)
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "truncated header: expected %" PRIu64

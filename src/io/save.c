@@ -40,10 +40,8 @@ static trp_status find_format(trp__io_saver *s, const char *path)
 static trp_status check_options(const trp__io_saver *s)
 {
     const trp_io_save_options *o = s->options;
-    for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
-        if (o->reserved[i] != 0)
-            return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
-    }
+    if (!trp__io_is_zero(o->reserved))
+        return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
     if (o->metadata_count > 0 && s->format != TRP_IO_SAFETENSORS)
         return trp__fail(TRP_E_UNSUPPORTED, "metadata: expected safetensors, %s has none",
                          format_names[s->format]);
@@ -114,10 +112,8 @@ static trp_status check_shape(const trp_io_array *a, uint64_t number, trp__io_ou
                              "items[%" PRIu64 "]: dim[%u] is %" PRId64 ": expected 0 or more",
                              number, i, a->dim[i]);
     }
-    for (size_t i = 0; i < sizeof a->reserved / sizeof *a->reserved; i++) {
-        if (a->reserved[i] != 0)
-            return trp__fail(TRP_E_ARGUMENT, "items[%" PRIu64 "]: reserved must be 0", number);
-    }
+    if (!trp__io_is_zero(a->reserved))
+        return trp__fail(TRP_E_ARGUMENT, "items[%" PRIu64 "]: reserved must be 0", number);
     if (!trp__io_count_bytes(a->dim, a->rank, out->type->bits, &out->bytes))
         return trp__fail(TRP_E_ARGUMENT,
                          "items[%" PRIu64 "]: the shape makes no number of bytes below 2^63",

@@ -12,11 +12,6 @@
 #include <string.h>
 
 enum {
-    LOCAL_BYTES = 30,
-    CENTRAL_BYTES = 46,
-    END_BYTES = 22,
-    END64_BYTES = 56,
-    LOCATOR_BYTES = 20,
     COMMENT_MAX = 65535,
     DIRECTORY_LIMIT = 1 << 28,
     FLAG_ENCRYPTED = 1,
@@ -40,10 +35,10 @@ typedef struct directory {
 } directory;
 
 /* The last record of the archive: its comment, of up to 64 KiB, ends with the file. */
-static bool find_end(const trp_io_file *file, unsigned char end[END_BYTES], uint64_t *at,
+static bool find_end(const trp_io_file *file, unsigned char end[TRP__ZIP_END], uint64_t *at,
                      trp_error *error)
 {
-    const uint64_t most = END_BYTES + COMMENT_MAX;
+    const uint64_t most = TRP__ZIP_END + COMMENT_MAX;
     const uint64_t bytes = file->size < most ? file->size : most;
     unsigned char *tail = malloc((size_t)bytes + 1);
     bool found = false;
@@ -57,10 +52,10 @@ static bool find_end(const trp_io_file *file, unsigned char end[END_BYTES], uint
     }
     for (uint64_t i = bytes; i-- > 0 && !found;) {
         const unsigned char *p = tail + i;
-        if (bytes - i < END_BYTES || trp__get32(p) != SIGNATURE_END ||
-            get16(p + 20) != bytes - i - END_BYTES)
+        if (bytes - i < TRP__ZIP_END || trp__get32(p) != SIGNATURE_END ||
+            get16(p + 20) != bytes - i - TRP__ZIP_END)
             continue;
-        memcpy(end, p, END_BYTES);
+        memcpy(end, p, TRP__ZIP_END);
         *at = file->size - bytes + i;
         found = true;
     }
@@ -71,16 +66,16 @@ static bool find_end(const trp_io_file *file, unsigned char end[END_BYTES], uint
 /* The same record of ZIP64, where one of the small fields is full. */
 static bool find_end64(const trp_io_file *file, uint64_t end, directory *d, trp_error *error)
 {
-    unsigned char locator[LOCATOR_BYTES], record[END64_BYTES];
+    unsigned char locator[TRP__ZIP_LOCATOR], record[TRP__ZIP_END64];
     uint64_t at;
-    if (end < LOCATOR_BYTES)
+    if (end < TRP__ZIP_LOCATOR)
         return refuse(error, "bad archive: it has no directory of ZIP64");
-    if (trp__io_pread(file->fd, end - LOCATOR_BYTES, locator, sizeof locator, "archive", error) !=
-        TRP_OK)
+    if (trp__io_pread(file->fd, end - TRP__ZIP_LOCATOR, locator, sizeof locator, "archive",
+                      error) != TRP_OK)
         return false;
     at = trp__get64(locator + 8);
-    if (trp__get32(locator) != SIGNATURE_LOCATOR || at > end - LOCATOR_BYTES ||
-        end - LOCATOR_BYTES - at < END64_BYTES)
+    if (trp__get32(locator) != SIGNATURE_LOCATOR || at > end - TRP__ZIP_LOCATOR ||
+        end - TRP__ZIP_LOCATOR - at < TRP__ZIP_END64)
         return refuse(error, "bad archive: its directory of ZIP64 is not where it should be");
     if (trp__io_pread(file->fd, at, record, sizeof record, "archive", error) != TRP_OK)
         return false;
@@ -94,7 +89,7 @@ static bool find_end64(const trp_io_file *file, uint64_t end, directory *d, trp_
 
 static bool find_directory(const trp_io_file *file, directory *d, trp_error *error)
 {
-    unsigned char end[END_BYTES];
+    unsigned char end[TRP__ZIP_END];
     uint64_t at;
     if (!find_end(file, end, &at, error))
         return false;
@@ -108,7 +103,7 @@ static bool find_directory(const trp_io_file *file, directory *d, trp_error *err
                       "bad archive: its directory, %" PRIu64 " bytes at %" PRIu64
                       ", reaches past its end at %" PRIu64,
                       d->bytes, d->offset, at);
-    if (d->bytes > DIRECTORY_LIMIT || d->count > d->bytes / CENTRAL_BYTES)
+    if (d->bytes > DIRECTORY_LIMIT || d->count > d->bytes / TRP__ZIP_CENTRAL)
         return refuse(error,
                       "bad archive: a directory of %" PRIu64 " bytes for %" PRIu64 " members",
                       d->bytes, d->count);
@@ -154,11 +149,11 @@ static bool read_record(trp_io_file *file, const unsigned char *at, size_t room,
 {
     static const char suffix[] = ".npy";
     const size_t ending = sizeof suffix - 1;
-    if (room < CENTRAL_BYTES || trp__get32(at) != SIGNATURE_CENTRAL)
+    if (room < TRP__ZIP_CENTRAL || trp__get32(at) != SIGNATURE_CENTRAL)
         return refuse(error, "bad archive: its directory is damaged");
     const size_t name = get16(at + 28), extra = get16(at + 30), comment = get16(at + 32);
-    const unsigned char *text = at + CENTRAL_BYTES;
-    *length = CENTRAL_BYTES + name + extra + comment;
+    const unsigned char *text = at + TRP__ZIP_CENTRAL;
+    *length = TRP__ZIP_CENTRAL + name + extra + comment;
     if (*length > room)
         return refuse(error, "bad archive: its directory is damaged");
     if (name < ending || memcmp(text + name - ending, suffix, ending) != 0)
@@ -188,16 +183,16 @@ static bool read_local(const trp_io_file *file, trp__io_entry *entry, uint64_t d
                        trp_error *error)
 {
     trp__io_member *m = &entry->member;
-    unsigned char local[LOCAL_BYTES];
+    unsigned char local[TRP__ZIP_LOCAL];
     const trp__io_quoted name = trp__io_quote_name(entry->name);
-    if (m->header > directory_at || directory_at - m->header < LOCAL_BYTES)
+    if (m->header > directory_at || directory_at - m->header < TRP__ZIP_LOCAL)
         return refuse(error, "array '%s' begins at byte %" PRIu64 ", the directory at %" PRIu64,
                       name.text, m->header, directory_at);
     if (trp__io_pread(file->fd, m->header, local, sizeof local, "archive", error) != TRP_OK)
         return false;
     if (trp__get32(local) != SIGNATURE_LOCAL || get16(local + 8) != m->method)
         return refuse(error, "array '%s' is not where the directory has it", name.text);
-    m->begin = m->header + LOCAL_BYTES + get16(local + 26) + get16(local + 28);
+    m->begin = m->header + TRP__ZIP_LOCAL + get16(local + 26) + get16(local + 28);
     if (m->begin > directory_at || m->packed > directory_at - m->begin)
         return refuse(error,
                       "array '%s': %" PRIu64 " bytes at %" PRIu64
@@ -219,16 +214,12 @@ static int compare_places(const void *a, const void *b, void *context)
     return (x > y) - (x < y);
 }
 
-static bool check_overlap(const trp_io_file *file, trp_error *error)
+static bool check_overlap(trp_io_file *file, trp_error *error)
 {
-    uint64_t *order = malloc((size_t)(file->count + 1) * sizeof *order), end = 0;
+    uint64_t *order = trp__io_order(file, compare_places), end = 0;
     bool good = order != NULL;
     if (!good)
         trp__error_set(error, TRP_E_MEMORY, "out of memory");
-    for (uint64_t i = 0; good && i < file->count; i++)
-        order[i] = i;
-    if (good)
-        qsort_r(order, (size_t)file->count, sizeof *order, compare_places, (void *)(uintptr_t)file);
     for (uint64_t i = 0; good && i < file->count; i++) {
         const trp__io_entry *e = &file->entry[order[i]];
         if (e->member.header < end)
@@ -318,18 +309,8 @@ static trp_status describe(trp_io_file *file, uint64_t index, trp_error *error)
                  trp__io_quote_name(entry->name).text, text);
         return status;
     }
-    entry->type = array.type;
-    memcpy(entry->file_type, array.file_type, sizeof entry->file_type);
-    entry->fortran_order = array.fortran_order;
-    entry->offset = array.data_offset;
-    entry->bytes = array.data_bytes;
-    entry->dims = file->dim_count;
-    for (uint32_t i = 0; i < array.rank; i++) {
-        if (!trp__io_grow((void **)&file->dim, file->dim_count, &file->dim_room, sizeof *file->dim))
-            return trp__error_set(error, TRP_E_MEMORY, "out of memory");
-        file->dim[file->dim_count++] = array.dim[i];
-    }
-    entry->rank = array.rank;
+    if (!trp__npy_describe(file, entry, &array))
+        return trp__error_set(error, TRP_E_MEMORY, "out of memory");
     return TRP_OK;
 }
 

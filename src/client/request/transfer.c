@@ -6,6 +6,7 @@
  * through all transfers of a direction, in ticket order, so both sides agree on the piece of each
  * chunk without messages. */
 #include "base/error.h"
+#include "base/os/cpu.h"
 #include "base/os/thread.h"
 #include "client/request/copies.h"
 #include "client/request/room.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 /* A short transfer is cut finer, so that several threads share it. */
 #define SHORT_TRANSFER (UINT64_C(4) << 20)
@@ -159,9 +159,9 @@ static void *copier_main(void *argument)
 static trp_status start_copiers(trp_device *device, uint32_t stream)
 {
     trp__copier *copier = &device->request.copier;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned cores = trp__cpu_count();
     uint32_t wanted = cores >= 2 * TRP__COPY_THREADS ? TRP__COPY_THREADS
-                      : cores >= 4                   ? (uint32_t)cores / 2
+                      : cores >= 4                   ? cores / 2
                                                      : 1;
     int code = 0;
     trp__lock_take(&copier->lock);
