@@ -1,4 +1,4 @@
-/* Opening files, and what is known of them without their elements. */
+/* Opens files, and answers questions about their arrays. */
 #include "io/file.h"
 
 #include "base/os/descriptor.h"
@@ -181,8 +181,8 @@ trp_status trp__io_open_npy(trp_io_file *file, trp_error *error)
     return trp__io_sort_names(file, "array", error);
 }
 
-/* By the first bytes; what is none of the three is read as .npy, whose reader says what is wrong
- * with it. Byte 8 begins the JSON of safetensors, and is 0 or 8 in a ZIP archive. */
+/* Determines the format by the first bytes. An unknown format is taken for .npy, whose reader says
+ * what is wrong. Byte 8 is '{' in safetensors, and 0 or 8 in a ZIP archive. */
 static trp_io_format format_of(const unsigned char first[12], size_t length)
 {
     if (length >= 9 && first[8] == '{' && memcmp(first, "\x93NUMPY", 6) != 0)

@@ -1,9 +1,9 @@
-/* The dict literal that is the header of an .npy file. */
+/* Parser of the dict literal in the header of an .npy file. */
 #include "io/npy.h"
 
 #include <string.h>
 
-/* --- Tokens --- */
+/* Tokens. */
 
 typedef enum token_kind {
     TOKEN_PUNCTUATION, /* one of {}()[]:, */
@@ -21,7 +21,7 @@ typedef struct token {
 
 enum { KEY_DESCR, KEY_FORTRAN_ORDER, KEY_SHAPE, KEY_COUNT };
 
-/* `next` is the token ahead: it is read and not used yet. */
+/* `next` is the next token, which has been read but not used yet. */
 typedef struct parser {
     const unsigned char *begin, *at, *end;
     token next;
@@ -60,7 +60,7 @@ static bool read_string(parser *p)
     return true;
 }
 
-/* A decimal integer as Python has them: no leading zeros. Python 2 wrote some with an L behind. */
+/* A decimal integer of Python has no leading zeros. Python 2 wrote some with an L at the end. */
 static bool read_integer(parser *p)
 {
     const unsigned char *text = p->at, *at = text;
@@ -138,7 +138,7 @@ static bool expect(parser *p, char punctuation)
     return advance(p);
 }
 
-/* --- The three entries --- */
+/* The three entries. */
 
 static const char *const key_names[KEY_COUNT] = {"descr", "fortran_order", "shape"};
 

@@ -1,4 +1,4 @@
-/* The header of an .npy file: what it means, how it is written. Nothing here touches a file. */
+/* Interprets and formats the header of an .npy file, without reading a file. */
 #include "io/npy.h"
 
 #include <inttypes.h>
@@ -9,13 +9,13 @@ static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 enum {
     VERSION_END = 8,   /* magic and version */
-    ALIGNMENT = 64,    /* of the first element, in files that are written */
-    GROWTH_DIGITS = 21 /* what NumPy keeps free, so that a file can be appended to in place */
+    ALIGNMENT = 64,    /* of the first element, in written files */
+    GROWTH_DIGITS = 21 /* NumPy keeps this room, so that a file can be appended to in place */
 };
 
-/* --- What the header means --- */
+/* Interpretation. */
 
-/* What a dtype that is not taken is called; its one-letter kind is the key. */
+/* Returns the name of an unsupported dtype by its one-letter kind. */
 static const char *kind_name(unsigned char kind)
 {
     static const struct {
@@ -38,7 +38,8 @@ static const char *kind_name(unsigned char kind)
 #define NPY_DTYPES                                                                                 \
     "expected '<f8', '<f4', '<f2', '<c16', '<c8', '<i8', '<i4', '|i1', '|u1' or '|b1'"
 
-/* Bytes have no order: '|'. Of the rest, '<' is little-endian and '=' is what this machine has. */
+/* '|' stands for single bytes, '<' for little-endian, '=' for the order of this machine, which is
+ * little-endian too. */
 static bool interpret_descr(const trp__npy_piece *descr, trp__npy *array, trp_error *error)
 {
     const trp__io_quoted shown = trp__io_quote(descr->text, descr->len);
@@ -115,7 +116,7 @@ bool trp__npy_parse_preamble(const unsigned char *buf, size_t len, uint64_t file
     return true;
 }
 
-/* All of the header, without regard to the length of the data. */
+/* Parses the whole header without checking the length of the data. */
 static bool parse_all(const unsigned char *buf, size_t len, uint64_t file_size, trp__npy *array,
                       trp_error *error)
 {
@@ -136,7 +137,7 @@ typedef struct shape_text {
     char text[TRP_IO_RANK_MAX * 21 + 4];
 } shape_text;
 
-/* The shape as a tuple of Python. */
+/* Formats the shape as a tuple of Python. */
 static shape_text format_shape(const trp__npy *array)
 {
     shape_text shape;
@@ -184,7 +185,7 @@ bool trp__npy_parse(const unsigned char *buf, size_t len, uint64_t file_size, tr
                   shown.text, array.type->bits / 8, array.data_bytes, present - array.data_bytes);
 }
 
-/* --- The header that is written --- */
+/* Formatting. */
 
 trp__npy_bytes trp__npy_format(const trp__npy *array)
 {

@@ -1,11 +1,12 @@
-/* The header of safetensors: 8 bytes that are its length, and an object of JSON of that length,
+/* Parser of the header of safetensors: 8 bytes that hold a length, and a JSON object of that
+ * length,
  *
  *     {"__metadata__": {"key": "value", ...},
  *      "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  *
- * perhaps with spaces behind it. The elements follow, at their offsets from there, without holes
- * and overlaps, to the end of the file: what the reference implementation demands, and what keeps a
- * file from hiding anything. Strings stay where they are in the text, terminated. */
+ * perhaps followed by spaces. The elements follow at the given offsets, without holes and overlaps,
+ * to the end of the file; the reference implementation demands this, so that a file can't contain
+ * hidden data. Strings remain in the text and are terminated in place. */
 #include "base/bytes.h"
 
 #include "io/file.h"
@@ -19,7 +20,7 @@
 
 enum { LENGTH_BYTES = 8 };
 
-/* `at` is ahead of a token, behind space. */
+/* `at` is the beginning of a token; space before it has been skipped. */
 typedef struct parser {
     trp_io_file *file;
     char *text, *at, *end; /* *end is 0 */
@@ -86,7 +87,7 @@ static bool read_hex(const char *at, uint32_t *out)
     return true;
 }
 
-/* What follows "\u", up to 10 bytes, as UTF-8 at *to. */
+/* Converts an escape after "\u", of 4 or 10 bytes, to UTF-8 at *to. */
 static bool unescape_unicode(char **from, char **to)
 {
     uint32_t c, low;
@@ -132,7 +133,7 @@ static bool unescape(char **from, char **to)
     return true;
 }
 
-/* Ends at the text's own zero at the latest, which no valid part of a string is. */
+/* The terminating zero of the text ends the loop, since a string can't contain one. */
 static bool read_string(parser *p, const char *what, char **out)
 {
     const ptrdiff_t begin = p->at - p->text;
@@ -158,13 +159,13 @@ static bool read_string(parser *p, const char *what, char **out)
             to += length;
         }
     }
-    *to = '\0'; /* at the closing quote at the latest */
+    *to = '\0'; /* at the closing quote or before it */
     p->at = from + 1;
     skip_space(p);
     return true;
 }
 
-/* Numbers: no sign, no fraction, no exponent, below 2^63. */
+/* Reads an integer below 2^63 without sign, fraction and exponent. */
 static bool read_number(parser *p, const char *what, const char *name, int64_t *out)
 {
     const char *begin = p->at;
@@ -236,7 +237,7 @@ static bool read_offsets(parser *p, const char *name, int64_t range[2])
            read_number(p, "data_offsets", name, &range[1]) && expect(p, ']');
 }
 
-/* The size that type and shape make must be that of the range. */
+/* Checks that the size by type and shape is the size of the range. */
 static bool check_tensor(parser *p, trp__io_entry *entry, const int64_t range[2])
 {
     uint64_t bytes;
@@ -253,7 +254,7 @@ static bool check_tensor(parser *p, trp__io_entry *entry, const int64_t range[2]
                       "tensor '%s': dtype and shape make %" PRIu64
                       " bytes, data_offsets are %" PRId64 " apart",
                       name.text, bytes, range[1] - range[0]);
-    entry->offset = (uint64_t)range[0]; /* data_begin is added when all is known */
+    entry->offset = (uint64_t)range[0]; /* data_begin is added after all checks */
     entry->bytes = bytes;
     return true;
 }
@@ -357,7 +358,8 @@ static int compare_ranges(const void *a, const void *b, void *context)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Each tensor begins where the one before it ends, the last one ends with the file. */
+/* Checks that each tensor begins where the previous one ends, and that the last one ends with the
+ * file. */
 static bool check_ranges(parser *p, uint64_t data_bytes)
 {
     trp_io_file *f = p->file;

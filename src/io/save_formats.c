@@ -1,4 +1,4 @@
-/* The three formats as they are written: .npy, a ZIP archive of them, safetensors. */
+/* Writers of the three formats: .npy, .npz (a ZIP archive of .npy files), safetensors. */
 #include "base/bytes.h"
 
 #include "io/npy.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* .npy */
+/* .npy. */
 
-/* An array of one dimension lies in both orders; NumPy calls that C order. */
+/* A vector is in C and Fortran order at once; NumPy writes C order. */
 static trp__npy_bytes npy_header(const trp__io_out *out)
 {
     const trp_io_array *a = &out->item->array;
@@ -30,16 +30,16 @@ trp_status trp__io_save_npy(trp__io_saver *s, trp_error *error)
     return status == TRP_OK ? trp__io_put_elements(s, s->out, error) : status;
 }
 
-/* .npz: stored. Fields of ZIP64 only where the small ones are full. */
+/* .npz. Members are stored; fields of ZIP64 are written only for values that need them. */
 
 enum {
     VERSION = 20,
     VERSION64 = 45,
     MADE_BY_UNIX = 3 << 8,
     FLAG_UTF8 = 1 << 11,
-    DATE = 1 << 5 | 1, /* 1980-01-01: the same content makes the same file */
+    DATE = 1 << 5 | 1, /* 1980-01-01, so that the same content makes the same file */
     MODE = 0600,
-    CRC_AT = 14, /* in the local header */
+    CRC_AT = 14, /* offset in the local header */
 };
 
 typedef struct member {
@@ -58,7 +58,7 @@ static uint32_t small(uint64_t value)
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-/* What local and central header have in common, from the version on: 26 bytes. */
+/* Fills the 26 bytes that local and central header have in common, from the version on. */
 static void put_common(unsigned char *at, const trp__io_out *out, const member *m, size_t extra)
 {
     const char *name = out->item->array.name;
@@ -177,9 +177,9 @@ trp_status trp__io_save_npz(trp__io_saver *s, trp_error *error)
     return status == TRP_OK ? put_end(s, directory, error) : status;
 }
 
-/* safetensors */
+/* safetensors. */
 
-/* A string of JSON. */
+/* Prints a string of JSON. */
 static void print_string(FILE *f, const char *text)
 {
     fputc('"', f);
@@ -224,7 +224,7 @@ static void print_header(FILE *f, const trp__io_saver *s)
         at += s->out[i].bytes;
     }
     fputc('}', f);
-    while (!ferror(f) && ftell(f) % 8 != 0) /* elements begin aligned */
+    while (!ferror(f) && ftell(f) % 8 != 0) /* aligns the elements */
         fputc(' ', f);
 }
 

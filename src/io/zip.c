@@ -1,6 +1,6 @@
-/* The directory of a ZIP archive, by .ZIP File Format Specification 6.3.10, and .npz: its members
- * NAME.npy are arrays, others are passed over. All that a member says of itself is checked against
- * the file before it is used: two members can't share bytes, none reaches into the directory. */
+/* Reads the directory of a ZIP archive (.ZIP File Format Specification 6.3.10) and opens .npz:
+ * members NAME.npy are arrays, other members are ignored. All sizes and offsets are checked against
+ * the file before use: members must neither overlap nor reach into the directory. */
 #include "base/bytes.h"
 
 #include "io/file.h"
@@ -16,7 +16,7 @@ enum {
     DIRECTORY_LIMIT = 1 << 28,
     FLAG_ENCRYPTED = 1,
     EXTRA_ZIP64 = 1,
-    DEFLATE_RATIO = 1032, /* the most that deflate makes of a byte */
+    DEFLATE_RATIO = 1032, /* the most bytes that a byte of deflated data can become */
 };
 
 #define SIGNATURE_LOCAL   UINT32_C(0x04034b50)
@@ -34,7 +34,8 @@ typedef struct directory {
     uint64_t offset, bytes, count;
 } directory;
 
-/* The last record of the archive: its comment, of up to 64 KiB, ends with the file. */
+/* Finds the last record of the archive. A comment of up to 64 KiB follows it and ends with the
+ * file. */
 static bool find_end(const trp_io_file *file, unsigned char end[TRP__ZIP_END], uint64_t *at,
                      trp_error *error)
 {
@@ -63,7 +64,7 @@ static bool find_end(const trp_io_file *file, unsigned char end[TRP__ZIP_END], u
     return found || refuse(error, "truncated archive: it has no end of its directory");
 }
 
-/* The same record of ZIP64, where one of the small fields is full. */
+/* Reads the last record of ZIP64, which exists if a value does not fit in the one of ZIP. */
 static bool find_end64(const trp_io_file *file, uint64_t end, directory *d, trp_error *error)
 {
     unsigned char locator[TRP__ZIP_LOCATOR], record[TRP__ZIP_END64];
@@ -110,7 +111,7 @@ static bool find_directory(const trp_io_file *file, directory *d, trp_error *err
     return true;
 }
 
-/* Sizes and places of ZIP64, for those that are full. */
+/* Reads the values of ZIP64 that do not fit in the fields of ZIP. */
 static bool read_extra(const unsigned char *extra, size_t length, trp__io_member *m,
                        trp_error *error)
 {
@@ -143,7 +144,7 @@ static bool set_refusal(trp__io_entry *entry, const char *text, trp_error *error
     return entry->refusal != NULL;
 }
 
-/* One record; *length gets its size. Members that are no arrays add nothing. */
+/* Reads one record of the directory, of *length bytes. Adds an entry if the member is an array. */
 static bool read_record(trp_io_file *file, const unsigned char *at, size_t room, size_t *length,
                         trp_error *error)
 {
@@ -178,7 +179,7 @@ static bool read_record(trp_io_file *file, const unsigned char *at, size_t room,
     return read_extra(text + name, extra, &entry->member, error);
 }
 
-/* The local header, which says where the bytes begin. */
+/* Reads the local header, which determines where the bytes begin. */
 static bool read_local(const trp_io_file *file, trp__io_entry *entry, uint64_t directory_at,
                        trp_error *error)
 {
@@ -256,7 +257,7 @@ trp_status trp__io_read_directory(trp_io_file *file, trp_error *error)
 
 /* Arrays. */
 
-/* Reads the member's header with the stream's first bytes. */
+/* Reads the .npy header of a member. */
 static trp_status read_header(trp_io_file *file, const trp__io_member *m, trp__npy *array,
                               trp_error *error)
 {
@@ -286,7 +287,7 @@ static trp_status read_header(trp_io_file *file, const trp__io_member *m, trp__n
     return status;
 }
 
-/* What can't be read of one array is said when it is read: the others can be. */
+/* Fills an entry. An array that can't be read only gets a refusal, since others can be read. */
 static trp_status describe(trp_io_file *file, uint64_t index, trp_error *error)
 {
     trp__io_entry *entry = &file->entry[index];
