@@ -1,6 +1,7 @@
 #include "matrix/operands.h"
 
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <stdio.h>
 
@@ -174,7 +175,7 @@ static bool is_int32(double value)
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type)
 {
     trp_status status = trp__scalar_check(pack->error, name, &scalar);
-    if (status != TRP_OK || !scalar.given || type == TRP_C64 || type == TRP_C128)
+    if (status != TRP_OK || !scalar.given || trp__is_complex(type))
         return status;
     if (type == TRP_I32 && (scalar.im != 0 || !is_int32(scalar.re)))
         return trp__error_set(pack->error, TRP_E_ARGUMENT,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/numbers/half.h"
+#include "base/numbers/types.h"
 #include "base/numbers/narrow.h"
 #include "base/os/team.h"
 #include "base/numbers/vmath.h"
@@ -349,8 +350,7 @@ static void read_scalars(product *x)
 {
     trp__matmul *g = &x->g;
     const void *at = x->at[TRP__MATMUL_SCALARS];
-    bool complex = g->scalar_type == TRP_C64 || g->scalar_type == TRP_C128;
-    int parts = complex ? 2 : 1;
+    int parts = trp__is_complex(g->scalar_type) ? 2 : 1;
     for (int i = 0; at && i < parts; i++) {
         for (int which = 0; which < 2; which++) {
             int place = which * parts + i;
@@ -376,7 +376,7 @@ void trp__host_product_run(product *x)
     uint8_t type = x->g.type[TRP__MATMUL_A];
     read_scalars(x);
     x->largest_d = x->largest_aux = 0;
-    if (type == TRP_C64 || type == TRP_C128)
+    if (trp__is_complex(type))
         run_complex(x);
     else if (type == TRP_F64 || type == TRP_I8)
         run_f64(x);

@@ -1,6 +1,7 @@
 #include "matrix/proof.h"
 
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "matrix/record.h"
 #include "matrix/reference/launch.h"
 #include "tuning/prover.h"
@@ -176,7 +177,7 @@ static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
 static void set_shape(trp__proof_operand *o, uint8_t type, const int64_t dim[3],
                       const int64_t stride[3])
 {
-    const bool pairs = type == TRP_C64 || type == TRP_C128;
+    const bool pairs = trp__is_complex(type);
     o->type = type == TRP_C64 ? TRP_F32 : type == TRP_C128 ? TRP_F64 : type;
     o->rank = pairs ? 4 : 3;
     for (int i = 0; i < 3; i++) {
@@ -342,7 +343,7 @@ static void add_operands(subject *s, const trp__matmul_key *key)
 /* alpha and beta that make a difference, and no fraction where results are integers. */
 static void set_scalars(trp__matmul *g, bool blind)
 {
-    const bool complex = g->scalar_type == TRP_C64 || g->scalar_type == TRP_C128;
+    const bool complex = trp__is_complex(g->scalar_type);
     const bool whole = g->type[TRP__MATMUL_A] == TRP_I8 && g->type[TRP__MATMUL_D] == TRP_I8;
     const bool c = has(g, TRP__MATMUL_C);
     g->alpha[0] = blind ? 0 : g->scalar_type == TRP_I32 ? 2 : whole ? 1 : 0.75;

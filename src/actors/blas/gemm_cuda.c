@@ -77,11 +77,6 @@ static bool fits_32_bits(const trp__gemm *g)
            g->ldb <= INT_MAX && g->ldc <= INT_MAX && g->batch <= INT_MAX;
 }
 
-static trp__cublas_operation operation(uint8_t trans)
-{
-    return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
-}
-
 /* Scalars travel as f64; cuBLAS wants them in the compute type. */
 typedef union scalar {
     double f64[2];
@@ -115,19 +110,19 @@ static trp_status gemm_32(state *s, const trp__gemm *g, const gemm_operands *x, 
     if (g->batch == 1)
         return trp__cublas_check(
             blas,
-            blas->cublasGemmEx(s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
-                               (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, x->b, type,
-                               (int)g->ldb, x->beta, x->c, type_c, (int)g->ldc, compute_type(g),
-                               TRP__CUBLAS_GEMM_DEFAULT),
+            blas->cublasGemmEx(
+                s->handle, trp__cublas_trans(g->trans_a), trp__cublas_trans(g->trans_b), (int)g->m,
+                (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, x->b, type, (int)g->ldb,
+                x->beta, x->c, type_c, (int)g->ldc, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
             "cublasGemmEx", error);
-    return trp__cublas_check(blas,
-                             blas->cublasGemmStridedBatchedEx(
-                                 s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
-                                 (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda,
-                                 g->a_stride, x->b, type, (int)g->ldb, g->b_stride, x->beta, x->c,
-                                 type_c, (int)g->ldc, g->c_stride, (int)g->batch, compute_type(g),
-                                 TRP__CUBLAS_GEMM_DEFAULT),
-                             "cublasGemmStridedBatchedEx", error);
+    return trp__cublas_check(
+        blas,
+        blas->cublasGemmStridedBatchedEx(
+            s->handle, trp__cublas_trans(g->trans_a), trp__cublas_trans(g->trans_b), (int)g->m,
+            (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, g->a_stride, x->b, type,
+            (int)g->ldb, g->b_stride, x->beta, x->c, type_c, (int)g->ldc, g->c_stride,
+            (int)g->batch, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx", error);
 }
 
 static trp_status gemm_64(state *s, const trp__gemm *g, const gemm_operands *x, trp_error *error)
@@ -140,18 +135,19 @@ static trp_status gemm_64(state *s, const trp__gemm *g, const gemm_operands *x, 
                               "cuBLAS has no cublasGemmEx_64");
     if (g->batch == 1)
         return trp__cublas_check(blas,
-                                 blas->cublasGemmEx_64(s->handle, operation(g->trans_a),
-                                                       operation(g->trans_b), g->m, g->n, g->k,
-                                                       x->alpha, x->a, type, g->lda, x->b, type,
-                                                       g->ldb, x->beta, x->c, type_c, g->ldc,
+                                 blas->cublasGemmEx_64(s->handle, trp__cublas_trans(g->trans_a),
+                                                       trp__cublas_trans(g->trans_b), g->m, g->n,
+                                                       g->k, x->alpha, x->a, type, g->lda, x->b,
+                                                       type, g->ldb, x->beta, x->c, type_c, g->ldc,
                                                        compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
                                  "cublasGemmEx_64", error);
     return trp__cublas_check(blas,
                              blas->cublasGemmStridedBatchedEx_64(
-                                 s->handle, operation(g->trans_a), operation(g->trans_b), g->m,
-                                 g->n, g->k, x->alpha, x->a, type, g->lda, g->a_stride, x->b, type,
-                                 g->ldb, g->b_stride, x->beta, x->c, type_c, g->ldc, g->c_stride,
-                                 g->batch, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+                                 s->handle, trp__cublas_trans(g->trans_a),
+                                 trp__cublas_trans(g->trans_b), g->m, g->n, g->k, x->alpha, x->a,
+                                 type, g->lda, g->a_stride, x->b, type, g->ldb, g->b_stride,
+                                 x->beta, x->c, type_c, g->ldc, g->c_stride, g->batch,
+                                 compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
                              "cublasGemmStridedBatchedEx_64", error);
 }
 
@@ -322,13 +318,13 @@ static trp_status multiply_equal(const state *s, const trp__gemm *g, const trp__
     scalar alpha = scalar_of(g, g->alpha);
     scalar beta = scalar_of(g, g->beta);
     trp__cublas_type type = data_type(g->type), type_c = data_type(g->type_c);
-    return trp__cublas_check(s->blas,
-                             s->blas->cublasGemmBatchedEx(
-                                 s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
-                                 (int)g->n, (int)g->k, &alpha, at->a, type, (int)g->lda, at->b,
-                                 type, (int)g->ldb, &beta, at->c, type_c, (int)g->ldc, (int)count,
-                                 compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
-                             "cublasGemmBatchedEx", error);
+    return trp__cublas_check(
+        s->blas,
+        s->blas->cublasGemmBatchedEx(
+            s->handle, trp__cublas_trans(g->trans_a), trp__cublas_trans(g->trans_b), (int)g->m,
+            (int)g->n, (int)g->k, &alpha, at->a, type, (int)g->lda, at->b, type, (int)g->ldb, &beta,
+            at->c, type_c, (int)g->ldc, (int)count, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+        "cublasGemmBatchedEx", error);
 }
 
 /* Products each of a size of its own: a group of one. What cuBLAS takes of each group is in memory
@@ -348,8 +344,8 @@ static trp_status multiply_each(const state *s, trp_job *const *jobs, const trp_
     trp__cublas_type type = data_type(g.type);
     for (uint32_t i = 0; i < count; i++) {
         memcpy(&g, jobs[i]->payload, sizeof g);
-        trans_a[i] = operation(g.trans_a);
-        trans_b[i] = operation(g.trans_b);
+        trans_a[i] = trp__cublas_trans(g.trans_a);
+        trans_b[i] = trp__cublas_trans(g.trans_b);
         m[i] = (int)g.m;
         n[i] = (int)g.n;
         k[i] = (int)g.k;

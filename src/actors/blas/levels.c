@@ -4,6 +4,7 @@
 
 #include "actors/blas/levels_shape.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
@@ -14,11 +15,6 @@ _Static_assert(sizeof(trp__levels) <= TRP__PAYLOAD_BYTES, "the payload fits into
 enum { A = TRP__BLAS_A, X = TRP__BLAS_X, Y = TRP__BLAS_Y, OPERANDS = TRP__BLAS_OPERANDS };
 
 typedef trp__levels_problem problem;
-
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
 
 static bool is_half(trp_dtype type)
 {
@@ -32,7 +28,7 @@ static uint32_t element_bytes(const problem *p)
 
 static uint32_t real_bytes(const problem *p)
 {
-    return element_bytes(p) / (is_complex(p->type) ? 2 : 1);
+    return element_bytes(p) / (trp__is_complex(p->type) ? 2 : 1);
 }
 
 /* Checks of what is not an operand. */
@@ -47,7 +43,7 @@ static trp_status check_type(const problem *p)
     bool real = p->type == TRP_F32 || p->type == TRP_F64;
     bool real_too = !(p->row->uses & COMPLEX_ONLY), complex_too = !(p->row->uses & REAL_ONLY);
     bool half_too = p->row->uses & HALF;
-    bool fits = (is_half(p->type) && half_too) || (is_complex(p->type) && complex_too) ||
+    bool fits = (is_half(p->type) && half_too) || (trp__is_complex(p->type) && complex_too) ||
                 (real && real_too);
     return fits ? TRP_OK
                 : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
@@ -81,7 +77,7 @@ static trp_status check_options(const problem *p, const int64_t given[5])
     }
     if (p->order != TRP_COL_MAJOR && p->order != TRP_ROW_MAJOR)
         return wrong(p, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", p->order);
-    if (!is_complex(p->type))
+    if (!trp__is_complex(p->type))
         return TRP_OK;
     if ((uses & NO_CONJUGATE) && given[2] == TRP_C)
         return wrong(p, "trans", "TRP_N or TRP_T for a complex type", given[2]);
@@ -272,6 +268,24 @@ static trp_status add_operands(problem *p)
     return status;
 }
 
+/* The worker copies vectors that it conjugates and does not write, without gaps. Their batch stride
+ * may be 0, so the copies can be larger than any buffer. */
+static trp_status check_copies(const problem *p)
+{
+    const int64_t most = INT64_MAX / 64; /* of both together 32 bytes, and some more */
+    int64_t elements;
+    for (int i = X; p->g.conjugate && i <= Y; i++) {
+        const trp__operand *x = &p->operand[i];
+        if (x->mode != 0 && !(x->mode & TRP__WRITE) &&
+            (__builtin_mul_overflow(x->rows, p->g.batch, &elements) || elements > most))
+            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                                  "batch: expected fewer than 2^57 elements of %s in all, got %lld "
+                                  "vectors of %lld",
+                                  x->name, (long long)p->g.batch, (long long)x->rows);
+    }
+    return TRP_OK;
+}
+
 static trp_status add_scalars(problem *p)
 {
     uint32_t uses = p->row->uses;
@@ -311,7 +325,7 @@ static trp_status add_result(problem *p)
         return p->pack->result(p->pack, p->value, (uint32_t)r->elements * bytes);
     }
     /* Of a complex rotation's c only the real part is written. */
-    bool whole = !(uses & GIVES_ROTATION) || !is_complex(p->type);
+    bool whole = !(uses & GIVES_ROTATION) || !trp__is_complex(p->type);
     r->mode = whole ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     return add(p, r, &p->g.result);
 }
@@ -360,7 +374,7 @@ static trp_status finish(problem *p, const int64_t options[5])
     if (status != TRP_OK)
         return status;
     trp__levels *g = &p->g;
-    bool complex = is_complex(p->type);
+    bool complex = trp__is_complex(p->type);
     g->type = (uint8_t)p->type;
     g->side = (uint8_t)options[0];
     g->uplo = (uint8_t)options[1];
@@ -385,6 +399,8 @@ static trp_status finish(problem *p, const int64_t options[5])
             p->operand[i].mode = 0;
     } else {
         status = add_operands(p);
+        if (status == TRP_OK)
+            status = check_copies(p);
         if (status == TRP_OK)
             status = add_scalars(p);
     }

@@ -5,6 +5,7 @@
 #include "actors/blas/levels_wire.h"
 #include "base/error.h"
 #include "base/numbers/half.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
@@ -74,11 +75,6 @@ TYPE(DOT_EX)
 TYPE(NRM2_EX)
 #undef TYPE
 
-static trp__cublas_operation operation(uint8_t trans)
-{
-    return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
-}
-
 static trp__cublas_side side(const call *c)
 {
     return c->g.side == TRP_LEFT ? TRP__CUBLAS_LEFT : TRP__CUBLAS_RIGHT;
@@ -99,6 +95,11 @@ static trp__cublas_type half(const call *c)
     return c->g.type == TRP_F16 ? TRP__CUDA_R_16F : TRP__CUDA_R_16BF;
 }
 
+static uint32_t element_bytes(const call *c)
+{
+    return c->real * (trp__is_complex(c->g.type) ? 2 : 1);
+}
+
 /* Of X, a vector of real numbers. */
 static void *element(const call *c, int64_t index)
 {
@@ -113,7 +114,7 @@ static void *element(const call *c, int64_t index)
 #define K            c->g.k
 #define ALPHA        c->alpha
 #define BETA         c->beta
-#define OP           operation(c->g.trans)
+#define OP           trp__cublas_trans(c->g.trans)
 #define A            c->operand[TRP__BLAS_A], c->g.ld[TRP__BLAS_A]
 #define PACKED       c->operand[TRP__BLAS_A]
 #define X            c->operand[TRP__BLAS_X], c->g.ld[TRP__BLAS_X]
@@ -133,7 +134,7 @@ FAMILY(COPY, N, X, Y)
 FAMILY(SWAP, N, X, Y)
 FAMILY(ROT, N, X, Y, ALPHA, BETA)
 FAMILY(ROTG, c->operand[TRP__BLAS_X], c->operand[TRP__BLAS_Y], c->result,
-       (char *)c->result + c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1))
+       (char *)c->result + element_bytes(c))
 FAMILY(ROTM, N, X, Y, ALPHA)
 FAMILY(ROTMG, element(c, 0), element(c, 1), element(c, 2), c->operand[TRP__BLAS_Y], c->result)
 FAMILY(DOT, N, X, Y, c->result)
@@ -156,7 +157,7 @@ FAMILY(SPR2, fill(c), N, ALPHA, X, Y, PACKED)
 FAMILY(SYR, fill(c), N, ALPHA, X, A)
 FAMILY(HER, fill(c), N, ALPHA, X, A)
 FAMILY(SYR2, fill(c), N, ALPHA, X, Y, A)
-FAMILY(GEMM, OP, operation(c->g.trans_b), M, N, K, ALPHA, A, X, BETA, Y)
+FAMILY(GEMM, OP, trp__cublas_trans(c->g.trans_b), M, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(SYMM, side(c), fill(c), M, N, ALPHA, A, X, BETA, Y)
 FAMILY(SYRK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
 FAMILY(HERK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
@@ -165,7 +166,7 @@ FAMILY(HER2K, fill(c), OP, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(TRMM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, Y)
 FAMILY(TRSM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X)
 FAMILY(TRSM_BATCHED, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, c->g.batch)
-FAMILY(GEAM, OP, operation(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
+FAMILY(GEAM, OP, trp__cublas_trans(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
 FAMILY(DGMM, side(c), M, N, A, X, Y)
 FAMILY(AXPY_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, HALF_Y, TRP__CUDA_R_32F)
 FAMILY(SCAL_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, TRP__CUDA_R_32F)
@@ -249,8 +250,7 @@ static void find_operands(call *c, const trp_job *job)
 /* Where the second scalar in a buffer is. */
 static uint32_t first_scalar_bytes(const call *c, uint32_t op)
 {
-    bool complex = c->g.type == TRP_C64 || c->g.type == TRP_C128;
-    return c->real * (complex && op != TRP_OP_HERK ? 2 : 1);
+    return op == TRP_OP_HERK ? c->real : element_bytes(c);
 }
 
 /* Where cuBLAS has a routine of its own for batches. */
@@ -285,7 +285,7 @@ static trp_status do_part(const void *context, void **const list[], int64_t firs
 static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_state *s, const call *c,
                             bool on_device, const char *name, trp_error *error)
 {
-    const int64_t size = c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1);
+    const int64_t size = element_bytes(c);
     const listed context = {s->blas, c, on_device, name};
     const trp__blas_batch batch = {
         .count = c->g.batch,

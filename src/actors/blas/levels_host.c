@@ -1,5 +1,6 @@
 #include "actors/blas/levels_host.h"
 
+#include "actors/blas/gemm_host.h"
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/routines.h"
 #include "base/error.h"
@@ -29,14 +30,6 @@ typedef struct operation {
 _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
 #define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
-
-/* As CBLAS takes it. */
-static uint8_t transpose(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
 
 /* Whether X or Y, of an operation with conjugates, is conjugated in its place. */
 static bool written(const operation *o, int operand)
@@ -181,7 +174,7 @@ static void resolve(operation *o, const trp_job *job)
     o->ldy = (int)l->ld[TRP__BLAS_Y];
     o->side = l->side == TRP_LEFT ? TRP__CBLAS_LEFT : TRP__CBLAS_RIGHT;
     o->uplo = l->uplo == TRP_UPPER ? TRP__CBLAS_UPPER : TRP__CBLAS_LOWER;
-    o->trans = transpose(l->trans);
+    o->trans = trp__cblas_trans(l->trans);
     o->diag = l->diag == TRP_UNIT ? TRP__CBLAS_UNIT : TRP__CBLAS_NON_UNIT;
 }
 

@@ -63,8 +63,8 @@ static void NAME(gemm3m)(const operation *o)
 {
     T alpha = o->l.k > 0 ? NAME(alpha)(o) : 0, beta = NAME(beta)(o);
     if (NAME(begin_matrix)(o, o->y, o->l.ld[TRP__BLAS_Y], alpha, &beta))
-        CALL(gemm, COLUMN_MAJOR, o->trans, transpose(o->l.trans_b), o->m, o->n, o->k, SCALAR(alpha),
-             o->a, o->lda, o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
+        CALL(gemm, COLUMN_MAJOR, o->trans, trp__cblas_trans(o->l.trans_b), o->m, o->n, o->k,
+             SCALAR(alpha), o->a, o->lda, o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
 }
 
 /* By a real number. */

@@ -1,16 +1,12 @@
 #include "actors/blas/levels_shape.h"
 
+#include "base/numbers/types.h"
 #include <troupe/blas.h>
 
 enum { A = TRP__BLAS_A, X = TRP__BLAS_X, Y = TRP__BLAS_Y, OPERANDS = TRP__BLAS_OPERANDS };
 
 typedef trp__levels_problem problem;
 typedef trp__levels_row row;
-
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
 
 /* Sizes of the operands, in column-major order. */
 
@@ -174,7 +170,7 @@ static void turn_ger(problem *p)
 {
     swap_sizes(&p->g.m, &p->g.n);
     swap_operands(p, X, Y);
-    if (p->row->uses & CONJUGATES && is_complex(p->type))
+    if (p->row->uses & CONJUGATES && trp__is_complex(p->type))
         conjugate_rest(p);
 }
 

@@ -2,6 +2,7 @@
 #include "actors/matmul/pack.h"
 
 #include "actors/matmul/matmul.h"
+#include "base/numbers/types.h"
 
 #include <string.h>
 
@@ -9,11 +10,6 @@ _Static_assert(sizeof(trp__matmul) <= TRP__PAYLOAD_BYTES, "the payload fits into
 _Static_assert((int)TRP__MATMUL_OPERANDS <= (int)TRP__ACCESS_MAX, "a record has room for all");
 
 #define WORKSPACE_DEFAULT (UINT64_C(32) << 20)
-
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
 
 /* Types. */
 
@@ -227,7 +223,7 @@ static trp_status check_scalars(trp__making *m)
 static trp_status set_transpose(trp__making *m, const char *name, trp_transpose trans,
                                 trp_order order, trp_dtype type, uint8_t *out)
 {
-    if (trans == TRP_C && !is_complex(type))
+    if (trans == TRP_C && !trp__is_complex(type))
         trans = TRP_T;
     if (order != m->r->d.order) {
         if (trans == TRP_C)

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/numbers/half.h"
 #include "base/numbers/narrow.h"
+#include "base/numbers/types.h"
 
 #include <troupe/convert.h>
 
@@ -10,11 +11,6 @@
 
 /* Even, so that blocks of f4e2m1 and i4 begin with a byte. */
 enum { BLOCK = 256 };
-
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
 
 static bool is_real(trp_dtype type)
 {
@@ -202,12 +198,12 @@ static trp_dtype part_of(trp_dtype type)
 trp_status trp_convert(trp_dtype source_type, const void *source, trp_dtype target_type,
                        void *target, size_t count)
 {
-    bool complex = is_complex(source_type);
+    bool complex = trp__is_complex(source_type);
     if (!is_real(source_type) && !complex)
         return trp__fail(TRP_E_ARGUMENT,
                          "source_type: expected a floating type, i4, i8 or i32, got %s",
                          trp_dtype_name(source_type));
-    if (complex ? !is_complex(target_type) : !is_real(target_type))
+    if (complex ? !trp__is_complex(target_type) : !is_real(target_type))
         return trp__fail(TRP_E_ARGUMENT, "target_type: expected %s for a source of %s, got %s",
                          complex ? "c64 or c128" : "a real floating type, i4, i8 or i32",
                          trp_dtype_name(source_type), trp_dtype_name(target_type));

@@ -23,10 +23,7 @@ typedef struct call {
 enum { LIST_A = 0, LIST_OTHER = 1 };
 
 #define HANDLE c->handle
-#define OP                                                                                         \
-    (c->l.trans == TRP_N   ? TRP__CUBLAS_OP_N                                                      \
-     : c->l.trans == TRP_T ? TRP__CUBLAS_OP_T                                                      \
-                           : TRP__CUBLAS_OP_C)
+#define OP     trp__cublas_trans(c->l.trans)
 #define M      (int)c->l.m
 #define N      (int)c->l.n
 #define NRHS   (int)c->l.nrhs

@@ -2,6 +2,7 @@
 
 #include "actors/blas/lapack/wire.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -127,7 +128,7 @@ static void run_geqrf(const work *w, int64_t index)
 
 static bool is_zero(const work *w, const char *element)
 {
-    const int parts = w->l.type == TRP_C64 || w->l.type == TRP_C128 ? 2 : 1;
+    const int parts = trp__is_complex(w->l.type) ? 2 : 1;
     bool zero = true;
     for (int i = 0; i < parts; i++)
         zero = zero && (w->l.type == TRP_F32 || w->l.type == TRP_C64

@@ -5,6 +5,7 @@
 #include "actors/blas/lapack/uses.h"
 #include "actors/blas/lapack/wire.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "libs/cublas/cublas_lapack.h"
 #include "matrix/operands.h"
 
@@ -63,16 +64,11 @@ static trp_status wrong(const problem *p, const char *argument, const char *expe
     return trp__operand_wrong(p->pack, argument, expected, got);
 }
 
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
-
 static trp_status check_options(const problem *p)
 {
     const trp_lapack_request *r = p->request;
     const bool transposes = p->row->uses & TRANSPOSES;
-    if (r->type != TRP_F32 && r->type != TRP_F64 && !is_complex(r->type))
+    if (r->type != TRP_F32 && r->type != TRP_F64 && !trp__is_complex(r->type))
         return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
                               "type: expected f32, f64, c64 or c128, got %s (%d)",
                               trp_dtype_name(r->type), (int)r->type);
@@ -141,7 +137,7 @@ static void lay_out(problem *p)
     trp__lapack *l = &p->l;
     trp__operand *x = p->operand;
     l->type = (uint8_t)r->type;
-    l->trans = (uint8_t)(r->trans == TRP_C && !is_complex(r->type) ? TRP_T : r->trans);
+    l->trans = (uint8_t)(r->trans == TRP_C && !trp__is_complex(r->type) ? TRP_T : r->trans);
     l->n = r->n;
     l->m = p->row->uses & ROWS ? r->m : r->n;
     l->nrhs = p->row->uses & RIGHT_SIDES ? r->nrhs : r->n;
