@@ -1,4 +1,4 @@
-/* gemm on the host: OpenBLAS, also for types that are widened for it. */
+/* gemm on the host by OpenBLAS. Types that it lacks are widened. */
 #include "actors/blas/gemm_host.h"
 
 #include "base/error.h"
@@ -10,13 +10,13 @@
 #include <limits.h>
 #include <string.h>
 
-/* Requests, on the stream's thread. */
+/* Requests on the thread of the stream. */
 
 typedef trp__gemm_host_job gemm_arguments;
 
 _Static_assert(sizeof(gemm_arguments) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
-/* The request as it is when it runs. */
+/* Returns the product with its scalars, which may have to be read from a buffer. */
 static trp__gemm gemm_now(const gemm_arguments *x)
 {
     trp__gemm g = x->g;
@@ -39,7 +39,7 @@ static trp__gemm gemm_now(const gemm_arguments *x)
     return g;
 }
 
-/* C = beta C, for products of nothing. With beta 0, C is not read. */
+/* C = beta C, for products without a sum. With beta 0, C is not read. */
 #define DEFINE_SCALE(type)                                                                         \
     static void scale_##type(const trp__gemm *g, type *c)                                          \
     {                                                                                              \
@@ -53,7 +53,7 @@ DEFINE_SCALE(float)
 DEFINE_SCALE(double)
 #undef DEFINE_SCALE
 
-/* With alpha 0, A and B are not looked at (their NaNs don't reach C), as BLAS has it. */
+/* With alpha 0, A and B are not read, as in BLAS: NaNs in them do not reach C. */
 static bool nothing_to_add(const trp__gemm *g)
 {
     return g->k == 0 || (g->alpha[0] == 0 && g->alpha[1] == 0);
@@ -81,7 +81,7 @@ DEFINE_RUN(float, cblas_sgemm)
 DEFINE_RUN(double, cblas_dgemm)
 #undef DEFINE_RUN
 
-/* C = beta C of complex numbers, as above; `c` is two real numbers an element. */
+/* The same for complex numbers; each element of `c` is two real numbers. */
 #define DEFINE_SCALE(type)                                                                         \
     static void scale_complex_##type(const trp__gemm *g, type *c)                                  \
     {                                                                                              \
@@ -124,7 +124,7 @@ static void run_complex(void *arguments)
     }
 }
 
-/* Types of 16 and 8 bits: widened tile by tile to f32. */
+/* Types of 16 and 8 bits, which are widened to f32 tile by tile. */
 
 enum { TILE = TRP__GEMM_TILE };
 #define TILE_ELEMENTS ((size_t)TILE * TILE)
@@ -157,8 +157,8 @@ static void narrow(uint8_t type, const float *from, char *to, int64_t count)
         memcpy(to, from, (size_t)count * sizeof *from);
 }
 
-/* Widens the part of a stored matrix that makes `rows` x `columns` of op(X) from (row, column) on;
- * the result, of leading dimension TILE, is transposed like the original. */
+/* Widens the tile of op(X) that begins at (row, column) and has `rows` x `columns` elements. The
+ * result has the leading dimension TILE and is transposed like the stored matrix. */
 static void widen_tile(uint8_t type, uint8_t trans, const char *x, int64_t ld, int64_t row,
                        int64_t column, int64_t rows, int64_t columns, float *to)
 {
@@ -175,7 +175,7 @@ static int64_t at_most_a_tile(int64_t rest)
     return rest < TILE ? rest : TILE;
 }
 
-/* The tile of C at `c`: c = alpha sum + beta c, rounded once. `line` is room for a column. */
+/* Computes the tile c = alpha sum + beta c, rounded once. `line` is room for a column. */
 static void finish_tile(const trp__gemm *g, char *c, int64_t rows, int64_t columns,
                         const float *sum, float *line)
 {
