@@ -46,7 +46,7 @@ static bool is_aligned(const walk *w, const trp__cublaslt_algo *algo)
     static const trp__cublaslt_capability least[] = {
         CAPABILITY(MIN_ALIGNMENT_A_BYTES), CAPABILITY(MIN_ALIGNMENT_B_BYTES),
         CAPABILITY(MIN_ALIGNMENT_C_BYTES), CAPABILITY(MIN_ALIGNMENT_D_BYTES)};
-    bool c = w->key->problem.access[TRP__MATMUL_C] != TRP__MATMUL_NO_ACCESS;
+    bool c = trp__matmul_has(&w->key->problem, TRP__MATMUL_C);
     for (int i = 0; i < 4; i++) {
         if ((i != 2 || c) && capability(w, algo, least[i]) > UINT32_C(1) << w->key->alignment[i])
             return false;

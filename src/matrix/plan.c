@@ -1,6 +1,7 @@
 #include "matrix/plan.h"
 
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "matrix/refusal.h"
 
 #include <troupe/matmul.h>
@@ -49,15 +50,10 @@ static trp__cublaslt_compute compute_type(const trp__matmul *g)
     return modes[g->compute % (sizeof modes / sizeof *modes)][column];
 }
 
-static bool has(const trp__matmul *g, int operand)
-{
-    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
-}
-
 uint32_t trp__matmul_epilogue(const trp__matmul *g)
 {
-    bool aux = has(g, TRP__MATMUL_AUX);
-    bool bias = has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE;
+    bool aux = trp__matmul_has(g, TRP__MATMUL_AUX);
+    bool bias = trp__matmul_has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE;
     bool gradient = g->gradient == TRP_BIAS_GRADIENT_D;
     uint32_t plain = bias ? TRP__CUBLASLT_EPILOGUE_BIAS : TRP__CUBLASLT_EPILOGUE_DEFAULT;
     switch (g->activation) {
@@ -105,22 +101,6 @@ static const char *scale_mode_name(uint8_t mode)
     return names[mode % (sizeof names / sizeof *names)];
 }
 
-/* Scalars travel as f64; the library wants them in the compute type. */
-typedef union scalar {
-    double f64[2];
-    float f32[2];
-    int32_t i32;
-} scalar;
-
-static scalar scalar_of(uint8_t type, const double value[2])
-{
-    if (type == TRP_F64 || type == TRP_C128)
-        return (scalar){.f64 = {value[0], value[1]}};
-    if (type == TRP_I32)
-        return (scalar){.i32 = (int32_t)value[0]};
-    return (scalar){.f32 = {(float)value[0], (float)value[1]}};
-}
-
 /* 0 of every scalar type, and 1 of each. */
 static const struct constants {
     double zero[2], f64[2];
@@ -154,7 +134,7 @@ static uint8_t alignment_of(const void *address)
  * does not. */
 static bool is_blind_spot(const trp__matmul *g)
 {
-    return !has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
+    return !trp__matmul_has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
            g->beta[0] == 1 && g->beta[1] == 0;
 }
 
@@ -162,7 +142,8 @@ static bool is_blind_spot(const trp__matmul *g)
 bool trp__matmul_may_be_skipped(const trp__matmul *g)
 {
     bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
-    bool may = has(g, TRP__MATMUL_C) && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
+    bool may = trp__matmul_has(g, TRP__MATMUL_C) &&
+               (trp__matmul_has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
     return may && (g->m == 1 || g->n == 1) &&
            (apart || trp__matmul_epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
 }
@@ -173,13 +154,11 @@ static bool loses_gradient(const trp__matmul *g)
     bool of_input = g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
     bool vector = g->m == 1 || g->n == 1;
     return of_input && vector &&
-           (has(g, TRP__MATMUL_SCALARS) || (g->alpha[0] == 0 && g->alpha[1] == 0));
+           (trp__matmul_has(g, TRP__MATMUL_SCALARS) || (g->alpha[0] == 0 && g->alpha[1] == 0));
 }
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
 {
-    static const uint8_t looked_at[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                        TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
     trp__matmul_key key;
     memset(&key, 0, sizeof key);
     key.problem = *problem;
@@ -188,9 +167,16 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
     key.problem.beta[0] = is_blind_spot(problem);
     key.loses_gradient = loses_gradient(problem);
     key.deterministic = problem->deterministic;
-    for (size_t i = 0; i < sizeof looked_at; i++)
-        key.alignment[i] = alignment_of(at[looked_at[i]]);
+    for (int i = 0; i < TRP__MATMUL_ALIGNED; i++)
+        key.alignment[i] = alignment_of(at[i]);
     return key;
+}
+
+uint32_t trp__matmul_skew(const trp__matmul_key *key, int operand)
+{
+    return operand < TRP__MATMUL_ALIGNED && key->alignment[operand] < 8
+               ? UINT32_C(1) << key->alignment[operand]
+               : 0;
 }
 
 /* Descriptors. */
@@ -201,15 +187,16 @@ static trp_status describe_epilogue(const trp__cublaslt *lt, trp__cublaslt_desc 
     uint32_t bits = trp__matmul_epilogue(g);
     int32_t vector = data_type(g->vector_type), aux = data_type(g->type[TRP__MATMUL_AUX]);
     trp__cublas_status result = SET_DESC(lt, desc, EPILOGUE, bits);
-    if (result == 0 && has(g, TRP__MATMUL_VECTOR))
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_VECTOR))
         result = SET_DESC(lt, desc, BIAS_DATA_TYPE, vector);
-    if (result == 0 && has(g, TRP__MATMUL_VECTOR) && g->batch > 1)
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_VECTOR) && g->batch > 1)
         result = SET_DESC(lt, desc, BIAS_BATCH_STRIDE, g->vector_stride);
-    if (result == 0 && has(g, TRP__MATMUL_AUX))
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_AUX))
         result = SET_DESC(lt, desc, EPILOGUE_AUX_LD, g->ld[TRP__MATMUL_AUX]);
-    if (result == 0 && has(g, TRP__MATMUL_AUX) && g->batch > 1)
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_AUX) && g->batch > 1)
         result = SET_DESC(lt, desc, EPILOGUE_AUX_BATCH_STRIDE, g->stride[TRP__MATMUL_AUX]);
-    if (result == 0 && has(g, TRP__MATMUL_AUX) && g->type[TRP__MATMUL_AUX] != TRP_DTYPE_NONE)
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_AUX) &&
+        g->type[TRP__MATMUL_AUX] != TRP_DTYPE_NONE)
         result = SET_DESC(lt, desc, EPILOGUE_AUX_DATA_TYPE, aux);
     return trp__cublaslt_check(lt, result, "cublasLtMatmulDescSetAttribute", error);
 }
@@ -225,7 +212,7 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
     trp__cublas_status result = SET_DESC(lt, desc, TRANSA, trans_a);
     if (result == 0)
         result = SET_DESC(lt, desc, TRANSB, trans_b);
-    if (result == 0 && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g)))
+    if (result == 0 && (trp__matmul_has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g)))
         result = SET_DESC(lt, desc, POINTER_MODE, device);
     if (result == 0 && g->fast_accumulation)
         result = SET_DESC(lt, desc, FAST_ACCUM, fast);
@@ -287,7 +274,7 @@ static trp_status place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
     };
     trp__cublas_status result = TRP__CUBLAS_SUCCESS;
     for (size_t i = 0; i < sizeof pointers / sizeof *pointers && result == 0; i++) {
-        if (has(problem, pointers[i].operand))
+        if (trp__matmul_has(problem, pointers[i].operand))
             result = lt->cublasLtMatmulDescSetAttribute(plan->desc, pointers[i].attribute,
                                                         &at[pointers[i].operand], sizeof(void *));
     }
@@ -303,7 +290,8 @@ static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key
     uint32_t a = UINT32_C(1) << key->alignment[0], b = UINT32_C(1) << key->alignment[1];
     uint32_t d = UINT32_C(1) << key->alignment[3];
     /* A C that is not there is told to be in D's place. */
-    uint32_t c = has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
+    uint32_t c =
+        trp__matmul_has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
     /* Parts of a sum are added up in the compute type, not rounded to a narrower D before. */
     uint32_t reductions = TRP__CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     bool narrow =
@@ -433,7 +421,7 @@ static trp_status check_library(const trp__matmul_key *key, trp_error *error)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s where D is a vector and C is apart or there is an epilogue: "
                               "cuBLASLt leaves that D as it is",
-                              has(g, TRP__MATMUL_SCALARS)
+                              trp__matmul_has(g, TRP__MATMUL_SCALARS)
                                   ? "scalars: in a buffer, where they may be 0 and 1,"
                                   : "alpha: 0 with beta 1,");
     if (key->loses_gradient)
@@ -467,8 +455,8 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
                                    size_t workspace_bytes, trp__cu_stream stream, trp_error *error)
 {
     const trp__cublaslt *lt = planner->lt;
-    scalar alpha = scalar_of(problem->scalar_type, problem->alpha);
-    scalar beta = scalar_of(problem->scalar_type, problem->beta);
+    trp__scalar alpha = trp__scalar_of(problem->scalar_type, problem->alpha);
+    trp__scalar beta = trp__scalar_of(problem->scalar_type, problem->beta);
     const void *alpha_at = &alpha, *beta_at = &beta;
     if (at[TRP__MATMUL_SCALARS]) {
         alpha_at = at[TRP__MATMUL_SCALARS];

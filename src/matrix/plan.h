@@ -6,17 +6,31 @@
 #include "libs/cublaslt/cublaslt.h"
 #include "matrix/product.h"
 
+#include <troupe/matmul.h>
+
 #include <stdbool.h>
 #include <string.h>
 
-enum { TRP__MATMUL_LAYOUTS = TRP__MATMUL_D + 1 };
+/* Operands that have a layout, and those whose alignment an algorithm may rely on. */
+enum { TRP__MATMUL_LAYOUTS = TRP__MATMUL_D + 1, TRP__MATMUL_ALIGNED = TRP__MATMUL_VECTOR + 1 };
+
+static inline bool trp__matmul_has(const trp__matmul *g, int operand)
+{
+    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
+}
+
+/* Whether the epilogue multiplies by the derivative of an activation, which reads AUX. */
+static inline bool trp__matmul_is_derivative(const trp__matmul *g)
+{
+    return g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
+}
 
 /* What a plan depends on: of the payload all but the scalars, which are 0 here (of alpha 0 with
  * beta 1, which takes a plan of its own, beta is 1); and how operands are aligned, as a power of
  * two up to 256, for an algorithm may rely on it. */
 typedef struct trp__matmul_key {
     trp__matmul problem;
-    uint8_t alignment[6]; /* of A, B, C, D, aux and vector: exponents */
+    uint8_t alignment[TRP__MATMUL_ALIGNED]; /* exponents */
     uint8_t loses_gradient;
     uint8_t deterministic; /* parts of sums are added up in a step of their own */
 } trp__matmul_key;
@@ -55,6 +69,10 @@ static inline bool trp__matmul_same_key(const trp__matmul_key *x, const trp__mat
 const void *trp__matmul_constants(size_t *bytes);
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[]);
+
+/* Bytes by which an operand must lie beside a multiple of 256, to be aligned no better than in the
+ * problem. */
+uint32_t trp__matmul_skew(const trp__matmul_key *key, int operand);
 
 /* The library's constant for a problem's epilogue: its bits are put together as the library's own
  * constants are. */

@@ -229,13 +229,6 @@ static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, 
 
 /* Products. */
 
-static int cblas_trans(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
-
 /* D in i32, whose arithmetic wraps. The sums are integers of less than 53 bits. */
 static void finish_integers(const product *x, int64_t batch, int64_t row, int64_t column,
                             int64_t rows, const double *sum)
@@ -336,12 +329,12 @@ static void run_complex(product *x)
         char *d = x->at[TRP__MATMUL_D];
         if (g->beta[0] != 0 || g->beta[1] != 0)
             copy_c(x, l, (size_t)size);
-        multiply(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                 (int)g->m, (int)g->n, (int)g->k, wide ? (const void *)g->alpha : alpha,
-                 a + l * stride[TRP__MATMUL_A] * size, (int)ld[TRP__MATMUL_A],
-                 b + l * stride[TRP__MATMUL_B] * size, (int)ld[TRP__MATMUL_B],
-                 wide ? (const void *)g->beta : beta, d + l * stride[TRP__MATMUL_D] * size,
-                 (int)ld[TRP__MATMUL_D]);
+        multiply(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                 trp__cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
+                 wide ? (const void *)g->alpha : alpha, a + l * stride[TRP__MATMUL_A] * size,
+                 (int)ld[TRP__MATMUL_A], b + l * stride[TRP__MATMUL_B] * size,
+                 (int)ld[TRP__MATMUL_B], wide ? (const void *)g->beta : beta,
+                 d + l * stride[TRP__MATMUL_D] * size, (int)ld[TRP__MATMUL_D]);
     }
 }
 

@@ -223,9 +223,9 @@ static T *NAME(sums)(const product *x, int64_t batch, int64_t row, int64_t colum
         int64_t depth = at_most_a_tile(g->k - p);
         NAME(widen_tile)(x, TRP__MATMUL_A, batch, row, rows, p, depth, wide_a);
         NAME(widen_tile)(x, TRP__MATMUL_B, batch, column, columns, p, depth, wide_b);
-        x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                      (int)rows, (int)columns, (int)depth, 1, wide_a, TILE, wide_b, TILE,
-                      p == 0 ? 0 : 1, sum, TILE);
+        x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                      trp__cblas_trans(g->trans_b), (int)rows, (int)columns, (int)depth, 1, wide_a,
+                      TILE, wide_b, TILE, p == 0 ? 0 : 1, sum, TILE);
     }
     return sum;
 }

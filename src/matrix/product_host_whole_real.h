@@ -16,8 +16,8 @@ static void NAME(multiply_whole)(const product *x, int64_t batch, T *d)
             memcpy(d + j * g->ld[TRP__MATMUL_D], c + j * g->ld[TRP__MATMUL_C],
                    (size_t)g->m * sizeof(T));
     }
-    x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                  (int)g->m, (int)g->n, (int)g->k, (T)x->alpha,
+    x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                  trp__cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k, (T)x->alpha,
                   a + batch * g->stride[TRP__MATMUL_A], (int)g->ld[TRP__MATMUL_A],
                   b + batch * g->stride[TRP__MATMUL_B], (int)g->ld[TRP__MATMUL_B], (T)x->beta, d,
                   (int)g->ld[TRP__MATMUL_D]);

@@ -40,17 +40,12 @@ typedef struct subject {
 static bool has(const trp__matmul *g, int operand)
 {
     return operand <= TRP__MATMUL_B || /* zeros in the workspace have no access */
-           g->access[operand] != TRP__MATMUL_NO_ACCESS;
+           trp__matmul_has(g, operand);
 }
 
 static bool is_f8(uint8_t type)
 {
     return type == TRP_F8E4M3 || type == TRP_F8E5M2;
-}
-
-static bool is_derivative(const trp__matmul *g)
-{
-    return g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
 }
 
 static bool has_bits(const trp__matmul *g)
@@ -254,9 +249,9 @@ static trp__proof_role role_of(const subject *s, int operand)
     case TRP__MATMUL_D:
         return TRP__PROOF_OUTPUT;
     case TRP__MATMUL_AUX: /* bits of what is about 0 may be either */
-        return is_derivative(g) ? TRP__PROOF_INPUT
-               : has_bits(g)    ? TRP__PROOF_SCRATCH
-                                : TRP__PROOF_OUTPUT;
+        return trp__matmul_is_derivative(g) ? TRP__PROOF_INPUT
+               : has_bits(g)                ? TRP__PROOF_SCRATCH
+                                            : TRP__PROOF_OUTPUT;
     case TRP__MATMUL_VECTOR:
         return !gradient ? TRP__PROOF_INPUT
                : g->gradient == TRP_BIAS_GRADIENT_D && (!s->whole || g->n > LINE_MOST)
@@ -277,26 +272,15 @@ static void set_range(trp__proof_operand *o)
     o->high = o->type == TRP_U8 ? 255 : whole ? 3 : 1;
 }
 
-/* How far an operand lies from a multiple of 256 bytes: the problem is aligned no better. */
-static uint32_t skew_of(const trp__matmul_key *key, int operand)
-{
-    static const uint8_t aligned[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                      TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
-    for (size_t i = 0; i < sizeof aligned; i++) {
-        if (aligned[i] == operand && key->alignment[i] < 8)
-            return UINT32_C(1) << key->alignment[i];
-    }
-    return 0;
-}
-
 static void add_operand(subject *s, const trp__matmul_key *key, int operand)
 {
     static const char *const names[TRP__MATMUL_OPERANDS] = {
         "a",       "b",       "c",       "d",         "aux",    "vector",  "scalars",
         "a.scale", "b.scale", "d.scale", "aux.scale", "amax_d", "amax_aux"};
     trp__proof_operand *o = &s->operand[s->operands];
-    *o = (trp__proof_operand){
-        .name = names[operand], .role = role_of(s, operand), .alignment = skew_of(key, operand)};
+    *o = (trp__proof_operand){.name = names[operand],
+                              .role = role_of(s, operand),
+                              .alignment = trp__matmul_skew(key, operand)};
     if (operand < TRP__MATMUL_MATRICES)
         set_matrix(s, operand, o);
     else if (operand == TRP__MATMUL_VECTOR)
@@ -362,7 +346,8 @@ static uint32_t passes_of(const trp__matmul *g)
     const bool narrow = is_f8(g->type[TRP__MATMUL_A]) || is_f8(g->type[TRP__MATMUL_D]) ||
                         g->type[TRP__MATMUL_A] == TRP_I8;
     /* Sums of what became infinite say nothing. */
-    const bool plain = !narrow && g->gradient == TRP_BIAS_GRADIENT_NONE && !is_derivative(g);
+    const bool plain =
+        !narrow && g->gradient == TRP_BIAS_GRADIENT_NONE && !trp__matmul_is_derivative(g);
     return TRP__PROOF_ORDINARY | (plain ? TRP__PROOF_SATURATING : 0);
 }
 

@@ -7,17 +7,12 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool has(const trp__matmul *g, int operand)
-{
-    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
-}
-
 /* Each of these leaves out or replaces one part of a problem, and returns false if the problem does
  * not have it. */
 
 static bool without(trp__matmul *g, int operand)
 {
-    bool had = has(g, operand);
+    bool had = trp__matmul_has(g, operand);
     g->access[operand] = TRP__MATMUL_NO_ACCESS;
     return had;
 }
@@ -31,8 +26,7 @@ static bool drop_aux(trp__matmul *g)
 
 static bool without_aux(trp__matmul *g)
 {
-    bool needed = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-    return !needed && drop_aux(g);
+    return !trp__matmul_is_derivative(g) && drop_aux(g);
 }
 
 static bool without_gradient(trp__matmul *g)

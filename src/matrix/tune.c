@@ -102,16 +102,9 @@ static bool fill_operand(const tuner *t, int operand, trp__cu_address to)
 /* Where each operand lies in a copy, aligned as it is in the problem; returns the copy's size. */
 static uint64_t lay_out(tuner *t)
 {
-    static const uint8_t aligned[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                      TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
     uint64_t size = 0;
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
-        uint64_t skew = 0;
-        for (size_t k = 0; k < sizeof aligned; k++) {
-            if (aligned[k] == i && t->key->alignment[k] < 8)
-                skew = UINT64_C(1) << t->key->alignment[k];
-        }
-        t->place[i] = size + skew;
+        t->place[i] = size + trp__matmul_skew(t->key, i);
         size = (t->place[i] + t->bytes[i] + 255) / 256 * 256;
     }
     return size;
@@ -315,7 +308,7 @@ bool trp__matmul_tune(const trp__matmul_planner *planner, const trp__cuda *cu,
     t->plan = plan;
     t->problem = key->problem;
     t->problem.alpha[0] = 1;
-    t->problem.beta[0] = key->problem.access[TRP__MATMUL_C] != TRP__MATMUL_NO_ACCESS;
+    t->problem.beta[0] = trp__matmul_has(&key->problem, TRP__MATMUL_C);
     trp__search_begin(&t->search, rules, t->entry, ROOM);
     add_proposals(t, full);
     bool found = t->algos > 0 && search(t, cu, full, out);

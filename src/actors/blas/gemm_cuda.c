@@ -3,6 +3,7 @@
 
 #include "actors/blas/blas_wire.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
@@ -75,26 +76,6 @@ static bool fits_32_bits(const trp__gemm *g)
 {
     return g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->lda <= INT_MAX &&
            g->ldb <= INT_MAX && g->ldc <= INT_MAX && g->batch <= INT_MAX;
-}
-
-/* The payload has scalars as f64; cuBLAS takes them in the compute type. */
-typedef union scalar {
-    double f64[2];
-    float f32[2];
-    int32_t i32;
-} scalar;
-
-static scalar scalar_of(const trp__gemm *g, const double value[2])
-{
-    switch (scalar_type(g)) {
-    case TRP_F64:
-    case TRP_C128:
-        return (scalar){.f64 = {value[0], value[1]}};
-    case TRP_I32:
-        return (scalar){.i32 = (int32_t)value[0]};
-    default:
-        return (scalar){.f32 = {(float)value[0], (float)value[1]}};
-    }
 }
 
 /* Addresses of a product. Scalars from a buffer are on the device. */
@@ -223,8 +204,8 @@ trp_status trp__gemm_cuda(state *s, const trp_job *job, trp_error *error)
         return TRP_OK;
     bool in_buffer = g.scalars != TRP__GEMM_NO_ACCESS;
     bool emulated = g.compute == TRP_COMPUTE_EMULATED;
-    scalar alpha = scalar_of(&g, g.alpha);
-    scalar beta = scalar_of(&g, g.beta);
+    trp__scalar alpha = trp__scalar_of(scalar_type(&g), g.alpha);
+    trp__scalar beta = trp__scalar_of(scalar_type(&g), g.beta);
     gemm_operands x = {.c = job->access[TRP__GEMM_C].address, .alpha = &alpha, .beta = &beta};
     /* With k 0, cuBLAS reads neither A nor B, but may refuse NULL. */
     x.a = g.k > 0 ? job->access[TRP__GEMM_A].address : x.c;
@@ -316,8 +297,8 @@ static bool is_aligned(const trp_job *job)
 static trp_status multiply_equal(const state *s, const trp__gemm *g, const trp__gemm_addresses *at,
                                  uint32_t count, trp_error *error)
 {
-    scalar alpha = scalar_of(g, g->alpha);
-    scalar beta = scalar_of(g, g->beta);
+    trp__scalar alpha = trp__scalar_of(scalar_type(g), g->alpha);
+    trp__scalar beta = trp__scalar_of(scalar_type(g), g->beta);
     trp__cublas_type type = data_type(g->type), type_c = data_type(g->type_c);
     return trp__cublas_check(
         s->blas,
@@ -354,7 +335,8 @@ static trp_status multiply_each(const state *s, trp_job *const *jobs, const trp_
         ldb[i] = (int)g.ldb;
         ldc[i] = (int)g.ldc;
         one[i] = 1;
-        scalar a = scalar_of(&g, g.alpha), b = scalar_of(&g, g.beta);
+        trp__scalar a = trp__scalar_of(scalar_type(&g), g.alpha),
+                    b = trp__scalar_of(scalar_type(&g), g.beta);
         memcpy(alpha + i * scalar_bytes, &a, scalar_bytes);
         memcpy(beta + i * scalar_bytes, &b, scalar_bytes);
     }

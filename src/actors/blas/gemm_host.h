@@ -5,7 +5,6 @@
 #include "actors/blas/blas_wire.h"
 #include "libs/openblas/openblas.h"
 
-#include <troupe/blas.h>
 #include <troupe/worker.h>
 
 /* Products of types that OpenBLAS lacks are computed in tiles of TRP__GEMM_TILE x TRP__GEMM_TILE
@@ -14,13 +13,6 @@
  * Only the thread of the stream uses it. */
 enum { TRP__GEMM_TILE = 1024 };
 #define TRP__GEMM_HOST_SCRATCH (3 * (size_t)TRP__GEMM_TILE * TRP__GEMM_TILE * sizeof(float))
-
-static inline uint8_t trp__cblas_trans(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
 
 typedef struct trp__blas_host_state {
     const trp__openblas *blas;

@@ -1,6 +1,5 @@
 #include "actors/blas/levels_host.h"
 
-#include "actors/blas/gemm_host.h"
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/routines.h"
 #include "base/error.h"

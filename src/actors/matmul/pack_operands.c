@@ -92,10 +92,10 @@ static trp_status set_aux(trp__making *m)
         return TRP_OK;
     if (m->g.m > INT64_MAX - unit)
         return trp__matmul_wrong(m, m->swap ? "n" : "m", "less than 2^63 - 128", m->g.m);
-    int64_t rows = bits ? (m->g.m + unit - 1) / unit * unit : m->g.m;
+    int64_t whole = (m->g.m + unit - 1) / unit * unit, rows = bits ? whole : m->g.m;
     trp_matmul_matrix from = *aux;
     if (from.ld == 0)
-        from.ld = (m->g.m + unit - 1) / unit * unit;
+        from.ld = whole;
     if (from.ld % unit != 0)
         return trp__matmul_wrong(m, "aux.ld", bits ? "a multiple of 128 bits" : "a multiple of 8",
                                  from.ld);
@@ -144,7 +144,7 @@ static trp_status set_vector(trp__making *m)
     return status;
 }
 
-static int64_t rounded_up(int64_t value, int64_t unit)
+static int64_t units_of(int64_t value, int64_t unit)
 {
     return value / unit + (value % unit != 0);
 }
@@ -154,17 +154,17 @@ static int64_t rounded_up(int64_t value, int64_t unit)
 static int64_t scale_count(trp_scale_mode mode, int64_t lines, int64_t k)
 {
     int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
-    int64_t blocks = rounded_up(k, width);
+    int64_t blocks = units_of(k, width);
     switch (mode) {
     case TRP_SCALE_VECTOR:
         return lines;
     case TRP_SCALE_BLOCK_16:
     case TRP_SCALE_BLOCK_32:
-        return rounded_up(lines, 128) * rounded_up(blocks, 4) * 512;
+        return units_of(lines, 128) * units_of(blocks, 4) * 512;
     case TRP_SCALE_BLOCK_128:
         return lines * blocks;
     case TRP_SCALE_BLOCK_128X128:
-        return rounded_up(blocks, 4) * 4 * rounded_up(lines, 128);
+        return units_of(blocks, 4) * 4 * units_of(lines, 128);
     default:
         return 1;
     }
