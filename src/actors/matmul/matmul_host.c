@@ -1,4 +1,4 @@
-/* The matmul actor on the host, whose state is its room. */
+/* The matmul actor on the host. Its state is a trp__host_room. */
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/ran.h"
 #include "base/error.h"
@@ -33,7 +33,7 @@ static void run(void *arguments)
     trp__host_product_run(*(trp__host_product **)arguments);
 }
 
-/* What is not computed in tiles. */
+/* Checks products of complex numbers; others are computed in tiles, which always fit. */
 static bool fits_32_bits(const trp__matmul *g)
 {
     bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX;
@@ -59,7 +59,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         x->at[i] =
             x->g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[x->g.access[i]].address : NULL;
     for (int i = TRP__MATMUL_A; x->g.k == 0 && i <= TRP__MATMUL_B; i++)
-        x->at[i] = x->at[TRP__MATMUL_D]; /* not looked at, and not NULL */
+        x->at[i] = x->at[TRP__MATMUL_D]; /* not read, but must not be NULL */
     trp_status status = instance->services->enqueue(instance, run, &x, sizeof(void *), error);
     trp_matmul_ran *ran = trp__matmul_ran_of(job, &x->g);
     if (status == TRP_OK && ran)
