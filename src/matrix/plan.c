@@ -19,7 +19,7 @@
     (lt)->cublasLtMatmulPreferenceSetAttribute(                                                    \
         (preference), TRP__CUBLASLT_MATMUL_PREF_##attribute, &(value), sizeof(value))
 
-/* Troupe's numbers and the library's. */
+/* Conversion of Troupe's numbers to those of the library. */
 
 static int32_t data_type(uint8_t type)
 {
@@ -37,7 +37,7 @@ static int32_t data_type(uint8_t type)
 static trp__cublaslt_compute compute_type(const trp__matmul *g)
 {
     static const uint8_t modes[][3] = {
-        /* of f32, f64 and i32 */
+        /* for f32, f64 and i32 */
         [TRP_COMPUTE_DEFAULT] = {TRP__CUBLASLT_COMPUTE_32F, TRP__CUBLASLT_COMPUTE_64F,
                                  TRP__CUBLASLT_COMPUTE_32I},
         [TRP_COMPUTE_TF32] = {TRP__CUBLASLT_COMPUTE_32F_FAST_TF32},
@@ -74,7 +74,7 @@ uint32_t trp__matmul_epilogue(const trp__matmul *g)
     }
 }
 
-/* trp_scale_mode to cublasLtMatmulMatrixScale_t. */
+/* Converts a trp_scale_mode to cublasLtMatmulMatrixScale_t. */
 static int32_t scale_mode(uint8_t mode)
 {
     static const uint8_t modes[] = {
@@ -101,7 +101,7 @@ static const char *scale_mode_name(uint8_t mode)
     return names[mode % (sizeof names / sizeof *names)];
 }
 
-/* 0 of every scalar type, and 1 of each. */
+/* A 0 for all scalar types, and a 1 of each. */
 static const struct constants {
     double zero[2], f64[2];
     float f32[2];
@@ -129,16 +129,16 @@ static uint8_t alignment_of(const void *address)
     return (uint8_t)__builtin_ctzll(bits);
 }
 
-/* D = epilogue(C): cuBLASLt leaves D as it is if it sees alpha 0 and beta 1, though C
- * may be apart and there may be an epilogue. Where it can't see them, in the device's memory, it
- * does not. */
+/* D = epilogue(C): if alpha is 0 and beta is 1, cuBLASLt does not write D, although C may be
+ * another matrix and there may be an epilogue. If alpha and beta are in device memory, it does not
+ * know them and writes D. */
 static bool is_blind_spot(const trp__matmul *g)
 {
     return !trp__matmul_has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
            g->beta[0] == 1 && g->beta[1] == 0;
 }
 
-/* Products with vectors see alpha and beta on the device too. */
+/* Kernels for products with vectors read alpha and beta, so they skip D too. */
 bool trp__matmul_may_be_skipped(const trp__matmul *g)
 {
     bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
@@ -148,7 +148,7 @@ bool trp__matmul_may_be_skipped(const trp__matmul *g)
            (apart || trp__matmul_epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
 }
 
-/* Likewise for the sums over A or B, which a product with a vector leaves out with alpha 0. */
+/* Products with vectors also skip the sums over A or B if alpha is 0. */
 static bool loses_gradient(const trp__matmul *g)
 {
     bool of_input = g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
@@ -204,7 +204,7 @@ static trp_status describe_epilogue(const trp__cublaslt *lt, trp__cublaslt_desc 
 static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, const trp__matmul *g,
                            trp_error *error)
 {
-    int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* the same numbers as in BLAS */
+    int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* with the numbers of cublasOperation_t */
     int32_t device = TRP__CUBLASLT_POINTER_MODE_DEVICE;
     int32_t mode_a = scale_mode(g->scale_a), mode_b = scale_mode(g->scale_b);
     int32_t sm_count = g->sm_count;
@@ -218,7 +218,7 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
         result = SET_DESC(lt, desc, FAST_ACCUM, fast);
     if (result == 0 && sm_count > 0)
         result = SET_DESC(lt, desc, SM_COUNT_TARGET, sm_count);
-    /* Older libraries know no modes but the default. */
+    /* Older libraries only know the default mode. */
     if (result == 0 && g->scale_a != TRP_SCALE_TENSOR)
         result = SET_DESC(lt, desc, A_SCALE_MODE, mode_a);
     if (result == 0 && g->scale_b != TRP_SCALE_TENSOR)
@@ -255,7 +255,7 @@ void trp__matmul_plan_drop(const trp__cublaslt *lt, trp__matmul_plan *plan)
     memset(plan, 0, sizeof *plan);
 }
 
-/* Tells the descriptor where the operands are. */
+/* Sets the addresses of operands in the descriptor. */
 static trp_status place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
                         const trp__matmul *problem, void *const at[], trp_error *error)
 {
@@ -289,10 +289,10 @@ static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key
     uint64_t workspace = key->problem.workspace;
     uint32_t a = UINT32_C(1) << key->alignment[0], b = UINT32_C(1) << key->alignment[1];
     uint32_t d = UINT32_C(1) << key->alignment[3];
-    /* A C that is not there is told to be in D's place. */
+    /* Without C, the library gets D as C. */
     uint32_t c =
         trp__matmul_has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
-    /* Parts of a sum are added up in the compute type, not rounded to a narrower D before. */
+    /* Parts of a sum are added in the compute type, and not rounded to a narrower D before. */
     uint32_t reductions = TRP__CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     bool narrow =
         key->deterministic || trp_dtype_bits((trp_dtype)key->problem.type[TRP__MATMUL_D]) < 32;
@@ -383,7 +383,7 @@ trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__m
     return status;
 }
 
-/* What a device must have, where its generation says it all. */
+/* Checks what depends only on the compute capability. */
 static trp_status check_device(const trp__matmul_planner *planner, const trp__matmul *g,
                                trp_error *error)
 {
@@ -403,9 +403,9 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
                           needed / 10, needed % 10, planner->major, planner->minor);
 }
 
-/* What the library takes and then does in another way than it is meant (seen with 13.1 on compute
- * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, and modes of
- * scale factors that don't go together end in a fault. */
+/* Refuses problems that the library accepts but computes wrongly (seen with 13.1 on compute
+ * capability 9.0): gelu with a D of i8 is computed from values that are already rounded to i8, and
+ * some combinations of scale modes end in a fault. */
 static trp_status check_library(const trp__matmul_key *key, trp_error *error)
 {
     const trp__matmul *g = &key->problem;
@@ -414,24 +414,25 @@ static trp_status check_library(const trp__matmul_key *key, trp_error *error)
                   (g->scale_b == TRP_SCALE_BLOCK_128 || g->scale_b == TRP_SCALE_BLOCK_128X128);
     bool both = g->scale_a == TRP_SCALE_BLOCK_128X128 && g->scale_b == TRP_SCALE_BLOCK_128X128;
     if (gelu && g->type[TRP__MATMUL_D] == TRP_I8)
-        return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "activation: gelu with a D of i8, which cuBLASLt computes of values "
-                              "that are already rounded to i8");
+        return trp__error_set(
+            error, TRP_E_UNSUPPORTED,
+            "activation: gelu with a D of i8, which cuBLASLt computes from values "
+            "that are already rounded to i8");
     if (trp__matmul_may_be_skipped(g))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "%s where D is a vector and C is apart or there is an epilogue: "
-                              "cuBLASLt leaves that D as it is",
+                              "%s where D is a vector and C is another matrix or there is an "
+                              "epilogue: cuBLASLt does not write that D",
                               trp__matmul_has(g, TRP__MATMUL_SCALARS)
                                   ? "scalars: in a buffer, where they may be 0 and 1,"
                                   : "alpha: 0 with beta 1,");
     if (key->loses_gradient)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "gradient of A or B with alpha 0 (or one that may be, in a buffer) "
-                              "where D is a vector: cuBLASLt leaves it out");
+                              "gradient of A or B with alpha 0 (or in a buffer, where it may be 0) "
+                              "where D is a vector: cuBLASLt does not compute it");
     if (g->scale_a != g->scale_b ? !blocks : both)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "scale modes %s and %s of A and B: cuBLASLt has the same for both, "
-                              "or TRP_SCALE_BLOCK_128 with TRP_SCALE_BLOCK_128X128",
+                              "scale modes %s and %s of A and B: cuBLASLt supports the same for "
+                              "both, or TRP_SCALE_BLOCK_128 with TRP_SCALE_BLOCK_128X128",
                               scale_mode_name(g->scale_a), scale_mode_name(g->scale_b));
     return TRP_OK;
 }
@@ -466,8 +467,8 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
         alpha_at = (const void *)(uintptr_t)zero;
         beta_at = (const void *)(uintptr_t)one;
     }
-    /* A C that is not there is said to be in D's place, if it can be, and is not read, for beta is
-     * 0. */
+    /* Without C, the library gets D as C if the types agree. It does not read it, since beta is 0.
+     */
     bool same = problem->type[TRP__MATMUL_C] == problem->type[TRP__MATMUL_D];
     const void *c = at[TRP__MATMUL_C] ? at[TRP__MATMUL_C] : same ? at[TRP__MATMUL_D] : NULL;
     trp_status status = place(lt, plan, problem, at, error);

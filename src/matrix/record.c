@@ -71,7 +71,7 @@ static void add_epilogue(words *w)
                                                                  : NULL,
         has(w, TRP__MATMUL_AUX) && !trp__matmul_is_derivative(g)
             ? "aux"
-            : NULL, /* which a derivative reads */
+            : NULL, /* a derivative reads aux */
         gradients[g->gradient % 4],
     };
     const char *before = " epilogue=";
@@ -135,7 +135,7 @@ void trp__matmul_problem_text(const trp__matmul *problem, char *text, size_t siz
 
 /* Keys. */
 
-/* What else of a problem people may want to see. The whole of it is in the key as bytes. */
+/* Adds settings that people may want to read. The key also contains the whole problem as bytes. */
 static void add_layout(trp__key *key, const trp__matmul_key *problem)
 {
     static const char *const names[] = {"a", "b", "c", "d", "aux", "vector"};

@@ -13,7 +13,7 @@ static inline bool trp__is_complex(uint32_t type)
     return type == TRP_C64 || type == TRP_C128;
 }
 
-/* A scalar of a product, of the type of its sums: requests have it as real and imaginary part. */
+/* A scalar in the type of sums, from the real and imaginary part that requests have. */
 typedef union trp__scalar {
     double f64[2];
     float f32[2];

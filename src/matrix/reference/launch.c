@@ -48,7 +48,7 @@ static trp_status clear_largest(const trp__cuda *cu, void *at, trp__cu_stream st
     return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, "cuMemsetD32Async");
 }
 
-/* D last: it may lie in C's place, which the others read. */
+/* D is last, since it may be C, which the other steps read. */
 trp_status trp__product_launch_all(const trp__cuda *cu, trp__cu_function function,
                                    const trp__matmul *problem, void *const at[],
                                    trp__cu_stream stream, trp_error *error)
