@@ -12,6 +12,18 @@ trp_status trp__operand_wrong(trp__pack *pack, const char *argument, const char 
                           expected, (long long)got);
 }
 
+trp_status trp__operand_check_absent(trp__pack *pack, const trp__operand *x, const uint32_t *mode,
+                                     int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (mode[i] == 0 && x[i].buffer.id)
+            return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                  "%s: expected no buffer: the operation has no such operand",
+                                  x[i].name);
+    }
+    return TRP_OK;
+}
+
 typedef struct argument_name {
     char text[24];
 } argument_name;

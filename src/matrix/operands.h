@@ -25,6 +25,10 @@ typedef struct trp__operand {
 trp_status trp__operand_wrong(trp__pack *pack, const char *argument, const char *expected,
                               int64_t got);
 
+/* Refuses a buffer for an operand that the operation does not have, whose mode is 0. */
+trp_status trp__operand_check_absent(trp__pack *pack, const trp__operand *x, const uint32_t *mode,
+                                     int count);
+
 /* Checks a leading dimension, or sets one that was not given. */
 trp_status trp__operand_check_ld(trp__pack *pack, trp__operand *x, trp_order order);
 

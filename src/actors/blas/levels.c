@@ -170,18 +170,6 @@ static trp_status check_scalars(const problem *p)
 
 /* Operands. */
 
-/* Refuses a buffer for an operand that the operation does not have. */
-static trp_status check_places(const problem *p)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        if (p->row->mode[i] == 0 && p->operand[i].buffer.id)
-            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                  "%s: expected no buffer: the operation has no such operand",
-                                  p->operand[i].name);
-    }
-    return TRP_OK;
-}
-
 static trp_status check_operand(problem *p, int i)
 {
     trp__operand *x = &p->operand[i];
@@ -374,7 +362,7 @@ static trp_status finish(problem *p, const int64_t options[5])
     if (status == TRP_OK)
         status = check_scalars(p);
     if (status == TRP_OK)
-        status = check_places(p);
+        status = trp__operand_check_absent(p->pack, p->operand, p->row->mode, OPERANDS);
     if (status != TRP_OK)
         return status;
     trp__levels *g = &p->g;

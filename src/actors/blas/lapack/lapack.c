@@ -111,18 +111,6 @@ static trp_status check_sizes(const problem *p)
     return TRP_OK;
 }
 
-/* Refuses a buffer for an operand that the operation does not have. */
-static trp_status check_places(const problem *p)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        if (p->row->mode[i] == 0 && p->operand[i].buffer.id)
-            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                  "%s: expected no buffer: the operation has no such operand",
-                                  p->operand[i].name);
-    }
-    return TRP_OK;
-}
-
 /* Describes an array without gaps that has `each` elements for each matrix. */
 static void set_array(trp__operand *x, int64_t each, int64_t batch, uint32_t bytes)
 {
@@ -221,7 +209,7 @@ trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = check_sizes(&p);
     if (status == TRP_OK)
-        status = check_places(&p);
+        status = trp__operand_check_absent(pack, p.operand, p.row->mode, OPERANDS);
     if (status != TRP_OK)
         return status;
     lay_out(&p);
