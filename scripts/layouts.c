@@ -71,7 +71,7 @@ static void reply(void)
     ROW(trp__reply, taken, "tickets below this were taken from the ring");
     ROW(trp__reply, fault_present, "`fault` is complete");
     ROW(trp__reply, fault_time_ns, "when it was reported, CLOCK_MONOTONIC");
-    ROW(trp__reply, making, "1 + the actor that the side thread is making");
+    ROW(trp__reply, starting, "1 + the actor that the side thread is making");
     ROW(trp__reply, again, "counts answers that a request is to be handed over again");
     ROW(trp__reply, fault, "the worker's last words, a `trp_error`");
     ITEMS(trp__reply, issued, "the last ticket of each actor that was, or is being, issued");

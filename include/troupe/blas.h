@@ -80,8 +80,8 @@ typedef enum trp_side {
     TRP_RIGHT = 1,
 } trp_side;
 
-/* The triangle of a matrix that is looked at; the other one is not, nor is it written. It is the
- * upper or lower one of the matrix as such, whatever its order in memory. */
+/* The triangle of a matrix that is read or written; the other one is neither. It is the upper or
+ * lower one of the matrix as such, whatever its order in memory. */
 typedef enum trp_uplo {
     TRP_UPPER = 0,
     TRP_LOWER = 1,
@@ -94,9 +94,9 @@ typedef enum trp_diag {
 
 /* Small products that wait in a mailbox one after the other, with the same type, sizes, leading
  * dimensions, options and scalars, none of which uses a buffer that another one writes, are done by
- * one call of the library: it has the work of many done in little more than the time of one. What
- * each request is and how it ends stays the same; but another kernel may do it, whose rounding
- * differs by as much as that of any two kernels. */
+ * one call of the library: it computes many in little more than the time of one. Each request
+ * and its end stay the same; but another kernel may compute it, whose rounding differs by as much
+ * as that of any two kernels. */
 typedef enum trp_joining {
     TRP_JOINING_DEFAULT = 0,
     TRP_JOINING_OFF = 1, /* this product is done by a call of its own */
@@ -113,10 +113,10 @@ typedef enum trp_joining {
  *
  * A and B have the element type `type`: f64, f32, f16, bf16, i8, c64 or c128. C has the type
  * `type_c`, by default `type`, for i8 i32; f16, bf16 and i8 go with f32 too. Sums of f16 and bf16
- * are f32, and so are those of i8 if C is. Those of i8 with C of i32 are exact modulo 2^32, and so
- * is all that is done to them; alpha and beta are then integers in the range of int32_t. For that
- * pair cuBLAS needs lda, ldb, the strides of A and B, and their offsets in bytes to be multiples
- * of 4: TRP_E_UNSUPPORTED on cuda if one is not.
+ * are f32, and so are those of i8 if C is. With C of i32, sums and scaling of i8 are exact modulo
+ * 2^32, and alpha and beta are integers in the range of int32_t. For that pair cuBLAS needs lda,
+ * ldb, the strides of A and B, and their offsets in bytes to be multiples of 4: TRP_E_UNSUPPORTED
+ * on cuda if one is not.
  *
  * With beta 0, C is not read and may be uninitialised or lost. C must not overlap A or B. A and B
  * may be the same. If m or n is 0 nothing is done; if k is 0, or alpha is 0 and given by value, C
@@ -128,11 +128,10 @@ typedef enum trp_joining {
  * (i32 if C is, f32 for f16, bf16 and i8 otherwise, else `type`), read when the operation runs;
  * they must not be given by value then, and C is read.
  *
- * `compute`: TRP_COMPUTE_PEDANTIC goes with all types; on the host it is what is done anyhow.
+ * `compute`: TRP_COMPUTE_PEDANTIC goes with all types; the host always computes so.
  * TRP_COMPUTE_EMULATED is for f32 and c64 sums of products of bf16 (cuBLAS 12.9 and a device of
  * compute capability 10.0), for f64 and c128 fixed-point arithmetic (cuBLAS 13.1, which comes with
- * CUDA 13.0 update 2); what is missing is told by TRP_E_UNSUPPORTED, as is the host, which has none
- * of it.
+ * CUDA 13.0 update 2); elsewhere, and on the host, the request is refused with TRP_E_UNSUPPORTED.
  *
  * Source: cublasGemmStridedBatchedEx, cblas_?gemm. */
 typedef struct trp_gemm_request {
@@ -156,21 +155,14 @@ typedef struct trp_gemm_request {
 } trp_gemm_request;
 
 /* Sends a gemm; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *request,
-                               trp_completion *completion)
-{
-    trp_gemm_request r = *request;
-    r.header.op = TRP_OP_GEMM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(blas, &r.header, completion);
-}
+TRP__REQUEST(gemm, TRP_OP_GEMM, trp_gemm_request)
 
 /* A list of gemms, each with its own matrices, that is sent in one call and has one completion.
  *
- * `common` is what all have in common, as in a trp_gemm_request: type, compute, order, transposes,
- * scalars; also the sizes and leading dimensions, unless own_sizes says that they are the item's.
- * What `common` does not give (its header, a, b, c and their offsets, strides and batch, and then
- * the sizes) must be 0.
+ * `common` has the fields that all share, as in a trp_gemm_request: type, compute, order,
+ * transposes, scalars; also the sizes and leading dimensions, unless own_sizes says that they are
+ * the item's. Its other fields (header, a, b, c and their offsets, strides and batch, with
+ * own_sizes the sizes too) must be 0.
  *
  * All are checked before any is sent: if one is refused the call fails, its message names the item,
  * and nothing is queued. They are done in the order of the list, those that are independent at a
@@ -196,14 +188,7 @@ typedef struct trp_gemm_list_request {
 } trp_gemm_list_request;
 
 /* Sends a list; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request *request,
-                                    trp_completion *completion)
-{
-    trp_gemm_list_request r = *request;
-    r.header.op = TRP_OP_GEMM_LIST;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(blas, &r.header, completion);
-}
+TRP__REQUEST(gemm_list, TRP_OP_GEMM_LIST, trp_gemm_list_request)
 
 /* Level 1: vectors.
  *
@@ -220,10 +205,9 @@ TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request
  * f16 and bf16 are computed with in f32; each element and each result is rounded once. alpha is f32
  * then, also in `scalars`; c, s and results are of `type`.
  *
- * What an operation gives goes to the buffer `result`, or to `value` in the sender's own memory: it
- * is there before the end of the request is told, if that succeeds, and is not written otherwise.
- * The memory must be as large as the result, may be at any address, and must stay until the end is
- * told.
+ * The result of an operation goes to the buffer `result`, or to `value` in the sender's own memory:
+ * it is written before the end of the request is delivered, and only if the request succeeds. The
+ * memory must be as large as the result, may be at any address, and must stay until then.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas1_request {
@@ -244,7 +228,7 @@ typedef struct trp_blas1_request {
  * that a product is added to, a NaN in beta every element that it multiplies. Triangular systems
  * are solved with divisions by the diagonal, which may be as small or as large as the type can
  * hold; cuBLAS may multiply by its reciprocal instead, which must be finite then. A singular matrix
- * is not found out: what comes of it is not defined.
+ * is not detected: the result is undefined.
  *
  * Level 2: matrices and vectors.
  *
@@ -258,8 +242,8 @@ typedef struct trp_blas1_request {
  * be 0, and all n (n + 1) / 2 elements count as read, or read and written.
  *
  * With type c64 or c128 in row-major order, TRP_C, gerc and the operations on Hermitian matrices
- * conjugate their vectors on the way: what is read in a copy, for which a TRP_E_MEMORY may come,
- * and what is written in its place.
+ * conjugate their vectors: an input in a copy, which may fail with TRP_E_MEMORY, an output in its
+ * place.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (ger, gerc, syr, syr2, her2, spr, spr2, hpr2: alpha only; her, hpr: alpha only, a real number),
@@ -294,10 +278,10 @@ typedef struct trp_blas2_request {
  * Element types are f32, f64, c64 and c128, for hemm, herk, her2k, herkx and gemm3m c64 and c128;
  * matrices and their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C
  * must not overlap an input, but for trmm, where it may be B. A batch of trsm is so many
- * independent ones, as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices
- * apart. Of the C of syrk, herk, syr2k, her2k, syrkx and herkx one triangle is read and written. If
- * C is empty nothing is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1
- * leave C alone if k or alpha is 0, the imaginary parts of its diagonal too.
+ * independent systems, as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices
+ * apart. syrk, herk, syr2k, her2k, syrkx and herkx read and write one triangle of C. If C is empty
+ * nothing is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1 leave C alone
+ * if k or alpha is 0, the imaginary parts of its diagonal too.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (trmm, trsm: alpha only; herk: both real; her2k, herkx: beta real, one complex element after
@@ -327,18 +311,17 @@ typedef struct trp_blas3_request {
  *
  * Element types are f32, f64, c64 and c128; matrices and their leading dimension are as in
  * trp_gemm_request. Matrix i of the batch lies i * *_stride elements after the first. Strides of
- * what is only read may be 0; those of what is written must keep the matrices apart. `pivots` and
- * `tau` of matrix i lie behind those of matrix i - 1 without a gap, and so do the numbers of
- * `info`. Outputs must not overlap anything else. An operand that the operation does not have must
- * be absent.
+ * inputs may be 0; those of outputs must keep the matrices apart. `pivots` and `tau` of matrix i
+ * lie behind those of matrix i - 1 without a gap, and so do the numbers of `info`. Outputs must not
+ * overlap anything else. An operand that the operation does not have must be absent.
  *
  * info[i], an i32, is 0 where matrix i was done, and k > 0 where it is singular: number k, counted
  * from 1, on the diagonal of its triangular factor is 0. The request succeeds all the same, and the
  * other matrices of the batch are right; getrf's factors of a singular one are LAPACK's on the
  * host, and mean nothing on cuda. A NaN or an infinity in one matrix has no part in another one.
  * pivots[k - 1] of a matrix, an i32 from 1 to n, is the row that row k was exchanged with when it
- * was the turn of row k. Others than getrf gives make the solution NaN on the host; on a GPU they
- * may be a fault.
+ * was the turn of row k. Pivots outside of that range make the solution NaN on the host; on a GPU
+ * they may be a fault.
  *
  * Matrices are column-major, as LAPACK has them: for TRP_ROW_MAJOR all but matinv give
  * TRP_E_UNSUPPORTED. A row-major matrix in memory is the transpose of a column-major one, so getrf
@@ -366,140 +349,131 @@ typedef struct trp_lapack_request {
 } trp_lapack_request;
 
 /* Each sends its request; see trp_submit() for completion and errors. */
-#define TRP__BLAS(name, number, request_type)                                                      \
-    TRP_INLINE trp_status trp_##name(trp_actor *blas, const request_type *request,                 \
-                                     trp_completion *completion)                                   \
-    {                                                                                              \
-        request_type r = *request;                                                                 \
-        r.header.op = number;                                                                      \
-        r.header.size = (uint32_t)sizeof r;                                                        \
-        return trp_submit(blas, &r.header, completion);                                            \
-    }
 
 /* y = alpha x + y */
-TRP__BLAS(axpy, TRP_OP_AXPY, trp_blas1_request)
+TRP__REQUEST(axpy, TRP_OP_AXPY, trp_blas1_request)
 /* x = alpha x, always as a product: 0 times NaN or an infinity is NaN. */
-TRP__BLAS(scal, TRP_OP_SCAL, trp_blas1_request)
+TRP__REQUEST(scal, TRP_OP_SCAL, trp_blas1_request)
 /* y = x */
-TRP__BLAS(vcopy, TRP_OP_VCOPY, trp_blas1_request)
+TRP__REQUEST(vcopy, TRP_OP_VCOPY, trp_blas1_request)
 /* x and y change places. */
-TRP__BLAS(swap, TRP_OP_SWAP, trp_blas1_request)
+TRP__REQUEST(swap, TRP_OP_SWAP, trp_blas1_request)
 /* x = c x + s y, y = c y - conj(s) x. `scalars`: c, a real number in an element of `type` (an
  * imaginary part is not looked at), and s.
  */
-TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
+TRP__REQUEST(rot, TRP_OP_ROT, trp_blas1_request)
 /* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the
  * first of y and becomes z, as BLAS defines it for real types. `result`: c
  * and s, as rot's `scalars` takes them. n is not looked at. On the host c, s and r are right
  * wherever the type can hold them; cuBLAS's routine may overflow or underflow on its way. */
-TRP__BLAS(rotg, TRP_OP_ROTG, trp_blas1_request)
+TRP__REQUEST(rotg, TRP_OP_ROTG, trp_blas1_request)
 /* (x, y) = H (x, y) for each pair of elements, with the 2 x 2 matrix H of a modified rotation.
  * `scalars`: a flag, h11, h21, h12 and h22. With flag -1 H is that; with 0 h11 and h22 count as 1;
  * with 1 h21 counts as -1 and h12 as 1; with -2 H is the identity. f32, f64. */
-TRP__BLAS(rotm, TRP_OP_ROTM, trp_blas1_request)
+TRP__REQUEST(rotm, TRP_OP_ROTM, trp_blas1_request)
 /* The modified rotation H that makes the second of (sqrt(d1) x1, sqrt(d2) y1) vanish. x: d1, d2 and
  * x1, three elements, which become those after the rotation; y: y1, one element. `result`: the five
  * numbers that rotm takes; those that the flag implies mean nothing. n is not looked at, incx must
  * be positive. Where there is no such rotation, as for a negative d1, H and x become 0. f32, f64.
  */
-TRP__BLAS(rotmg, TRP_OP_ROTMG, trp_blas1_request)
+TRP__REQUEST(rotmg, TRP_OP_ROTMG, trp_blas1_request)
 /* result = sum of x_i y_i, an element of `type`. */
-TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
+TRP__REQUEST(dot, TRP_OP_DOT, trp_blas1_request)
 /* result = sum of conj(x_i) y_i */
-TRP__BLAS(dotc, TRP_OP_DOTC, trp_blas1_request)
+TRP__REQUEST(dotc, TRP_OP_DOTC, trp_blas1_request)
 /* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128, else of `type`. */
-TRP__BLAS(nrm2, TRP_OP_NRM2, trp_blas1_request)
+TRP__REQUEST(nrm2, TRP_OP_NRM2, trp_blas1_request)
 /* result = sum of |re x_i| + |im x_i|, of the type of nrm2's. */
-TRP__BLAS(asum, TRP_OP_ASUM, trp_blas1_request)
-/* result = the first i for which |re x_i| + |im x_i| is largest, counted from 1, as an i64. What it
- * is where x has a NaN is not defined. */
-TRP__BLAS(iamax, TRP_OP_IAMAX, trp_blas1_request)
+TRP__REQUEST(asum, TRP_OP_ASUM, trp_blas1_request)
+/* result = the first i for which |re x_i| + |im x_i| is largest, counted from 1, as an i64.
+ * Undefined where x has a NaN. */
+TRP__REQUEST(iamax, TRP_OP_IAMAX, trp_blas1_request)
 /* The same for the smallest. */
-TRP__BLAS(iamin, TRP_OP_IAMIN, trp_blas1_request)
+TRP__REQUEST(iamin, TRP_OP_IAMIN, trp_blas1_request)
 
 /* y = alpha op(A) x + beta y; A is m x n. */
-TRP__BLAS(gemv, TRP_OP_GEMV, trp_blas2_request)
+TRP__REQUEST(gemv, TRP_OP_GEMV, trp_blas2_request)
 /* The same for a band matrix. */
-TRP__BLAS(gbmv, TRP_OP_GBMV, trp_blas2_request)
+TRP__REQUEST(gbmv, TRP_OP_GBMV, trp_blas2_request)
 /* A = alpha x y^T + A; A is m x n. */
-TRP__BLAS(ger, TRP_OP_GER, trp_blas2_request)
+TRP__REQUEST(ger, TRP_OP_GER, trp_blas2_request)
 /* A = alpha x y^H + A */
-TRP__BLAS(gerc, TRP_OP_GERC, trp_blas2_request)
+TRP__REQUEST(gerc, TRP_OP_GERC, trp_blas2_request)
 /* y = alpha A x + beta y; A is symmetric. */
-TRP__BLAS(symv, TRP_OP_SYMV, trp_blas2_request)
+TRP__REQUEST(symv, TRP_OP_SYMV, trp_blas2_request)
 /* The same; A is Hermitian, and the imaginary parts of its diagonal are not looked at. c64, c128.
  */
-TRP__BLAS(hemv, TRP_OP_HEMV, trp_blas2_request)
+TRP__REQUEST(hemv, TRP_OP_HEMV, trp_blas2_request)
 /* x = op(A) x; A is triangular. */
-TRP__BLAS(trmv, TRP_OP_TRMV, trp_blas2_request)
+TRP__REQUEST(trmv, TRP_OP_TRMV, trp_blas2_request)
 /* Solves op(A) x' = x and puts x' in the place of x; A is triangular. */
-TRP__BLAS(trsv, TRP_OP_TRSV, trp_blas2_request)
+TRP__REQUEST(trsv, TRP_OP_TRSV, trp_blas2_request)
 
 /* symv of a band matrix. f32, f64. */
-TRP__BLAS(sbmv, TRP_OP_SBMV, trp_blas2_request)
+TRP__REQUEST(sbmv, TRP_OP_SBMV, trp_blas2_request)
 /* hemv of a band matrix. c64, c128. */
-TRP__BLAS(hbmv, TRP_OP_HBMV, trp_blas2_request)
+TRP__REQUEST(hbmv, TRP_OP_HBMV, trp_blas2_request)
 /* trmv of a band matrix. */
-TRP__BLAS(tbmv, TRP_OP_TBMV, trp_blas2_request)
+TRP__REQUEST(tbmv, TRP_OP_TBMV, trp_blas2_request)
 /* trsv of a band matrix. */
-TRP__BLAS(tbsv, TRP_OP_TBSV, trp_blas2_request)
-/* A = alpha x x^T + A; of A, which is symmetric, one triangle is read and written. */
-TRP__BLAS(syr, TRP_OP_SYR, trp_blas2_request)
+TRP__REQUEST(tbsv, TRP_OP_TBSV, trp_blas2_request)
+/* A = alpha x x^T + A; A is symmetric: one triangle is read and written. */
+TRP__REQUEST(syr, TRP_OP_SYR, trp_blas2_request)
 /* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are
  * not looked at and become 0. c64, c128. */
-TRP__BLAS(her, TRP_OP_HER, trp_blas2_request)
+TRP__REQUEST(her, TRP_OP_HER, trp_blas2_request)
 /* A = alpha (x y^T + y x^T) + A */
-TRP__BLAS(syr2, TRP_OP_SYR2, trp_blas2_request)
+TRP__REQUEST(syr2, TRP_OP_SYR2, trp_blas2_request)
 /* A = alpha x y^H + conj(alpha) y x^H + A; A as of her. */
-TRP__BLAS(her2, TRP_OP_HER2, trp_blas2_request)
+TRP__REQUEST(her2, TRP_OP_HER2, trp_blas2_request)
 
 /* symv of a packed matrix. f32, f64. */
-TRP__BLAS(spmv, TRP_OP_SPMV, trp_blas2_request)
+TRP__REQUEST(spmv, TRP_OP_SPMV, trp_blas2_request)
 /* hemv of a packed matrix. c64, c128. */
-TRP__BLAS(hpmv, TRP_OP_HPMV, trp_blas2_request)
+TRP__REQUEST(hpmv, TRP_OP_HPMV, trp_blas2_request)
 /* syr of a packed matrix. f32, f64. */
-TRP__BLAS(spr, TRP_OP_SPR, trp_blas2_request)
+TRP__REQUEST(spr, TRP_OP_SPR, trp_blas2_request)
 /* her of a packed matrix. c64, c128. */
-TRP__BLAS(hpr, TRP_OP_HPR, trp_blas2_request)
+TRP__REQUEST(hpr, TRP_OP_HPR, trp_blas2_request)
 /* syr2 of a packed matrix. f32, f64. */
-TRP__BLAS(spr2, TRP_OP_SPR2, trp_blas2_request)
+TRP__REQUEST(spr2, TRP_OP_SPR2, trp_blas2_request)
 /* her2 of a packed matrix. c64, c128. */
-TRP__BLAS(hpr2, TRP_OP_HPR2, trp_blas2_request)
+TRP__REQUEST(hpr2, TRP_OP_HPR2, trp_blas2_request)
 /* trmv of a packed matrix. */
-TRP__BLAS(tpmv, TRP_OP_TPMV, trp_blas2_request)
+TRP__REQUEST(tpmv, TRP_OP_TPMV, trp_blas2_request)
 /* trsv of a packed matrix. */
-TRP__BLAS(tpsv, TRP_OP_TPSV, trp_blas2_request)
+TRP__REQUEST(tpsv, TRP_OP_TPSV, trp_blas2_request)
 
 /* C = alpha A B + beta C, with side TRP_RIGHT alpha B A + beta C; A is symmetric, C is m x n. */
-TRP__BLAS(symm, TRP_OP_SYMM, trp_blas3_request)
+TRP__REQUEST(symm, TRP_OP_SYMM, trp_blas3_request)
 /* The same; A is Hermitian. */
-TRP__BLAS(hemm, TRP_OP_HEMM, trp_blas3_request)
+TRP__REQUEST(hemm, TRP_OP_HEMM, trp_blas3_request)
 /* C = alpha op(A) op(A)^T + beta C; op(A) is n x k, C symmetric. trans: TRP_N, TRP_T; for real
  * types TRP_C too. */
-TRP__BLAS(syrk, TRP_OP_SYRK, trp_blas3_request)
+TRP__REQUEST(syrk, TRP_OP_SYRK, trp_blas3_request)
 /* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal are not
  * looked at and become 0.
  * trans: TRP_N, TRP_C. */
-TRP__BLAS(herk, TRP_OP_HERK, trp_blas3_request)
+TRP__REQUEST(herk, TRP_OP_HERK, trp_blas3_request)
 /* C = alpha (op(A) op(B)^T + op(B) op(A)^T) + beta C; op(A) and op(B) are n x k. */
-TRP__BLAS(syr2k, TRP_OP_SYR2K, trp_blas3_request)
+TRP__REQUEST(syr2k, TRP_OP_SYR2K, trp_blas3_request)
 /* C = alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C */
-TRP__BLAS(her2k, TRP_OP_HER2K, trp_blas3_request)
+TRP__REQUEST(her2k, TRP_OP_HER2K, trp_blas3_request)
 /* C = alpha op(A) op(B)^T + beta C, for matrices of which the product is symmetric. */
-TRP__BLAS(syrkx, TRP_OP_SYRKX, trp_blas3_request)
+TRP__REQUEST(syrkx, TRP_OP_SYRKX, trp_blas3_request)
 /* C = alpha op(A) op(B)^H + beta C, for matrices of which it is Hermitian; C as of herk. */
-TRP__BLAS(herkx, TRP_OP_HERKX, trp_blas3_request)
+TRP__REQUEST(herkx, TRP_OP_HERKX, trp_blas3_request)
 /* C = alpha op(A) B, with side TRP_RIGHT alpha B op(A); A is triangular, B and C are m x n. C may
  * be B: the same place and leading dimension, or no c at all. */
-TRP__BLAS(trmm, TRP_OP_TRMM, trp_blas3_request)
+TRP__REQUEST(trmm, TRP_OP_TRMM, trp_blas3_request)
 /* Solves op(A) X = alpha B, with side TRP_RIGHT X op(A) = alpha B, and puts X in the place of B. */
-TRP__BLAS(trsm, TRP_OP_TRSM, trp_blas3_request)
+TRP__REQUEST(trsm, TRP_OP_TRSM, trp_blas3_request)
 /* C = alpha op(A) + beta op(B), with trans for A and trans_b for B; C is m x n. With beta 0, B is
  * not looked at. */
-TRP__BLAS(geam, TRP_OP_GEAM, trp_blas3_request)
+TRP__REQUEST(geam, TRP_OP_GEAM, trp_blas3_request)
 /* C = diag(b) A, with side TRP_RIGHT A diag(b); A and C are m x n, b is a vector of m or n elements
  * with increment incx. */
-TRP__BLAS(dgmm, TRP_OP_DGMM, trp_blas3_request)
+TRP__REQUEST(dgmm, TRP_OP_DGMM, trp_blas3_request)
 /* C = alpha op(A) op(B) + beta C, with trans for A and trans_b for B; op(A) is m x k, op(B) k x n.
  * Each product of complex numbers is made of three real ones instead of four: it takes about three
  * quarters of the time, and the error of a small real or imaginary part is relative to the larger
@@ -507,31 +481,30 @@ TRP__BLAS(dgmm, TRP_OP_DGMM, trp_blas3_request)
  *
  * Source: cublasCgemm3m_64, cublasZgemm3m_64; cblas_?gemm3m, or cblas_?gemm where OpenBLAS has no
  * gemm3m. */
-TRP__BLAS(gemm3m, TRP_OP_GEMM3M, trp_blas3_request)
+TRP__REQUEST(gemm3m, TRP_OP_GEMM3M, trp_blas3_request)
 
 /* A = P L U of n x n matrices, in place: L, with a diagonal of ones that is not stored, and U. On
  * cuda the time of large ones, of some hundreds of rows, is that of a routine for small ones. */
-TRP__BLAS(getrf, TRP_OP_GETRF, trp_lapack_request)
+TRP__REQUEST(getrf, TRP_OP_GETRF, trp_lapack_request)
 /* Solves op(A) X = B by the factors and pivots of getrf in a and pivots, and puts X, n x nrhs, in
- * the place of B. A singular matrix is not found out. */
-TRP__BLAS(getrs, TRP_OP_GETRS, trp_lapack_request)
+ * the place of B. A singular matrix is not detected. */
+TRP__REQUEST(getrs, TRP_OP_GETRS, trp_lapack_request)
 /* B = the inverse of A, by the factors and pivots of getrf in a and pivots. The B of a singular
  * matrix means nothing. */
-TRP__BLAS(getri, TRP_OP_GETRI, trp_lapack_request)
+TRP__REQUEST(getri, TRP_OP_GETRI, trp_lapack_request)
 /* B = the inverse of A, without factors, in both orders: in row-major order info is that of the
  * transpose. The B of a singular matrix means nothing. cuBLAS takes n up to 32: TRP_E_UNSUPPORTED
  * on cuda beyond. */
-TRP__BLAS(matinv, TRP_OP_MATINV, trp_lapack_request)
+TRP__REQUEST(matinv, TRP_OP_MATINV, trp_lapack_request)
 /* A = Q R of m x n matrices, in place: R on and above the diagonal, below it the vectors v of the
  * reflectors H = I - tau v v^H, whose first element other than 0 is a 1 on the diagonal that is not
  * stored. Q is the product of the reflectors, in the order of the columns. */
-TRP__BLAS(geqrf, TRP_OP_GEQRF, trp_lapack_request)
+TRP__REQUEST(geqrf, TRP_OP_GEQRF, trp_lapack_request)
 /* The X, n x nrhs, for which the columns of B - A X have the smallest norms, with m >= n: its rows
  * take the place of the first n of B, which is m x nrhs. The sum of the squares of the other rows
  * is then the square of that norm. A holds its QR factors afterwards, and means nothing where info
  * is not 0, as B does. */
-TRP__BLAS(gels, TRP_OP_GELS, trp_lapack_request)
-#undef TRP__BLAS
+TRP__REQUEST(gels, TRP_OP_GELS, trp_lapack_request)
 
 #ifdef __cplusplus
 }

@@ -34,14 +34,13 @@ TRP_API trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_o
  * lose its content, neither a fault nor a kernel that writes where it should not (that kernel
  * faults).
  *
- * From this call on, requests that write the buffer are refused with TRP_E_ARGUMENT. Those sent
- * before are waited for, up to timeout_ns (TRP_FOREVER: without limit; 0: there must be none). If
- * one of them failed otherwise than by a fault, the buffer holds what that one left. Then the
- * workers change their mappings. A GPU can't use memory while its mapping changes, so the active
- * worker waits first for the requests on the buffer that have begun, and requests that use the
- * buffer meanwhile are held back until the change is made; so are later requests of their actors. A
- * worker that dies meanwhile does no harm. After TRP_OK the mapping is read-only in every worker
- * that lives, and in all that come later.
+ * From this call on, requests that write the buffer are refused with TRP_E_ARGUMENT. The call waits
+ * up to timeout_ns (TRP_FOREVER: without limit; 0: not at all) for writers sent before. If one of
+ * them failed otherwise than by a fault, the buffer holds whatever that one left. Then the workers
+ * change their mappings. A GPU can't use memory while its mapping changes, so the active worker
+ * first waits for the requests on the buffer that have begun. It holds back requests that use the
+ * buffer, and later requests of their actors, until the change is made. A worker may die meanwhile.
+ * After TRP_OK the mapping is read-only in every worker, present and future.
  *
  * On an error the buffer is not sealed and can be written again. TRP_OK also if it is sealed
  * already. While another thread seals or unseals it, this call waits for that one first, within
@@ -66,8 +65,8 @@ TRP_API trp_status trp_buffer_free(trp_device *device, trp_buffer buffer);
 
 typedef struct trp_buffer_info {
     uint64_t bytes;
-    bool lost;     /* a fault may have left some of it half-written: reading that fails until it is
-                    * written anew */
+    bool lost; /* a fault may have left a range half-written: reading it fails until it is written
+                  anew */
     bool sealable; /* it was made so */
     bool sealed;   /* trp_buffer_seal() has returned TRP_OK; not while it is being unsealed */
     uint64_t reserved[4]; /* 0 */
@@ -81,21 +80,20 @@ TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, tr
  * (writing to it raises SIGSEGV), any other for reading and writing; trp_buffer_seal() gives
  * TRP_E_BUSY while there is a writable mapping.
  *
- * When the program may touch the bytes. Troupe does not see what is read and written by a mapping,
- * so the program keeps the order:
- *   - Reading a byte: after each request that writes it and was sent before has been told, with
- *     TRP_OK, as "Memory of the program" in submit.h has it (it was awaited or its event taken, or
- *     that of a later request of its actor, or of one that waited for it; or trp_device_drain() has
- *     returned); and before a further request that writes it is sent.
- *   - Writing a byte: after each request that reads or writes it has been told likewise, and before
- *     a further one is sent. What was written before a request is sent, by the same thread or
- *     before it by the program's own synchronisation, is what the request finds.
- *   - A request that was told with TRP_E_FAULT, TRP_E_CANCELLED or any other error touches the
- *     bytes no more either, but says nothing of earlier ones: await those too, or drain.
- * Contents are judged here, as for a reader of the whole buffer that is sent now, and not at each
- * access: what fails later is known from the status of its request. Writing by a mapping does not
- * make a range good again that is lost or that a failed request should have written;
- * trp_buffer_discard() does, before it.
+ * When the program may touch the bytes. Troupe does not see accesses through a mapping, so the
+ * program keeps the order:
+ *   - Reading a byte: after the end of each earlier request that writes it was delivered with
+ * TRP_OK, as "Memory of the program" in submit.h defines it (that request was awaited or its event
+ * taken, or that of a later request of its actor, or of one that waited for it; or
+ * trp_device_drain() has returned); and before a further request that writes it is sent.
+ *   - Writing a byte: after the end of each request that reads or writes it was delivered likewise,
+ * and before a further one is sent. A request sees all that was written before it was sent, by the
+ * same thread or ordered before it by the program's own synchronisation.
+ *   - A request that ended with TRP_E_FAULT, TRP_E_CANCELLED or any other error touches the bytes
+ * no more either, but says nothing about earlier ones: await those too, or drain. This call judges
+ * contents as for a reader of the whole buffer that is sent now; accesses are not judged: the
+ * status of a request that fails later tells its failure. Writing through a mapping does not repair
+ * a range that is lost or poisoned by a failed request; call trp_buffer_discard() before.
  *
  * Lifetime. Each call is undone by one trp_buffer_unmap(). A mapping holds the buffer as a pending
  * request does: after trp_buffer_free() the handle is stale for requests, and the mapping stays
@@ -103,11 +101,10 @@ TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, tr
  * works on a device that is down, so that a program can save what it has. A forked child has no
  * mappings. Only the buffer's own bytes are the program's, though others lie on the same pages.
  *
- * The same with both kinds of isolation. Mapping costs a system call if nothing else is mapped of
- * the memory that the buffer lies in, and a page fault for each page that is touched first: keep a
- * mapping that is used again.
- * Errors: TRP_E_UNSUPPORTED (the cuda backend: copy with trp_read() into trp_host_alloc() memory,
- * or share the buffer with trp_buffer_export()), TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST,
+ * Both kinds of isolation behave alike. Mapping costs a system call if nothing else in the buffer's
+ * arena is mapped, and a page fault for each page on first touch: keep a mapping that is used
+ * again. Errors: TRP_E_UNSUPPORTED (the cuda backend: copy with trp_read() into trp_host_alloc()
+ * memory, or share the buffer with trp_buffer_export()), TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST,
  * TRP_E_DEPENDENCY, TRP_E_MEMORY, TRP_E_BUSY (in a callback of a watch, where it would have to
  * wait), TRP_E_FORKED. */
 TRP_API trp_status trp_buffer_map(trp_device *device, trp_buffer buffer, void **out);
@@ -126,16 +123,16 @@ typedef enum trp_export_kind {
 
 enum { TRP_EXPORT_WAITS = 64 };
 
-/* A counter to wait for, a 64-bit word that only grows: once it is at least `used`, no request that
- * was sent before the export and that this counter stands for touches the buffer any more; once it
- * is at least `written`, none writes it. written is 0 if none does. */
+/* A counter to wait for, a 64-bit word that only grows. It stands for the requests of one actor
+ * that were sent before the export: once it is at least `used`, none of them touches the buffer any
+ * more; once it is at least `written`, none writes it. written is 0 if none does. */
 typedef struct trp_export_wait {
     uint64_t offset; /* of the word in the timeline's memory, in bytes */
     uint64_t used;
     uint64_t written;
 } trp_export_wait;
 
-/* A buffer for another process, another CUDA context, or another library. Filled in. */
+/* A buffer for another process, another CUDA context, or another library. Output only. */
 typedef struct trp_exported_buffer {
     trp_export_kind kind;
     int fd; /* of the allocation that the buffer lies in; the caller closes it */
@@ -149,10 +146,10 @@ typedef struct trp_exported_buffer {
     uint32_t ordinal;     /* of the GPU in this process; 0 on the host */
     uint8_t uuid[16];     /* of the GPU (cuDeviceGetUuid), by which another process finds it;
                            * 0 on the host */
-    /* What was sent to the buffer before the call and has not ended. wait_count 0: nothing, and
-     * timeline_fd is -1. Else a descriptor, which the caller closes, of a memory file that can only
-     * be read: map timeline_bytes at timeline_offset of it, and wait for the first wait_count of
-     * `wait`. */
+    /* Requests on the buffer that were sent before the call and have not ended. wait_count 0: none,
+     * and timeline_fd is -1. Else timeline_fd is a descriptor, which the caller closes, of a
+     * read-only memory file: map timeline_bytes at timeline_offset of it, and wait for the first
+     * wait_count of `wait`. */
     int timeline_fd;
     uint32_t wait_count;
     uint64_t timeline_offset; /* multiples of a page */
@@ -172,13 +169,14 @@ typedef struct trp_exported_buffer {
  * sealable buffer has an allocation to itself, which nothing else ever uses: export those.
  *
  * Order. Before an importer reads, requests that write must have ended; before it writes, all that
- * use the buffer: either the program knows so (see trp_buffer_map()), or the importer waits for the
- * words in `wait`, by looking, or on a GPU by cuStreamWaitValue64(GEQ) on the registered mapping
- * (cuMemHostRegister with CU_MEMHOSTREGISTER_READ_ONLY). A word says that requests have ended, not
- * that they succeeded. If the worker dies the words stand still for ever, and what was pending runs
- * on another one: trp_device_get_info() has another incarnation than *out; export again. So a
- * stream waits without end then: let a GPU wait only where the program can end that context, else
- * look. For requests that are sent later the program keeps the order.
+ * use the buffer. Either the program knows so (see trp_buffer_map()), or the importer waits for the
+ * words in `wait`: it polls them, or on a GPU calls cuStreamWaitValue64(GEQ) on the registered
+ * mapping (cuMemHostRegister with CU_MEMHOSTREGISTER_READ_ONLY). A word says that requests have
+ * ended, not that they succeeded. If the worker dies, the words never change again and pending
+ * requests run on another worker: trp_device_get_info() then has another incarnation than *out;
+ * export again. A stream that waits for a word would then wait for ever: let a GPU wait only where
+ * the program can end that context, else poll. For requests that are sent later the program keeps
+ * the order.
  *
  * Contents are judged as for a reader that is sent now. Sealing a buffer later does not take its
  * importers' right to write.
@@ -214,12 +212,11 @@ TRP_API trp_status trp_copy(trp_device *device, trp_buffer source, uint64_t sour
 TRP_API trp_status trp_fill(trp_device *device, trp_buffer buffer, uint64_t offset, uint64_t bytes,
                             uint32_t pattern, uint32_t width, trp_completion *completion);
 
-/* Gives up what a range of a buffer holds: its contents are undefined from here on, and no longer
- * lost or poisoned, for requests that are sent after this call. A read gives what happens to be
- * there. As a fill that costs nothing, it waits its turn behind requests that use the range, and
- * those that are sent later wait for it; and it waits for room without limit. For programs that
- * know that lost contents do not matter: a scratch array, a page of a cache that is free again.
- * Errors: as of trp_fill(). 0 bytes: nothing happens. */
+/* Discards the contents of a range: for requests that are sent after this call they are undefined,
+ * and no longer lost or poisoned. The discard has the order of a fill, but writes nothing: it waits
+ * for earlier requests that use the range, and later ones wait for it. It waits for room without
+ * limit. Use it where lost contents do not matter: a scratch array, a page of a cache that is free
+ * again. Errors: as of trp_fill(). 0 bytes: nothing happens. */
 TRP_API trp_status trp_buffer_discard(trp_device *device, trp_buffer buffer, uint64_t offset,
                                       uint64_t bytes);
 
@@ -231,9 +228,9 @@ TRP_API trp_status trp_buffer_discard(trp_device *device, trp_buffer buffer, uin
  * begins pitch.row bytes after the one before, and each further plane pitch.plane bytes after the
  * one before. 0: packed, so pitch.row is `bytes` and pitch.plane rows * pitch.row. Rows must lie
  * apart: pitch.row is at least `bytes`, and pitch.plane at least what the rows of a plane span.
- * What lies between rows is neither read nor written. For order between requests, for lost contents
- * and poison the box counts as all the bytes that it spans; but it makes what is lost good only if
- * it has no gaps.
+ * Bytes between rows are neither read nor written. For order between requests, for lost contents
+ * and poison the box counts as all the bytes that it spans; but only a box without gaps repairs
+ * lost contents.
  *
  * Each row costs the device something, so large boxes of short rows are slow; boxes whose rows or
  * planes follow each other without gaps on both sides are copied as fewer, longer rows.
@@ -301,41 +298,10 @@ typedef struct trp_fill_request {
 TRP_API trp_status trp_device_submit(trp_device *device, const trp_request *request,
                                      trp_completion *completion);
 
-TRP_INLINE trp_status trp_write_with(trp_device *device, const trp_write_request *request,
-                                     trp_completion *completion)
-{
-    trp_write_request r = *request;
-    r.header.op = TRP_OP_WRITE;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_read_with(trp_device *device, const trp_read_request *request,
-                                    trp_completion *completion)
-{
-    trp_read_request r = *request;
-    r.header.op = TRP_OP_READ;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_copy_with(trp_device *device, const trp_copy_request *request,
-                                    trp_completion *completion)
-{
-    trp_copy_request r = *request;
-    r.header.op = TRP_OP_COPY;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_fill_with(trp_device *device, const trp_fill_request *request,
-                                    trp_completion *completion)
-{
-    trp_fill_request r = *request;
-    r.header.op = TRP_OP_FILL;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_device_submit(device, &r.header, completion);
-}
+TRP__REQUEST_TO(device, trp_device_submit, write_with, TRP_OP_WRITE, trp_write_request)
+TRP__REQUEST_TO(device, trp_device_submit, read_with, TRP_OP_READ, trp_read_request)
+TRP__REQUEST_TO(device, trp_device_submit, copy_with, TRP_OP_COPY, trp_copy_request)
+TRP__REQUEST_TO(device, trp_device_submit, fill_with, TRP_OP_FILL, trp_fill_request)
 
 /* Host memory that the device reads and writes directly (pinned, on a GPU), page-aligned and
  * zeroed. Reads and writes from anywhere inside it need no staging. At most 256 regions on a
@@ -350,7 +316,7 @@ TRP_API trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out
  * a GPU's driver some 0.7 ms a MiB; trp_device_trim() returns them to the system. */
 TRP_API trp_status trp_host_free(trp_device *device, void *memory);
 
-/* Returns to the system what no live buffer needs, and host memory that was freed. */
+/* Returns to the system the arenas without live buffers, and host memory that was freed. */
 TRP_API trp_status trp_device_trim(trp_device *device);
 
 #ifdef __cplusplus

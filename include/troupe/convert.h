@@ -16,12 +16,12 @@ extern "C" {
  * two in a byte, the first in the low four bits: an odd count reads half of the last byte, and
  * writes 0 to its other half. The two ranges must not overlap. Both may be NULL if count is 0.
  *
- * What the target can hold is converted exactly; else the result is rounded once, to nearest, ties
- * to even, as the actors round their results. What is too large becomes an infinity in f32, f16 and
- * bf16, and the largest finite value of its sign in fp8, f4, i4, i8 and i32; so do infinities
- * there. A NaN stays one, but becomes 6 in f4 and 0 in i4, i8 and i32. f8e8m0, which has no sign,
- * no zero and no fraction, takes the smallest of its powers of two that is not below the magnitude,
- * or its largest.
+ * Values that the target can hold are converted exactly; others are rounded once, to nearest, ties
+ * to even, as the actors round their results. A value that is too large becomes an infinity in f32,
+ * f16 and bf16, and the largest finite value of its sign in fp8, f4, i4, i8 and i32; so do
+ * infinities there. A NaN stays one, but becomes 6 in f4 and 0 in i4, i8 and i32. f8e8m0, which has
+ * no sign, no zero and no fraction, takes the smallest of its powers of two that is not below the
+ * magnitude, or its largest.
  *
  * Any thread; nothing is allocated. TRP_E_ARGUMENT: a type that is not in the list, or a missing
  * pointer; nothing is written then. */

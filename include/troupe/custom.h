@@ -1,5 +1,5 @@
-/* Requests to actors of your own: those whose implementation is loaded from a shared object, see
- * trp_actor_options.library. What such an implementation looks like is in <troupe/worker.h>.
+/* Requests to actors of your own, whose implementation is loaded from a shared object, see
+ * trp_actor_options.library. <troupe/worker.h> is for the authors of such an implementation.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_CUSTOM_H
 #define TROUPE_CUSTOM_H
@@ -15,9 +15,8 @@ extern "C" {
 #define TRP_CUSTOM_PAYLOAD_MAX  160 /* bytes */
 #define TRP_CUSTOM_ACCESSES_MAX 16
 
-/* What a request does with a range of a buffer. Order between requests, which contents are lost in
- * a fault, and whether a request may run again after one follow from this alone, so it must be
- * true. */
+/* How a request uses a range of a buffer. Order between requests, contents lost in a fault, and
+ * whether a request may run again after one follow from this alone, so it must be true. */
 typedef enum trp_access_mode {
     TRP_ACCESS_DEFAULT = 0,    /* READ_WRITE, which is always safe */
     TRP_ACCESS_READ = 1,       /* reads it */
@@ -34,11 +33,11 @@ typedef struct trp_custom_access {
     trp_access_mode mode;
 } trp_custom_access;
 
-/* One piece of work for an actor of your own. What code, payload and accesses mean is between the
- * sender and the actor's handle(), which gets the payload as bytes and, for each access, the
- * address and the size of the range. The payload is copied; it must hold no pointers, for it is
- * read in another process. All buffers that the work touches are listed as accesses; the same
- * buffer may be there more than once. */
+/* One request to an actor of your own. Sender and handle() agree on the meaning of code, payload
+ * and accesses; handle() gets the payload as bytes and, for each access, the address and the size
+ * of the range. The payload is copied; it must hold no pointers, for it is read in another process.
+ * All buffers that the work touches are listed as accesses; the same buffer may be there more than
+ * once. */
 typedef struct trp_custom_request {
     trp_request header;
     uint32_t code;
@@ -48,18 +47,11 @@ typedef struct trp_custom_request {
     trp_custom_access access[TRP_CUSTOM_ACCESSES_MAX];
 } trp_custom_request;
 
-/* Sends a piece of work to an actor that was made from a library; see trp_submit() for completion
- * and errors. TRP_E_ARGUMENT: payload, access_count, or the mode or range of an access. What
- * handle() refuses comes with the completion: its status, domain, code and message are those that
- * the actor gave. */
-TRP_INLINE trp_status trp_custom(trp_actor *actor, const trp_custom_request *request,
-                                 trp_completion *completion)
-{
-    trp_custom_request r = *request;
-    r.header.op = TRP_OP_CUSTOM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(actor, &r.header, completion);
-}
+/* Sends a request to an actor that was made from a library; see trp_submit() for completion and
+ * errors. TRP_E_ARGUMENT: payload, access_count, or the mode or range of an access. An error of
+ * handle() arrives by the completion, with the status, domain, code and message that handle()
+ * gave. */
+TRP__REQUEST(custom, TRP_OP_CUSTOM, trp_custom_request)
 
 #ifdef __cplusplus
 }

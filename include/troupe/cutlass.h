@@ -1,5 +1,5 @@
-/* The "cutlass" actor: matrix products with an epilogue of one's own, a tree that says what becomes
- * of the sums before they are stored.
+/* The "cutlass" actor: matrix products with a custom epilogue, a tree of operations on the sums
+ * before they are stored.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_CUTLASS_H
 #define TROUPE_CUTLASS_H
@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* An epilogue tree computes D from the sums of a product, element by element, in one pass. It is an
- * array of nodes, each of which comes after its inputs. nodes[0] is no node but stands for "none":
- * it must be all zero. The last node is the root: its value, rounded to D's type, is D.
+ * array of nodes, each of which comes after its inputs. nodes[0] stands for "none" and must be all
+ * zero. The last node is the root: its value, rounded to D's type, is D.
  *
  *     enum { NONE, SUM, BIAS, SHIFTED, ROOT, COUNT };
  *     const trp_epilogue_node nodes[COUNT] = {
@@ -24,10 +24,10 @@ extern "C" {
  *     };
  *
  * Every value is an m x n matrix of the compute type: f64 if the sums are f64, else f32. A node may
- * be the input of several; it is computed once. What reads memory is widened, which is exact; each
- * operation rounds its result to the compute type (additions, multiplications and divisions
- * exactly, functions such as exp to a few units in the last place) and none is fused with another
- * but in TRP_EPILOGUE_FMA. Storing rounds to nearest, once; f8 and i8 saturate.
+ * be the input of several; it is computed once. Values read from memory are widened, which is
+ * exact; each operation rounds its result to the compute type (additions, multiplications and
+ * divisions exactly, functions such as exp to a few units in the last place) and none is fused with
+ * another but in TRP_EPILOGUE_FMA. Storing rounds to nearest, once; f8 and i8 saturate.
  *
  * "Per row" means m values, of which value i belongs to all of row i; "per column" n values. (What
  * CUTLASS calls a column broadcast is per row here, and its row broadcast per column.)
@@ -37,8 +37,8 @@ extern "C" {
  * matrices and vectors f64 or f32; scalars and results of reductions f64.
  *
  * Stores and reductions write to memory and pass their input on: their value is their input. They
- * need not be used by another node; all others must be. What is written must not overlap anything
- * else that the request uses.
+ * need not be used by another node; all others must be. Memory that they write must not overlap
+ * anything else that the request uses.
  *
  * Shapes, types and places may change from request to request; a kernel is compiled once for a
  * tree, whatever its scalars, parameters, buffers and strides are. docs/actors/cutlass.md says when
@@ -101,9 +101,9 @@ typedef enum trp_binary {
     TRP_BINARY_MAX = 5,
 } trp_binary;
 
-/* What a reduction makes of its elements. The order of summation is not fixed on a GPU, so a sum
- * may differ in its last bits from run to run. MAX, MIN and AMAX pass over NaNs; of no elements
- * they are -infinity, infinity and 0. */
+/* Result of a reduction. The order of summation is not fixed on a GPU, so a sum may differ in its
+ * last bits from run to run. MAX, MIN and AMAX pass over NaNs; of no elements they are -infinity,
+ * infinity and 0. */
 typedef enum trp_reduction {
     TRP_REDUCTION_SUM = 0,
     TRP_REDUCTION_MAX = 1,
@@ -130,16 +130,16 @@ typedef struct trp_epilogue_node {
      * slope, default 0.01. ELU: alpha, default 1. SOFTPLUS: beta, above 0, default 1. CLAMP: the
      * least (default 0) and the most (default 1), not below it. */
     trp_scalar parameter[TRP_EPILOGUE_PARAMETERS];
-    /* What lies in memory. The caller keeps the buffer until the request has ended. */
+    /* Operand in memory. The caller keeps the buffer until the request has ended. */
     trp_buffer buffer;
     uint64_t offset; /* bytes; a multiple of the element size */
     trp_dtype type;  /* of its elements. Default of matrices: D's; of all else: the compute type */
     trp_order order; /* AUX_LOAD, AUX_STORE */
     int64_t ld;      /* AUX_LOAD, AUX_STORE: elements between columns (row-major: rows); 0: the
                       * smallest */
-    int64_t stride;  /* elements between those of a batch; only looked at if there is one. What is
-                      * read may have 0, one for all; so may results of reductions, which then run
-                      * over the batch too */
+    int64_t stride; /* elements between those of a batch; only looked at if there is one. 0: one for
+                       all, for inputs and for results of reductions, which then run over the batch
+                       too */
 } trp_epilogue_node;
 
 /* --- Products --- */
@@ -158,7 +158,7 @@ typedef enum trp_cutlass_first {
 
 enum { TRP_CUTLASS_NAME_SIZE = 64 };
 
-/* What was chosen for a request. */
+/* The kernel chosen for a request. */
 typedef struct trp_cutlass_chosen {
     /* As `troupe cutlass kernels` has it; of libraries "cublaslt" and "cudnn", on the host "host".
      */
@@ -209,12 +209,12 @@ typedef struct trp_cutlass_groups {
  * rows and columns are nodes of a tree: SCALAR, SCALE_ROWS, SCALE_COLUMNS.
  *
  * Narrow weights. Elements of a B of 8 or 4 bits are widened to A's type, f16 or bf16. With
- * `groups` they are multiplied by their factor and rounded to A's type, and then the same with what
- * is added. Of i4 lines, leading dimension and stride are even numbers of elements. On GPUs A is
- * row-major and B column-major, with lines at 16 bytes; a group is all of k, or a multiple of 64
- * elements on 9.0, where n is a multiple of 8 and factors begin at 16 bytes, or a multiple of 32 on
- * any device of 8.0 and above, where then k is one too. A factor for each column is a node of a
- * tree: SCALE_COLUMNS.
+ * `groups` they are multiplied by their factor and rounded to A's type; then their `zero` is added,
+ * with the same rounding. Lines, leading dimension and stride of i4 are even numbers of elements.
+ * On GPUs A is row-major and B column-major, with lines at 16 bytes; a group is all of k, or a
+ * multiple of 64 elements on 9.0, where n is a multiple of 8 and factors begin at 16 bytes, or a
+ * multiple of 32 on any device of 8.0 and above, where then k is one too. A factor for each column
+ * is a node of a tree: SCALE_COLUMNS.
  *
  * Sums of fp8. Tensor cores of 9.0 add up with 14 bits, so that every fourth step their sums are
  * added to others in f32; on 8.9 each step's are. With `fast_accumulation` kernels that don't may
@@ -253,42 +253,36 @@ typedef struct trp_cutlass_gemm_request {
 } trp_cutlass_gemm_request;
 
 /* Searching. With `tune` kernels are timed on the device, on the request's own operands, before it
- * runs, and the fastest is what it runs:
+ * runs, and the fastest runs the request:
  *   TRP_TUNE_OFF    none; what was found before, else the kernel that should be fastest
  *   TRP_TUNE_QUICK  the four that should be fastest (or, of a `kernel` by name, nothing)
  *   TRP_TUNE_FULL   up to twelve, those that should take at most twice as long as the best, and of
  *                   the four fastest (or the `kernel`) all orders of tiles and ways to divide sums
- * All of them are compiled first, side by side. What was found holds for the sizes, types, orders,
- * factors, alignments and the tree of the problem, and this GPU model and driver; it is kept in the
- * kernel cache, is used by requests of all processes from then on, and not searched again, except
- * that FULL goes on from what QUICK has found. A request that searches can't be cancelled once it
- * has begun; the time that it takes counts for its deadline, of which it uses a quarter at most.
- * What can't be compiled, loaded or launched is left out; if the search can't be had the kernel
- * that should be fastest computes. With first = TRP_CUTLASS_FIRST_FALLBACK nothing is searched
- * before all kernels are there. The host has nothing to search.
+ * All of them are compiled first, side by side. The tuning record holds for the sizes, types,
+ * orders, factors, alignments and the tree of the problem, and this GPU model and driver; it is
+ * stored in the kernel cache and used by requests of all processes from then on, except that FULL
+ * searches again, from where QUICK ended. A request that searches can't be cancelled once it has
+ * begun; the time that it takes counts for its deadline, of which it uses a quarter at most. A
+ * kernel that can't be compiled, loaded or launched is left out; if the search is not possible the
+ * kernel that should be fastest computes. With first = TRP_CUTLASS_FIRST_FALLBACK nothing is
+ * searched before all kernels are there. The host has nothing to search.
  *
- * Of grouped products a search counts for those with as many groups, told alike, whose sizes are
- * the same in the mean. By value that is the mean of the groups; where sizes are on the device it
- * is that of what the request says they can be, and kernels are timed on what is there when the
- * request runs. Of convolutions it counts for the same sizes, pads, strides and dilations. */
+ * The record of a grouped product counts for others with the same grouping, number of groups and
+ * mean sizes. By value that is the mean of the groups; where sizes are on the device it is the mean
+ * of the bounds in the request, and kernels are timed on the sizes that the table has when the
+ * request runs. The record of a convolution counts for the same sizes, pads, strides and
+ * dilations. */
 
 enum { TRP_CUTLASS_BUFFERS_MAX = 14 }; /* A, B, C, D and what nodes of a tree read and write */
 
 /* Sends a product; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_cutlass_gemm(trp_actor *cutlass, const trp_cutlass_gemm_request *request,
-                                       trp_completion *completion)
-{
-    trp_cutlass_gemm_request r = *request;
-    r.header.op = TRP_OP_CUTLASS_GEMM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(cutlass, &r.header, completion);
-}
+TRP__REQUEST(cutlass_gemm, TRP_OP_CUTLASS_GEMM, trp_cutlass_gemm_request)
 
 /* --- Grouped products --- */
 
 #define TRP_OP_CUTLASS_GROUPED_GEMM UINT32_C(0x0602)
 
-/* How the sizes and places of groups are told. */
+/* How the sizes and places of groups are given. */
 typedef enum trp_cutlass_grouping {
     /* By value: `group` points to an array, which the call copies. */
     TRP_CUTLASS_GROUPS_BY_VALUE = 0,
@@ -326,7 +320,7 @@ enum {
  * GROUPS_OF_M, OF_N, OF_K. m, n and k are the request's; the one that is cut is that of all groups
  * together, the capacity of the buffers. `table` holds an int32 for each group, which does not
  * fall: where its piece ends, in lines of that dimension, and where the next one begins. The first
- * begins at 0. What lies behind the last end is not touched. So the router of a mixture of experts
+ * begins at 0. Lines behind the last end are not touched. So the router of a mixture of experts
  * writes the running sums of how many rows go where, and nothing comes back to the host:
  *
  *     const trp_cutlass_grouped_gemm_request r = {
@@ -354,9 +348,8 @@ enum {
  * A table that is wrong (ends that fall or lie beyond the dimension, sizes above the request's,
  * places outside of a buffer, or not as aligned as was promised) is found by the host backend
  * before anything is written: the request ends with TRP_E_ARGUMENT, which names the group. On a GPU
- * such a group is left out, and nobody is told: nothing of it is read or written. The others are
- * computed. What a group may reach are the request's matrices, so that no other buffer is ever
- * touched.
+ * such a group is left out without an error: nothing of it is read or written. The others are
+ * computed. A group can only reach the request's matrices, so no other buffer is ever touched.
  *
  * Types: those of trp_cutlass_gemm() but i8 and i32 (D may be i8 with sums in f32). alpha and beta
  * by value are for all groups.
@@ -401,15 +394,7 @@ typedef struct trp_cutlass_grouped_gemm_request {
 } trp_cutlass_grouped_gemm_request;
 
 /* Sends grouped products; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_cutlass_grouped_gemm(trp_actor *cutlass,
-                                               const trp_cutlass_grouped_gemm_request *request,
-                                               trp_completion *completion)
-{
-    trp_cutlass_grouped_gemm_request r = *request;
-    r.header.op = TRP_OP_CUTLASS_GROUPED_GEMM;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(cutlass, &r.header, completion);
-}
+TRP__REQUEST(cutlass_grouped_gemm, TRP_OP_CUTLASS_GROUPED_GEMM, trp_cutlass_grouped_gemm_request)
 
 /* --- Convolutions --- */
 
@@ -482,11 +467,11 @@ typedef struct trp_conv_tensor {
  * it compute, what has no tree, f32, f16 or bf16, tensors without gaps at offsets that are
  * multiples of 16 bytes, and at least one image. A C is not in D's place; with `flip` filters are
  * of one pixel; a WGRAD, and a DGRAD of one channel or filter, has as much padding behind as
- * before. Of f16 and bf16, D is of A's type and there are no alpha, beta and C; but an FPROP
- * without groups, channels and filters in eights, may have them, or write f32. Of f32, D is f32 if
- * there are none. Sums are f32, with TRP_COMPUTE_TF32 of inputs rounded to tf32; alpha times them
- * is rounded before C is added. What cuDNN has no engine for on a GPU runs by the dnn actor's own
- * kernels, and is called "cudnn" too.
+ * before. For f16 and bf16, D has A's type and there are no alpha, beta and C; but an FPROP without
+ * groups, with multiples of 8 channels and filters, may have them, or write f32. For f32, D is f32
+ * if there are none. Sums are f32, with TRP_COMPUTE_TF32 of inputs rounded to tf32; alpha times
+ * them is rounded before C is added. If cuDNN has no engine for it on a GPU, the dnn actor's own
+ * kernels compute it; they are called "cudnn" too.
  *
  * Source: CUTLASS's implicit GEMM (Conv2dProblemSize, Conv3dProblemSize). */
 typedef struct trp_cutlass_conv_request {
@@ -516,14 +501,7 @@ typedef struct trp_cutlass_conv_request {
 } trp_cutlass_conv_request;
 
 /* Sends a convolution; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_cutlass_conv(trp_actor *cutlass, const trp_cutlass_conv_request *request,
-                                       trp_completion *completion)
-{
-    trp_cutlass_conv_request r = *request;
-    r.header.op = TRP_OP_CUTLASS_CONV;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(cutlass, &r.header, completion);
-}
+TRP__REQUEST(cutlass_conv, TRP_OP_CUTLASS_CONV, trp_cutlass_conv_request)
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* Systems, devices and actors.
  *
  * Cancellation. No call is a cancellation point, not even one that waits: a thread for which
- * pthread_cancel() was called ends at the first one after the call. A thread that shall be
- * cancellable waits by a descriptor (trp_queue_fd()), or with a short timeout, again and again.
+ * pthread_cancel() was called ends at the first one after the call. A thread that must be
+ * cancellable polls a descriptor (trp_queue_fd()), or waits repeatedly with a short timeout.
  *
  * Signals. All threads of Troupe block all signals but those that a fault raises in the thread
  * itself. Troupe installs no handler. In a handler trp_status_name(), trp_status_text(),
@@ -68,40 +68,41 @@ typedef enum trp_isolation {
 } trp_isolation;
 
 /* A second worker, warm: libraries loaded, memory mapped. It takes over when the worker dies, and
- * another is made behind it; if that fails, again and again, at last every 10 s. It costs a context
- * (on a GPU some 350 MB, with a jit or custom actor 600); when memory for buffers runs short there
- * it is given up, and made again only after the next fault. */
+ * another standby is started; a failed start is tried again at intervals that grow to 10 s. A
+ * standby costs a context (on a GPU some 350 MB, with a jit or custom actor 600); when memory for
+ * buffers runs short on the GPU the standby is ended, and started again only after the next
+ * fault. */
 typedef enum trp_standby {
     TRP_STANDBY_ON = 0, /* with process isolation */
     TRP_STANDBY_OFF = 1,
 } trp_standby;
 
-/* What is taken for lost when a worker dies while requests run. Sealed buffers (see buffer.h) never
- * are. */
+/* The contents that count as lost when a worker dies while requests run. Sealed buffers (see
+ * buffer.h) are never lost. */
 typedef enum trp_fault_scope {
-    /* The outputs of the requests that were interrupted and can't run again. Everything else is
-     * taken to be intact; so it is, unless a kernel has written to memory that its request did not
-     * name as an output. */
+    /* The outputs of the requests that were interrupted and can't run again. Everything else counts
+     * as intact, which is true unless a kernel has written to memory that its request did not name
+     * as an output. */
     TRP_FAULT_SCOPE_OUTPUTS = 0,
     /* Every buffer that is not sealed, for the kernel that died may have written anywhere it could
-     * reach. Whatever killed the worker counts, deadlines and SIGKILL too; the death of the standby
+     * reach. Any death of the worker counts, deadlines and SIGKILL too; the death of the standby
      * does not, since it runs nothing. Then
      * - reading any buffer gives TRP_E_LOST until what is read has been written anew;
      * - requests in the queue that read a buffer end with TRP_E_LOST, unless one before them in the
      *   queue writes it whole;
      * - requests that were in flight and are not to blame run again only if all that they read is
      *   sealed or in host memory; the others end with TRP_E_LOST, and their outputs are lost;
-     * - what had ended before has ended well, but its outputs are lost like all else.
-     * Host memory is not covered: that of trp_host_alloc() is within reach of kernels as well. */
+     * - requests that had ended before keep their status, but their outputs are lost too.
+     * Host memory is not covered, although kernels can reach memory of trp_host_alloc(). */
     TRP_FAULT_SCOPE_ALL = 1,
 } trp_fault_scope;
 
-/* Whether plans of libraries are proven before they serve (docs/proofs.md): run on numbers of their
- * own, on this device, and compared with a reference. The verdicts are kept, so that it costs
- * milliseconds, once on a machine. Those that are known count with TRP_PROOF_OFF too. */
+/* Whether plans of libraries are proven before they serve (docs/proofs.md): run on test numbers, on
+ * this device, and compared with a reference. Verdicts are cached, so a proof costs milliseconds,
+ * once on a machine. Known verdicts count with TRP_PROOF_OFF too. */
 typedef enum trp_proof {
     TRP_PROOF_ON = 0,
-    TRP_PROOF_OFF = 1, /* what a library proposes serves as it is */
+    TRP_PROOF_OFF = 1, /* plans serve as the library proposes them */
 } trp_proof;
 
 typedef struct trp_device_options {
@@ -109,36 +110,36 @@ typedef struct trp_device_options {
     uint32_t ordinal; /* which GPU, as CUDA numbers them; 0 for host */
     trp_isolation isolation;
     uint64_t memory_limit;   /* bytes of device memory to take, in whole arenas, for buffers; 0: no
-                              * limit of ours (host: the machine's memory) */
+                                limit but the device's (host: the machine's memory) */
     uint32_t mailbox_size;   /* requests that may wait in each actor; rounded up to a power of two,
                               * at most 16384; 0: 1024 */
     uint32_t restart_budget; /* restarts allowed within the window, and workers in a row that can't
                               * be started; 0: 16 */
     uint64_t restart_window_ns; /* 0: 10 s */
     trp_standby standby;
-    uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
-                                * thread isolation: TRP_E_UNSUPPORTED */
-    uint64_t start_timeout_ns; /* for a worker to become ready, to make one actor, and to answer
-                                * when it is told of an arena or host memory (10 s more for each GiB
-                                * of that); then it is killed and replaced; 0: 60 s. Thread
-                                * isolation waits for answers as long as they take. */
+    uint64_t deadline_ns; /* default for requests, see trp_request; 0: none. Not with
+                           * thread isolation: TRP_E_UNSUPPORTED */
+    uint64_t
+        start_timeout_ns; /* for a worker to become ready, to make one actor, and to map an arena or
+                             host memory (10 s more for each GiB of host memory); then it is killed
+                             and replaced; 0: 60 s. Thread isolation waits without limit. */
     trp_fault_scope fault_scope;
     trp_proof proof;
     uint64_t reserved[8]; /* must be 0 */
 } trp_device_options;
 
-/* Opens a device: starts its worker and waits until it is ready, with all that copies need. options
- * may be NULL. The device owns all its memory and every queued request, and outlives any worker.
- * Errors: TRP_E_ARGUMENT (an option), TRP_E_MISSING (no such GPU, no driver, no worker program),
+/* Opens a device: starts its worker and waits until it is ready for copies. options may be NULL.
+ * The device owns all its memory and every queued request, and outlives any worker. Errors:
+ * TRP_E_ARGUMENT (an option), TRP_E_MISSING (no such GPU, no driver, no worker program),
  * TRP_E_VERSION (the worker is of another version), TRP_E_UNSUPPORTED (GPU too old, or it lacks
  * what isolation needs), TRP_E_TIMEOUT (the worker was not ready in time), TRP_E_FAULT (it died
- * before, and so did others in its place), TRP_E_BUSY (64 devices are open), TRP_E_MEMORY,
- * TRP_E_SYSTEM, TRP_E_LIBRARY (a call of the driver failed; the message names it). */
+ * before it was ready, and so did its replacements), TRP_E_BUSY (64 devices are open),
+ * TRP_E_MEMORY, TRP_E_SYSTEM, TRP_E_LIBRARY (a call of the driver failed; the message names it). */
 TRP_API trp_status trp_device_open(trp_system *system, const trp_device_options *options,
                                    trp_device **out);
 
-/* Closes a device. What is still pending ends with TRP_E_DEVICE_DOWN first; the worker is ended,
- * all memory is returned, buffers and futures of the device become stale. Completions that lie in a
+/* Closes a device. Pending requests end with TRP_E_DEVICE_DOWN first; then the worker ends, all
+ * memory is returned, and buffers and futures of the device become stale. Completions that lie in a
  * queue are dropped from it. Its actors and watches are ended. No other thread may be in a call on
  * this device or its actors, this one included, but for calls that wait for room (submit.h), which
  * return TRP_E_DEVICE_DOWN first. NULL, and a device that was closed before, are ignored; other
@@ -161,7 +162,7 @@ typedef struct trp_device_info {
     uint32_t compute_minor;
     uint32_t processors;         /* multiprocessors, or CPU cores online */
     uint64_t memory_total;       /* bytes of device memory */
-    uint64_t memory_limit;       /* 0: none of ours */
+    uint64_t memory_limit;       /* 0: none */
     uint64_t memory_reserved;    /* bytes of arenas taken from the device */
     uint64_t memory_used;        /* bytes of live buffers, rounded up to allocation units */
     uint64_t buffers;            /* live buffers */
@@ -190,11 +191,11 @@ typedef struct trp_actor_options {
                        * be left out, with `library` */
     const char *name; /* for people, at most 31 bytes; NULL: the kind, or the library's file name
                        * without folder and extension, cut */
-    bool cold;        /* a standby makes this actor only when it takes over: its library costs no
-                       * memory there before, and its requests wait for it after a fault */
+    bool cold; /* a standby starts this actor only when it takes over: until then its library costs
+                  no memory there; after a fault its requests wait for the start */
     /* An actor of your own: the path of the shared object that implements it, see
-     * <troupe/worker.h>. A relative one is made absolute here. The worker loads it, and nothing
-     * beside it that was not asked for; this process does not (but for thread isolation). */
+     * <troupe/worker.h>. A relative one is made absolute here. The worker loads it; this process
+     * does so only with thread isolation. */
     const char *library;
     const char *config; /* with `library`: a string for its init(), at most 1023 bytes; NULL: "" */
     uint64_t reserved[4]; /* must be 0 */

@@ -1,8 +1,8 @@
 /* The "dnn" actor: convolutions and the operations around them, as graphs that run as one request.
  * cuDNN's graph API on GPUs; oneDNN and own loops on the host.
  *
- * A graph is two arrays: tensors, and nodes that read and write them. tensors[0] is no tensor but
- * stands for "none": it must be all zero. A node comes after the nodes whose results it reads.
+ * A graph is two arrays: tensors, and nodes that read and write them. tensors[0] stands for "none"
+ * and must be all zero. A node comes after the nodes whose results it reads.
  *
  *     enum { NONE, X, W, CONV, BIAS, SUM, Y, COUNT };
  *     const trp_dnn_tensor tensors[COUNT] = {
@@ -53,18 +53,18 @@ typedef struct trp_dnn_tensor {
                      * offsets and indices i64, scales of blocks f8e8m0 too. Default of virtual
                      * tensors and of values: what the node computes in */
     uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
-                     * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
-                     * from the  node that writes it, if they do; values: 0, one element */
+                     * spatial dimensions. Virtual tensors: 0, and no dimensions: those that follow
+                     * from the node that writes it, if they do; values: 0, one element */
     int64_t dim[TRP_DNN_RANK_MAX];
     int64_t stride[TRP_DNN_RANK_MAX]; /* elements. All 0: packed, the last dimension fastest; see
                                        * also trp_dnn_channels_last() */
     trp_buffer buffer;                /* the caller keeps it until the request has ended */
     uint64_t offset;                  /* bytes; a multiple of the element size */
-    trp_scalar value; /* real; travels with the request, so that another one is the same graph. Of
-                       * i64 re + 2^32 im, both whole numbers: see trp_dnn_integer() */
-    /* Packed elements in the sender's memory, copied into the request as a value is: other contents
-     * are the same graph. Of f64 only, up to 48 KiB in all tensors of a request; nodes that take it
-     * say so (`segments` of OPTIMIZER). */
+    trp_scalar value; /* real; travels with the request, so that another one is the same graph. i64:
+                       * re + 2^32 im, both whole numbers: see trp_dnn_integer() */
+    /* Packed f64 elements in the sender's memory, copied into the request as a value is: other
+     * contents are the same graph. Up to 48 KiB in all tensors of a request; nodes that take it say
+     * so (`segments` of OPTIMIZER). */
     const void *data;
 } trp_dnn_tensor;
 
@@ -90,15 +90,15 @@ TRP_INLINE void trp_dnn_channels_last(trp_dnn_tensor *t)
     }
 }
 
-/* What a node does, what it reads and, behind the arrow, what it writes. In brackets: optional. */
+/* The operations of nodes: inputs, arrow, outputs. In brackets: optional. */
 typedef enum trp_dnn_kind {
     TRP_DNN_NONE = 0,
     /* x, w -> y. A NaN or an infinity is in each sum that it is a term of, also times 0; padding is
-     * no term, but where an engine of cuDNN takes it for 0, and so what is outside of y in a
-     * gradient: a filter with infinities or NaN gives NaN there. Convolutions have 1 to 3 spatial
-     * dimensions; the number of groups is x's channels divided by w's dimension 1. For each of them
-     *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride +
-     * 1 rounded down. Where neither x nor w has channels there is one group, and y is 0. */
+     * no term, but some engines of cuDNN count it as 0, likewise the outside of y in a gradient:
+     * there a filter with infinities or NaN gives NaN. Convolutions have 1 to 3 spatial dimensions;
+     * the number of groups is x's channels divided by w's dimension 1. Sizes of y, rounded down:
+     *     (x + pre_pad + post_pad - (w - 1) * dilation - 1) / stride + 1
+     * Where neither x nor w has channels there is one group, and y is 0. */
     TRP_DNN_CONV_FORWARD = 1,
     /* dy, w -> dx */
     TRP_DNN_CONV_BACKWARD_DATA = 2,
@@ -119,8 +119,8 @@ typedef enum trp_dnn_kind {
      * convolutions, with a window for a filter, without dilation. `round_up`: the size of y is
      * rounded up, so that the last window may go beyond the padding (the ceil mode of frameworks);
      * one that would begin behind the image is left out. `index` (MAX only) says which element of
-     * each window was the largest; what it holds is the library's own. It is i8 for windows of at
-     * most 128 elements, or i32; a virtual one is the smaller that will do. */
+     * each window was the largest, in the library's own format. It is i8 for windows of at most 128
+     * elements, or i32; a virtual one is the smaller that will do. */
     TRP_DNN_RESAMPLE_FORWARD = 8,
     TRP_DNN_RESAMPLE_BACKWARD = 9,
     /* x, scale, [bias], epsilon, [running_mean, running_variance, average_factor]
@@ -161,8 +161,8 @@ typedef enum trp_dnn_kind {
      *
      * With dropout, y = dropped(softmax(score)) v: a weight is 0 if what was drawn for it is less
      * than the probability p, and divided by 1 - p if it is not; stats are those of the softmax.
-     * What is drawn are the elements of a UNIFORM RANDOM of f32, b x h x s_q x s_kv, with this seed
-     * and offset. */
+     * The draws are the elements of a UNIFORM RANDOM of f32, b x h x s_q x s_kv, with this seed and
+     * offset. */
     TRP_DNN_ATTENTION = 14,
     /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> dq, dk, dv,
      * [dbias]. dbias has the dimensions of bias. With the probability, seed and offset of the
@@ -208,23 +208,22 @@ typedef enum trp_dnn_kind {
     /* x, scale -> y: back, y = x * scale. Types of x and scale as of y and scale there; y is f32
      * (the default if it is virtual), f16 or bf16. */
     TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 22,
-    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is
-     * pages x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages
-     * a batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is
-     * b x h_kv x s_kv x d, of as many rows as the pages of a batch hold, or, if it has dimensions,
-     * of so many that they go into them: row i of a batch is row i % rows of page table[i / rows].
-     * Rows behind seq_kv are 0, and entries of the table that only they would need are not looked
-     * at. Of an entry that is no page nothing is read: on the host the request ends with
-     * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
-     * such a page are NaN. */
+    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is pages
+     * x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages a
+     * batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is b x h_kv x s_kv
+     * x d, of as many rows as the pages of a batch hold, or, if it has dimensions, of so many that
+     * they go into them: row i of a batch is row i % rows of page table[i / rows]. Rows behind
+     * seq_kv are 0, and entries of the table that only they would need are not looked at. An entry
+     * out of range reads nothing: on the host the request ends with TRP_E_ARGUMENT, unless a node
+     * of the same graph writes the table; else, and on GPUs, rows of such a page are NaN. */
     TRP_DNN_PAGED_LOAD = 23,
-    /* What a training step needs; <troupe/training.h> has calls that make graphs of these.
+    /* Operations of a training step; <troupe/training.h> has calls that make graphs of these.
      *
-     * They compute in f64 if what they are about (x; w of OPTIMIZER) is f64, else in f32. Tensors
-     * called real below are f64, f32, f16 or bf16, each of its own type. An index is i32 or i64, in
-     * memory or from an earlier node; of one that is out of range nothing is read or written: on
-     * the host the request ends with TRP_E_ARGUMENT, unless a node of the same graph writes the
-     * index; else, and on GPUs, what it stands for is NaN (0 in an integer type), or is not added.
+     * They compute in f64 if x (OPTIMIZER: w) is f64, else in f32. Tensors called real below are
+     * f64, f32, f16 or bf16, each of its own type. An index is i32 or i64, in memory or from an
+     * earlier node. One that is out of range reads and writes nothing: on the host the request ends
+     * with TRP_E_ARGUMENT, unless a node of the same graph writes the index; else, and on GPUs, the
+     * element read is NaN (0 in an integer type), and an element to add is not added.
      *
      * x, index -> y: parts of x by their numbers along `axis`. With TRP_DNN_GATHER_SLICES, an
      * embedding's lookup, the dimensions of index, of any rank, stand in y for that axis:
@@ -282,14 +281,14 @@ typedef enum trp_dnn_kind {
      * number. x and y are real, index i32 or i64. */
     TRP_DNN_TOP_K = 31,
     /* x, seed, [offset], [scale], [count], [limit] -> index: a class drawn of the probabilities
-     * softmax(x / temperature) of each row of logits x, the classes along the last dimension;
-     * scale is the temperature (1; 0: the largest, as ARG). Of the classes, in order as of TOP_K,
-     * only the first `count` (i64; 0: all) and of those only as many as it takes for their share to
-     * reach `limit` (1) of the sum can be drawn, at least one. u is element `row` of a UNIFORM
-     * RANDOM of f32 with this seed and offset: the class is the first of which the sum of the
-     * shares up to its own exceeds u; the order is that of TOP_K if count or limit were given, else
-     * that of their numbers. Each of the three is one element, a value or in memory. A row that has
-     * a NaN, or plus infinity, gives the class that ARG does. index is i32 or i64, one a row. */
+     * softmax(x / temperature) of each row of logits x, the classes along the last dimension; scale
+     * is the temperature (1; 0: the largest, as ARG). Only the first `count` (i64; 0: all) classes
+     * in TOP_K's order, and of those only as many as it takes for their share to reach `limit` (1)
+     * of the sum, can be drawn, at least one. u is element `row` of a UNIFORM RANDOM of f32 with
+     * this seed and offset: the class is the first of which the sum of the shares up to its own
+     * exceeds u; the order is that of TOP_K if count or limit were given, else that of their
+     * numbers. Each of the three is one element, a value or in memory. A row that has a NaN, or
+     * plus infinity, gives the class that ARG does. index is i32 or i64, one a row. */
     TRP_DNN_SAMPLE = 32,
     /* w, dw, [moment[0], moment[1]], rate, [decay], [count], [scale], [limit], [found], [segments]
      *     -> new_w, [new_moment[0], new_moment[1]], [narrow], [grad_norm], [skipped]
@@ -311,11 +310,11 @@ typedef enum trp_dnn_kind {
     TRP_DNN_OPTIMIZER = 33,
 } trp_dnn_kind;
 
-/* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; with a NaN
- * only NOT_EQUAL is 1. Logical ones and SELECT take what is not 0 for true, so a NaN too, and so
- * does every result that is stored as bool. Functions have the values that IEEE 754 and C give them
- * at NaN, infinities and signed zeros, and keep a NaN; the sign of a zero that MIN, MAX and RELU
- * give is not said. */
+/* Functions of x, b and t where they are named, else of x alone. Comparisons give 1 or 0; with a
+ * NaN only NOT_EQUAL is 1. Logical ones and SELECT take what is not 0 for true, so a NaN too, and
+ * so does every result that is stored as bool. Functions have the values that IEEE 754 and C give
+ * them at NaN, infinities and signed zeros, and keep a NaN; the sign of a zero that MIN, MAX and
+ * RELU give is not said. */
 typedef enum trp_dnn_pointwise {
     TRP_DNN_IDENTITY = 0,
     TRP_DNN_ADD = 1, /* x + b */
@@ -395,9 +394,9 @@ typedef enum trp_dnn_norm {
     TRP_DNN_RMS = 3,
 } trp_dnn_norm;
 
-/* What RANDOM draws. u is the first 24 bits of an element's word as a fraction, 0 <= u < 1; in f64
- * the first 53 of both words. What is computed is rounded to f32, if the node computes in that, and
- * then to the type of y, as all results are. */
+/* Distributions of RANDOM. u is the first 24 bits of an element's word as a fraction, 0 <= u < 1;
+ * in f64 the first 53 of both words. Results are rounded to f32, if the node computes in that, and
+ * then to the type of y. */
 typedef enum trp_dnn_random {
     /* low + (high - low) * u: parameter[0] is low (0), parameter[1] high (1), as y's type holds
      * them, or f32 where that is computed in and narrower. Never high: where rounding leads there
@@ -419,7 +418,7 @@ typedef enum trp_dnn_gather {
     TRP_DNN_GATHER_ELEMENTS = 1,
 } trp_dnn_gather;
 
-/* What becomes of the losses of rows or elements. */
+/* How the losses of rows or elements are reduced. */
 typedef enum trp_dnn_reduction {
     TRP_DNN_REDUCE_MEAN = 0,
     TRP_DNN_REDUCE_SUM = 1,
@@ -434,8 +433,8 @@ typedef enum trp_dnn_loss {
     /* (x - t)^2 / (2 beta) where |x - t| < beta, else |x - t| - beta / 2; beta = parameter[0] (1),
      * at least 0 */
     TRP_DNN_SMOOTH_L1 = 2,
-    /* Of the logit x and the probability t, with the factor b of the positive (1):
-     * (1 - t) * x + (1 + (b - 1) * t) * log(1 + exp(-x)), without overflow */
+    /* x is a logit, t a probability, b the weight of the positive class (1): (1 - t) * x + (1 + (b
+     * - 1) * t) * log(1 + exp(-x)), without overflow */
     TRP_DNN_BCE_LOGITS = 3,
     TRP_DNN_KL = 4,     /* t * (log(t) - x), x a logarithm; 0 where t is 0 */
     TRP_DNN_KL_LOG = 5, /* exp(t) * (t - x): both are logarithms */
@@ -498,10 +497,10 @@ typedef struct trp_dnn_node {
      * diagonal's, that included, a row sees the last so many; 0: all of them. */
     int64_t window[TRP_DNN_SPATIAL_MAX];
     bool flip; /* CONV_...: a convolution in the mathematical sense, not a cross-correlation */
-    /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
-     * reads f64 or i32, which f32 does not hold and so is refused then, else f32. (Lengths of
-     * attention, tables of pages and an index of pooling do not count, as long as f32 holds them.)
-     */
+    /* Compute type: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if an input is
+     * f64 or i32, for which f32 is refused since it can't hold them, else f32. (Lengths of
+     * attention, tables of pages and an index of pooling do not count, as long as f32 holds
+     * them.) */
     trp_dtype compute;
     /* Real. POINTWISE..., RANDOM: see there. ATTENTION...: scale, default 1 / sqrt(d); the
      * probability of dropout, 0 to less than 1, default 0. */
@@ -518,12 +517,12 @@ typedef struct trp_dnn_node {
     uint32_t block;                   /* BLOCK_SCALE_...: 16 or 32; 0: 32 */
     uint32_t table;                   /* PAGED_LOAD */
     bool round_up;                    /* RESAMPLE_...: the number of windows */
-    /* Of what a training step needs. Tensors: */
+    /* Training steps. Tensors: */
     uint32_t rows;                                    /* CROSS_ENTROPY, LOSS */
     uint32_t new_w, moment[2], new_moment[2], narrow; /* OPTIMIZER, like those of the next line */
     uint32_t rate, decay, found, segments, grad_norm, skipped;
     uint32_t count, limit; /* OPTIMIZER, SAMPLE */
-    /* And how it works: */
+    /* Options of training steps: */
     trp_dnn_gather gather;       /* GATHER, SCATTER_ADD */
     trp_dnn_reduction reduction; /* CROSS_ENTROPY, LOSS */
     trp_dnn_loss loss;           /* LOSS */
@@ -566,27 +565,27 @@ typedef struct trp_dnn_options {
     uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB, and for a gradient of
                                * attention whose heads share keys as much more as dk and dv would
                                * take without sharing */
-    trp_dnn_ran *ran;         /* filled when the request succeeds; NULL: nobody asks */
+    trp_dnn_ran *ran;         /* filled when the request succeeds; may be NULL */
 } trp_dnn_options;
 
-/* A tensor is written by one node at most, and read by later ones only. A result shares no
- * element with another tensor; views of one buffer may interleave. But where all nodes are
- * POINTWISE and POINTWISE_BACKWARD, a result may be written in the place of a tensor that is read,
- * if both have the same type, dimensions and strides, the nodes that read it have results of as
- * many elements, and none of them comes behind the one that writes; and where a kind says that a
- * result may be another tensor's own place, if no other node reads that one. Such a request is not
- * run again after a fault: it fails, and what it would have written is lost. Results are rounded to
- * the type of their tensor, to nearest; integers and f8 saturate, and a NaN is 0 in an integer;
- * bool is what is not 0. The order of sums is the library's. Where a tensor that is written has no
- * elements nothing is done; sums over nothing are 0.
+/* A tensor is written by one node at most, and read by later ones only. A result shares no element
+ * with another tensor; views of one buffer may interleave. But where all nodes are POINTWISE and
+ * POINTWISE_BACKWARD, a result may be written in the place of a tensor that is read, if both have
+ * the same type, dimensions and strides, the nodes that read it have results of as many elements,
+ * and none of them comes behind the one that writes; and where a kind says that a result may be
+ * another tensor's own place, if no other node reads that one. Such a request is not run again
+ * after a fault: it fails, and its outputs are lost. Results are rounded to the type of their
+ * tensor, to nearest; integers and f8 saturate, and a NaN is 0 in an integer; bool is what is not
+ * 0. The order of sums is the library's. An output without elements makes the node do nothing; sums
+ * over nothing are 0.
  *
  * A graph is compared by its structure, types, dimensions, strides, alignment and options, not by
  * its buffers and values: those that are the same share a plan, which is made once (some
  * milliseconds; with a search longer) and kept, also in the kernel cache.
  *
- * What the library refuses as one is run in pieces, one node after the other, with intermediate
- * results rounded to the types of the virtual tensors between them; `ran` says so. What it refuses
- * then too ends with TRP_E_UNSUPPORTED.
+ * A graph that the library refuses as a whole runs in pieces, one node after the other, with
+ * intermediate results rounded to the types of the virtual tensors between them; `ran` says so. A
+ * piece that it refuses too ends the request with TRP_E_UNSUPPORTED.
  *
  * Source: cudnnBackendExecute and the descriptors of the backend API. */
 typedef struct trp_dnn_graph_request {
@@ -602,14 +601,7 @@ typedef struct trp_dnn_graph_request {
 } trp_dnn_graph_request;
 
 /* Sends a graph; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_dnn_graph(trp_actor *dnn, const trp_dnn_graph_request *request,
-                                    trp_completion *completion)
-{
-    trp_dnn_graph_request r = *request;
-    r.header.op = TRP_OP_DNN_GRAPH;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(dnn, &r.header, completion);
-}
+TRP__REQUEST(dnn_graph, TRP_OP_DNN_GRAPH, trp_dnn_graph_request)
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
  * order (the last dimension is the fastest), or in Fortran order where `fortran_order` says so. An
  * array of rank 0 has one element; one with a dimension of 0 has none.
  *
- * What is read:
+ * Formats that are read:
  *   .npy          versions 1.0, 2.0, 3.0; f64 f32 f16 c128 c64 i64 i32 i8 u8 bool; either order.
  *                 Big-endian elements are refused (TRP_E_UNSUPPORTED), as other dtypes are.
  *   .npz          a ZIP archive of .npy files, stored or deflated (numpy.savez and
@@ -15,12 +15,12 @@
  *                 checked. Encrypted archives and other methods are refused.
  *   safetensors   all dtypes of the format; those that trp_dtype lacks (I16, U16, U32, U64, F6...)
  *                 are listed with TRP_DTYPE_NONE and are moved as bytes.
- * What is written: the same, .npz stored; .npy and .npz have no bf16, fp8, f4, f8e8m0 or i4,
- * safetensors has no c128 and no i4 (TRP_E_UNSUPPORTED).
+ * Formats that are written: the same, .npz stored; .npy and .npz have no bf16, fp8, f4, f8e8m0 or
+ * i4, safetensors has no c128 and no i4 (TRP_E_UNSUPPORTED).
  *
- * Files are data of strangers: every size, offset and name is checked against the file before it is
- * used, and what contradicts itself is refused with TRP_E_ARGUMENT. Only regular files are opened.
- * A message names the file, the array, what was expected and what came.
+ * Files are not trusted: every size, offset and name is checked against the file before it is used,
+ * and contradictions are refused with TRP_E_ARGUMENT. Only regular files are opened. A message
+ * names the file, the array, what was expected and what came.
  *
  * Any thread; one open file may be read by several threads at a time.
  *
@@ -91,7 +91,7 @@ TRP_API trp_status trp_io_find(const trp_io_file *file, const char *name, uint64
  * file. */
 TRP_API const char *trp_io_metadata(const trp_io_file *file, const char *key);
 
-/* How a call works, and what it reports. NULL where one is asked for means all zero. */
+/* Threads and progress of a call. NULL means all zero. */
 typedef struct trp_io_options {
     uint32_t threads; /* that read, the caller's included; 0: one a processor, at most 12 */
     /* Called in the caller's thread with the bytes done so far, about every few MiB of its own
@@ -164,11 +164,11 @@ typedef struct trp_io_save_options {
  * so that all are aligned; .npy is byte for byte what numpy.save() writes. options may be NULL.
  *
  * The file appears whole or not at all: it is written under a temporary name in the same folder,
- * synced, and renamed over what was there. After any error the temporary is gone and what was there
- * is as before. A file that is replaced passes its permissions on; a symbolic link stays, and the
- * file that it names is replaced. What exists and is no regular file is refused.
- * Errors: TRP_E_ARGUMENT, TRP_E_UNSUPPORTED (the format lacks the type, or Fortran order),
- * TRP_E_CANCELLED, TRP_E_MEMORY, TRP_E_SYSTEM, and those of trp_read() and trp_await(). */
+ * synced, and renamed over the old one. After any error the temporary is gone and an old file is
+ * unchanged. A file that is replaced passes its permissions on; a symbolic link stays, and the file
+ * that it names is replaced. A path to anything but a regular file is refused. Errors:
+ * TRP_E_ARGUMENT, TRP_E_UNSUPPORTED (the format lacks the type, or Fortran order), TRP_E_CANCELLED,
+ * TRP_E_MEMORY, TRP_E_SYSTEM, and those of trp_read() and trp_await(). */
 TRP_API trp_status trp_io_save(const char *path, const trp_io_item *items, uint64_t count,
                                const trp_io_save_options *options);
 

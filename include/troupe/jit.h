@@ -10,16 +10,15 @@
  *                                    .block = {256}, .args = args, .arg_count = 3};
  *     trp_kernel_launch(jit, &l, &done);
  *
- * A *module* is what a compile, link or load makes. Its handle is there when the call returns, long
- * before the compile is over, and can be used at once: what uses a module waits for it, in its
- * turn, and nothing else does. If the module can't be made, what uses it ends with
- * TRP_E_DEPENDENCY, naming the request that failed.
+ * A *module* is the result of a compile, link or load. The call returns its handle at once, long
+ * before the compile is over: requests that use the module wait for it, and no others do. If the
+ * module can't be made, they end with TRP_E_DEPENDENCY, naming the request that failed.
  *
- * The images of modules, and what was written to their variables by trp_module_set(), lie in memory
+ * The images of modules, and values that trp_module_set() wrote to their variables, lie in memory
  * of this process. So a handle outlives workers: the next one loads the image again at its first
- * use, without a compile. What kernels have written to variables of a module is in the memory of
- * the worker's context and goes with it, or when the module is unloaded to make room (see
- * docs/actors/jit.md): what has to last belongs into buffers.
+ * use, without a compile. Values that kernels write to variables of a module are lost with the
+ * worker, or when the module is unloaded to make room (see docs/actors/jit.md): lasting data
+ * belongs into buffers.
  *
  * A module belongs to the actor that made it; requests on it go there. Compiling and linking work
  * on both backends and need NVRTC and nvJitLink, opened by the worker when first needed; on the
@@ -40,7 +39,7 @@ extern "C" {
 #define TRP_OP_MODULE_SET    UINT32_C(0x0505)
 #define TRP_OP_KERNEL_QUERY  UINT32_C(0x0506)
 
-#define TRP_JIT_OPTIONS_MAX      256 /* options, include paths, headers, names: of each so many */
+#define TRP_JIT_OPTIONS_MAX      256 /* options, include paths, headers, names: of each */
 #define TRP_JIT_SOURCE_MAX       (UINT64_C(256) << 20) /* bytes of all that a request brings */
 #define TRP_JIT_LINK_INPUTS_MAX  64
 #define TRP_JIT_LINK_MODULES_MAX 15 /* of these inputs, modules */
@@ -56,14 +55,14 @@ typedef struct trp_module {
     uint64_t id;
 } trp_module;
 
-/* What a compile or link makes. */
+/* Result of a compile or link. */
 typedef enum trp_jit_output {
     TRP_JIT_CUBIN = 0, /* machine code for one architecture */
     TRP_JIT_PTX = 1,   /* assembly text, that the driver compiles for its GPU when it loads it */
     TRP_JIT_LTOIR = 2, /* for a link with `lto`; can't be launched. Not of a link */
-    /* Machine code too, of a whole program: compiled to LTO-IR, which nvJitLink links alone. Of
-     * kernels and variables only those that `names` has stay, if it has any. Of sources with much
-     * in them that no kernel uses a fraction of the time and of the image. Not of a link */
+    /* Machine code too, of a whole program: compiled to LTO-IR, which nvJitLink links alone.
+     * Kernels and variables that `names` lacks are removed, if it has any. Much faster and smaller
+     * for sources with much code that no kernel uses. Not of a link */
     TRP_JIT_CUBIN_LTO = 3,
 } trp_jit_output;
 
@@ -74,13 +73,13 @@ typedef struct trp_jit_header {
 } trp_jit_header;
 
 /* CUDA C++ source to a module: nvrtcCreateProgram, nvrtcAddNameExpression, nvrtcCompileProgram.
- * Everything is copied by the call. What was compiled before, by this process or another, is not
+ * Everything is copied by the call. A source that this process or another compiled before is not
  * compiled again as long as its headers are the same; see docs/actors/jit.md. */
 typedef struct trp_jit_compile_request {
     trp_request header; /* a deadline counts from when the compile begins */
     const char *source; /* terminated */
-    const char *name;   /* of the source, in messages; with a slash, what it includes is looked for
-                         * in its folder too. NULL: "kernel.cu" */
+    const char *name; /* of the source, in messages; if it has a slash, headers are searched in its
+                         folder too. NULL: "kernel.cu" */
     const trp_jit_header *headers;
     uint32_t header_count;
     /* Folders with headers, searched in this order after `headers`. Relative ones are made absolute
@@ -88,34 +87,31 @@ typedef struct trp_jit_compile_request {
     const char *const *include_paths;
     uint32_t include_count;
     /* Further options, as NVRTC documents them ("--use_fast_math", "-DN=4", "-std=c++20"), in
-     * order. Refused are those that a field stands for (architecture, include path, -dlto), those
-     * that make or read files of NVRTC's own (--time, --pch and their kind), and those with blanks
-     * around them, which NVRTC would drop. */
+     * order. Refused: options with a field of their own here (architecture, include path, -dlto),
+     * options that make or read files of NVRTC's own (--time, --pch and their kind), and options
+     * with blanks around them, which NVRTC would drop. */
     const char *const *options;
     uint32_t option_count;
-    /* What shall be found in the module: names of kernels, and of variables with an ampersand
-     * before them, as C++ expressions: "scale", "scale<float, 4>", "&table". A template is
-     * instantiated by being named here. What is extern "C" need not be named unless a request
-     * names it. */
+    /* Kernels, and variables with an ampersand before them, that requests will name, as C++
+     * expressions: "scale", "scale<float, 4>", "&table". Naming a template here instantiates it. */
     const char *const *names;
     uint32_t name_count;
     /* "sm_90", "sm_90a", "sm_100f", "compute_90" (PTX and LTO-IR only); "a" or "f" alone is the
-     * device's with that suffix. NULL: the device's; on the host there is none, and it must be
-     * said. */
+     * device's with that suffix. NULL: the device's; on the host, which has none, it must be
+     * given. */
     const char *architecture;
     trp_jit_output output;
-    /* What is made does not depend on where the folders of include_paths lie, although headers may
-     * ask for that: those that have an assert() somewhere, with -DNDEBUG. Then the kernel cache
-     * finds it wherever they lie. It is looked through for their paths, and not kept if it has one;
-     * of PTX and LTO-IR, of which that can't be told, it has no effect. What else could be computed
-     * from a path (its length, say) is the caller's word. */
+    /* A promise: the result does not depend on where the folders of include_paths lie, although
+     * headers could see it (__FILE__ in an assert(), without -DNDEBUG). Then the kernel cache finds
+     * it wherever they lie. A result that contains one of their paths is not cached. No effect on
+     * PTX and LTO-IR, which can't be searched for paths. */
     bool portable;
     uint64_t output_bytes_max; /* room for image, log and names; 0: 16 MiB. At most 1 GiB. A larger
                                 * result fails with TRP_E_ARGUMENT */
     trp_module *module;        /* out: set by trp_jit_compile() */
 } trp_jit_compile_request;
 
-/* What goes into a link. */
+/* Kind of an input of a link. */
 typedef enum trp_jit_input_kind {
     TRP_JIT_INPUT_ANY = 0, /* found out by its first bytes: cubin, fatbin, PTX, LTO-IR */
     TRP_JIT_INPUT_CUBIN = 1,
@@ -142,8 +138,8 @@ typedef struct trp_jit_link_request {
     bool lto;                   /* link-time optimisation; inputs of LTO-IR need it */
     const char *const *options; /* as nvJitLink documents them, but for -arch, -lto, -ptx */
     uint32_t option_count;
-    const char *const *names; /* as in a compile. Expressions are those of the modules linked; other
-                               * names are taken as they are in the images */
+    const char *const *names; /* as in a compile. Expressions of the linked modules; other names are
+                                 those in the images */
     uint32_t name_count;
     const char *architecture; /* "sm_90"; else as in a compile */
     trp_jit_output output;    /* cubin, or PTX (only with lto) */
@@ -175,7 +171,7 @@ typedef struct trp_tensor_map {
     uint32_t interleave; /* CUtensorMapInterleave: 0 none, 1 16 bytes, 2 32 bytes */
     uint32_t swizzle; /* CUtensorMapSwizzle: 0 none, 1 32, 2 64, 3 128 bytes, 4 to 6 the others */
     uint32_t l2;      /* CUtensorMapL2promotion: 0 none, 1 64, 2 128, 3 256 bytes */
-    bool nan_fill;    /* what lies outside is NaN, not 0 */
+    bool nan_fill;    /* elements outside read as NaN, not 0 */
 } trp_tensor_map;
 
 typedef enum trp_arg_kind {
@@ -185,8 +181,7 @@ typedef enum trp_arg_kind {
                              * CUtensorMap */
 } trp_arg_kind;
 
-/* One argument of a kernel. What `mode` says of a buffer must be true of what the kernel does; see
- * trp_access_mode. */
+/* One argument of a kernel. `mode` must be true of the kernel's accesses; see trp_access_mode. */
 typedef struct trp_kernel_arg {
     trp_arg_kind kind;
     uint32_t bytes;   /* VALUE; at most 8 without `data` */
@@ -294,7 +289,7 @@ typedef struct trp_module_set_request {
     uint32_t bytes; /* 1 to TRP_MODULE_SET_MAX */
 } trp_module_set_request;
 
-/* What is known of a kernel: cuFuncGetAttribute and the occupancy functions. */
+/* Attributes of a kernel: cuFuncGetAttribute and the occupancy functions. */
 typedef struct trp_kernel_info {
     uint32_t registers;    /* of a thread */
     uint32_t shared_bytes; /* static, of a block */
@@ -320,78 +315,35 @@ typedef struct trp_kernel_query_request {
     trp_kernel_info *out;   /* written if the request succeeds, before its end is told */
 } trp_kernel_query_request;
 
-/* Each of these sends a request; see trp_submit() for the completion and errors. What is told by
- * the call: TRP_E_ARGUMENT (names what and why), TRP_E_STALE, TRP_E_DEPENDENCY, TRP_E_UNSUPPORTED
- * (what this backend lacks), TRP_E_BUSY (as submit.h says, or there is no room for more images),
- * TRP_E_MEMORY. What the completion tells: TRP_E_LIBRARY with domain "nvrtc", "nvjitlink" or "cuda"
- * and the library's code; of a compile that failed the message begins with the first lines that say
- * "error", and trp_module_read() has the whole log. TRP_E_MISSING: the library is not there, and
- * what to install.
+/* Each of these sends a request; see trp_submit() for the completion and errors. Errors of the
+ * call: TRP_E_ARGUMENT (names what and why), TRP_E_STALE, TRP_E_DEPENDENCY, TRP_E_UNSUPPORTED (what
+ * this backend lacks), TRP_E_BUSY (as in submit.h, or no room for more images), TRP_E_MEMORY.
+ * Errors of the completion: TRP_E_LIBRARY with domain "nvrtc", "nvjitlink" or "cuda" and the
+ * library's code; the message of a failed compile begins with the first lines that say "error", and
+ * trp_module_read() has the whole log. TRP_E_MISSING: the library was not found, and what to
+ * install.
  *
- * Those that make a module put its handle where `module` points when they return TRP_OK, and zero
+ * Calls that make a module set *module to its handle when they return TRP_OK, and to zero
  * otherwise. A module is freed by trp_module_free(), also one that could not be made. */
-TRP_INLINE trp_status trp_jit_compile(trp_actor *jit, const trp_jit_compile_request *request,
-                                      trp_module *module, trp_completion *completion)
-{
-    trp_jit_compile_request r = *request;
-    r.header.op = TRP_OP_JIT_COMPILE;
-    r.header.size = (uint32_t)sizeof r;
-    r.module = module;
-    if (module)
-        module->id = 0;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request *request,
-                                   trp_module *module, trp_completion *completion)
-{
-    trp_jit_link_request r = *request;
-    r.header.op = TRP_OP_JIT_LINK;
-    r.header.size = (uint32_t)sizeof r;
-    r.module = module;
-    if (module)
-        module->id = 0;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_jit_load(trp_actor *jit, const trp_jit_load_request *request,
-                                   trp_module *module, trp_completion *completion)
-{
-    trp_jit_load_request r = *request;
-    r.header.op = TRP_OP_JIT_LOAD;
-    r.header.size = (uint32_t)sizeof r;
-    r.module = module;
-    if (module)
-        module->id = 0;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_kernel_launch(trp_actor *jit, const trp_kernel_launch_request *request,
-                                        trp_completion *completion)
-{
-    trp_kernel_launch_request r = *request;
-    r.header.op = TRP_OP_KERNEL_LAUNCH;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_module_set(trp_actor *jit, const trp_module_set_request *request,
-                                     trp_completion *completion)
-{
-    trp_module_set_request r = *request;
-    r.header.op = TRP_OP_MODULE_SET;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(jit, &r.header, completion);
-}
-
-TRP_INLINE trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query_request *request,
-                                       trp_completion *completion)
-{
-    trp_kernel_query_request r = *request;
-    r.header.op = TRP_OP_KERNEL_QUERY;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(jit, &r.header, completion);
-}
+#define TRP__JIT_REQUEST(name, number, request_type)                                               \
+    TRP_INLINE trp_status trp_##name(trp_actor *jit, const request_type *request,                  \
+                                     trp_module *module, trp_completion *completion)               \
+    {                                                                                              \
+        request_type r = *request;                                                                 \
+        r.header.op = number;                                                                      \
+        r.header.size = (uint32_t)sizeof r;                                                        \
+        r.module = module;                                                                         \
+        if (module)                                                                                \
+            module->id = 0;                                                                        \
+        return trp_submit(jit, &r.header, completion);                                             \
+    }
+TRP__JIT_REQUEST(jit_compile, TRP_OP_JIT_COMPILE, trp_jit_compile_request)
+TRP__JIT_REQUEST(jit_link, TRP_OP_JIT_LINK, trp_jit_link_request)
+TRP__JIT_REQUEST(jit_load, TRP_OP_JIT_LOAD, trp_jit_load_request)
+#undef TRP__JIT_REQUEST
+TRP__REQUEST(kernel_launch, TRP_OP_KERNEL_LAUNCH, trp_kernel_launch_request)
+TRP__REQUEST(module_set, TRP_OP_MODULE_SET, trp_module_set_request)
+TRP__REQUEST(kernel_query, TRP_OP_KERNEL_QUERY, trp_kernel_query_request)
 
 /* Frees a module. The handle is stale from now on; requests that were sent before run to their end.
  * Its image goes after the last of them; the worker unloads it with the actor's next requests.
@@ -399,10 +351,9 @@ TRP_INLINE trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query_re
 TRP_API trp_status trp_module_free(trp_device *device, trp_module module);
 
 typedef enum trp_module_state {
-    TRP_MODULE_PENDING =
-        1, /* what makes it has not ended; for a while also after it was cancelled */
+    TRP_MODULE_PENDING = 1, /* its request has not ended; for a while also after a cancel */
     TRP_MODULE_READY = 2,
-    TRP_MODULE_FAILED = 3, /* could not be made; its log may be there */
+    TRP_MODULE_FAILED = 3, /* could not be made; may have a log */
 } trp_module_state;
 
 typedef struct trp_module_info {
@@ -417,10 +368,10 @@ typedef struct trp_module_info {
 /* Says how far a module is, without waiting. TRP_E_STALE, TRP_E_ARGUMENT. */
 TRP_API trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module_info *out);
 
-/* What can be read of a module. */
+/* Parts of a module to read. */
 typedef enum trp_module_part {
     TRP_MODULE_IMAGE = 0, /* cubin, PTX (with its terminating zero) or LTO-IR */
-    TRP_MODULE_LOG = 1,   /* what the compiler or linker said, all of it; text */
+    TRP_MODULE_LOG = 1,   /* all output of the compiler or linker; text */
     TRP_MODULE_NAMES = 2, /* the name in the image of each of its names, a line each; text */
     /* The headers that the compile has read, a line each: "memory NAME", "file PATH", and "none
      * PATH" for a place that was looked at before; a last line "unsure" if that may not be all (an
@@ -431,8 +382,8 @@ typedef enum trp_module_part {
 /* Copies a part of a module to `out`, and its size to *bytes: at most `size` bytes are copied, so a
  * call with size 0 asks how large it is. Text ends with a zero if there is room, not counted. From
  * memory of this process: no message is sent. TRP_E_BUSY: the module is not made yet.
- * TRP_E_DEPENDENCY: it has no image, because it could not be made. TRP_E_INTERNAL: what the worker
- * has left there can't be true. TRP_E_STALE, TRP_E_ARGUMENT. */
+ * TRP_E_DEPENDENCY: it has no image, because it could not be made. TRP_E_INTERNAL: the worker has
+ * left an invalid result. TRP_E_STALE, TRP_E_ARGUMENT. */
 TRP_API trp_status trp_module_read(trp_device *device, trp_module module, trp_module_part part,
                                    void *out, uint64_t size, uint64_t *bytes);
 

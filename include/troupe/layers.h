@@ -2,9 +2,9 @@
  * day. Each call makes a graph (dnn.h) of its fields and sends it; so what dnn.h says of tensors,
  * types, results, options and plans holds here too.
  *
- * In all requests: of `header` op and size are not looked at. A tensor that is not wanted is all
- * zero; one that is has a buffer. What is named x, w and y lies there in all passes: a backward
- * pass writes the gradient of x or w into x's or w's place, and reads that of y from y's.
+ * In all requests: op and size of `header` are ignored. An absent tensor is all zero; any other has
+ * a buffer. x, w and y are the fields in all passes: a backward pass writes the gradient of x or w
+ * into x or w, and reads the gradient of y from y.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_LAYERS_H
 #define TROUPE_LAYERS_H
@@ -113,8 +113,9 @@ typedef struct trp_attention_request {
     trp_dnn_tensor dy, dq, dk, dv; /* backward, which reads y, too */
     trp_dnn_tensor dbias;          /* backward; optional */
     trp_dnn_options options;
-    /* Dropout: its probability, 0 to less than 1, and what is drawn by, i64, in memory or by value:
-     * trp_dnn_integer(). The same in both passes. An offset is optional. */
+    /* Dropout: its probability, 0 to less than 1, and the seed and offset of its random numbers,
+     * i64, in memory or by value: trp_dnn_integer(). The same in both passes. The offset is
+     * optional. */
     double dropout;
     trp_dnn_tensor seed, offset;
     /* Forward, optional: where there is a table, k or v are pages, pages x h_kv x rows of a page x

@@ -27,7 +27,7 @@ typedef enum trp_activation {
                                * host only */
     TRP_ACTIVATION_DRELU = 4, /* the gradient: x where the bit in aux is set, else 0 */
     TRP_ACTIVATION_DGELU = 5, /* the gradient: x times GELU's derivative at aux */
-    /* Of epilogue trees (cutlass.h) only. */
+    /* Only in epilogue trees (cutlass.h). */
     TRP_ACTIVATION_CLIPPED_RELU = 6, /* min(max(x, 0), limit) */
     TRP_ACTIVATION_LEAKY_RELU = 7,   /* x, times a slope where it is not above 0 */
     TRP_ACTIVATION_ELU = 8,          /* x above 0, else alpha (exp(x) - 1) */
@@ -42,7 +42,7 @@ typedef enum trp_activation {
     TRP_ACTIVATION_CLAMP = 17,        /* min(max(x, least), most) */
 } trp_activation;
 
-/* Of what a bias gradient is made. */
+/* The operand whose sums are the bias gradient. */
 typedef enum trp_bias_gradient {
     TRP_BIAS_GRADIENT_NONE = 0,
     TRP_BIAS_GRADIENT_D = 1, /* sums of D along its lines; with DRELU and DGELU */
@@ -71,9 +71,9 @@ typedef struct trp_scale {
     trp_buffer buffer;
     uint64_t offset; /* bytes */
     trp_scale_mode mode;
-    /* From the first factor of one matrix of a batch to that of the next; 0: one set for all. Only
-     * looked at if batch > 1. Of cutlass.h; matmul has factors of a whole matrix in a batch, one
-     * for all of it. */
+    /* From the first factor of one matrix of a batch to that of the next; 0: one set for all. Read
+     * if batch > 1, by the cutlass actor alone; in a batch the matmul actor has one factor for all
+     * matrices. */
     int64_t stride;
 } trp_scale;
 
@@ -100,18 +100,18 @@ typedef struct trp_matmul_vector {
 /* Search for the fastest of the library's algorithms. It is done once for a problem (types, sizes,
  * layouts, alignments, options, but not the scalars), on memory of its own, while the request and
  * those behind it wait in their mailbox: about 50 ms or half a second for small problems, up to
- * some seconds for large ones; that counts for no deadline. An algorithm is taken that is at least
- * 2 % faster than the first that the library's heuristic proposes, and by more than the
- * measurements vary. What was found is kept in the kernel cache ($TROUPE_CACHE_DIR, else
+ * some seconds for large ones; that counts for no deadline. An algorithm wins if it is at least 2 %
+ * faster than the first that the library's heuristic proposes, and by more than the measurements
+ * vary. The tuning record is stored in the kernel cache ($TROUPE_CACHE_DIR, else
  * $XDG_CACHE_HOME/troupe, else ~/.cache/troupe; `troupe cache`) for this GPU, driver and version of
  * the library, and used by every later request of the problem in any process, also without a
- * search. Of processes that ask for the same search one makes it, the others wait for it. Where a
- * search can't be had (no memory for its operands, say) the heuristic's first algorithm is taken.
- * The host has nothing to search. */
+ * search. If several processes ask for the same search, one makes it and the others wait. Where a
+ * search is not possible (no memory for its operands, say) the heuristic's first algorithm is
+ * taken. The host has nothing to search. */
 typedef enum trp_tune {
-    TRP_TUNE_OFF = 0,   /* what was found before, else the heuristic's first */
-    TRP_TUNE_QUICK = 1, /* of up to 8 algorithms */
-    TRP_TUNE_FULL = 2,  /* of up to 64, measured longer; also where a quick search was done */
+    TRP_TUNE_OFF = 0,   /* an earlier tuning record, else the heuristic's first */
+    TRP_TUNE_QUICK = 1, /* measures up to 8 algorithms */
+    TRP_TUNE_FULL = 2,  /* measures up to 64, longer; also where a quick search was done */
 } trp_tune;
 
 enum { TRP_MATMUL_ALGORITHM_SIZE = 48 };
@@ -152,8 +152,8 @@ typedef struct trp_matmul_ran {
  * in f64, f32, f16 and bf16. DRELU and the bits of RELU take NaN for not above 0.
  *
  * C may have no buffer; then beta must be 0; with one, beta or `scalars` must be given. With beta
- * 0, C is not read. It may be in D's place
- * (same buffer, offset, leading dimension, stride, type, order), else D must not overlap an input.
+ * 0, C is not read. It may be in D's place (same buffer, offset, leading dimension, stride, type,
+ * order), else D must not overlap an input.
  *
  * Row-major and column-major matrices can be mixed, but C's order is D's. A complex matrix that is
  * in the other order than D can't be TRP_C: TRP_E_UNSUPPORTED.
@@ -183,16 +183,16 @@ typedef struct trp_matmul_ran {
  * zeros, so an alpha in `scalars` must be finite.
  *
  * `deterministic`: D's bits are the same each time for the same problem (types, sizes, layouts,
- * alignments, options), GPU and version of the library, whatever searches have found: what one
- * chose before is not looked at, `tune` must be TRP_TUNE_OFF, and parts of a sum over k are added
- * up in a step of their own. The host computes a product in one way only.
+ * alignments, options), GPU and version of the library: tuning records are ignored, `tune` must be
+ * TRP_TUNE_OFF, and parts of a sum over k are added up in a step of their own. The host computes a
+ * product in one way only.
  *
  * `sm_count`, up to 65535, is a hint to the library's heuristic where other work shall have the
  * rest of the device's multiprocessors at the same time: an algorithm may still use more. The host
  * takes no notice of it.
  *
- * What the library refuses ends with TRP_E_UNSUPPORTED, and the message says which part of the
- * request it can't do.
+ * A product that the library refuses ends with TRP_E_UNSUPPORTED, and the message says which part
+ * of the request it can't do.
  *
  * Source: cublasLtMatmul. */
 typedef struct trp_matmul_request {
@@ -218,18 +218,11 @@ typedef struct trp_matmul_request {
     trp_tune tune;
     int32_t sm_count; /* multiprocessors of a GPU that the algorithm shall be chosen for; 0: all */
     bool deterministic;
-    trp_matmul_ran *ran; /* filled when the request succeeds; NULL: nobody asks */
+    trp_matmul_ran *ran; /* filled when the request succeeds; may be NULL */
 } trp_matmul_request;
 
 /* Sends a product; see trp_submit() for completion and errors. */
-TRP_INLINE trp_status trp_matmul(trp_actor *matmul, const trp_matmul_request *request,
-                                 trp_completion *completion)
-{
-    trp_matmul_request r = *request;
-    r.header.op = TRP_OP_MATMUL;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(matmul, &r.header, completion);
-}
+TRP__REQUEST(matmul, TRP_OP_MATMUL, trp_matmul_request)
 
 #ifdef __cplusplus
 }

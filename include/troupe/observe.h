@@ -30,9 +30,9 @@ typedef struct trp_latency {
  * UINT64_MAX of the last, and beyond it. Any thread. */
 TRP_API uint64_t trp_latency_bound(uint32_t bucket);
 
-/* The time in ns that the share q of requests, 0 to 1, did not take longer than (0.5: the median),
- * within the bounds of its bucket: of all requests in *now, or of those that *before lacks, which
- * is an earlier reading of the same actor; NULL: none. 0: there are no requests. Any thread. */
+/* The quantile q, 0 to 1 (0.5: the median), of the times of requests in ns, to the width of its
+ * bucket. `before` is an earlier reading of the same actor, whose requests are left out; NULL:
+ * none. 0: no requests. Any thread. */
 TRP_API uint64_t trp_latency_quantile(const trp_latency *now, const trp_latency *before, double q);
 
 /* One actor. Every device has three for its memory: "upload", "download" and "local", of kind
@@ -45,17 +45,17 @@ typedef struct trp_actor_stats {
     uint32_t queued;    /* requests sent and not yet issued to the device */
     uint32_t in_flight; /* requests issued to the device and not done there */
     uint64_t sent;      /* requests accepted since the actor was made */
-    uint64_t done;      /* of those, the ones that the device is done with; never goes back. While a
-                         * worker is being replaced it is what was known before, 0 if nothing was */
-    uint64_t failed;    /* of those, the ones whose end was seen, and was an error */
+    uint64_t done;   /* of those, the ones that the device is done with; never falls. While a worker
+                        is being replaced it keeps its last value, at first 0 */
+    uint64_t failed; /* of those, the ones whose end was seen, and was an error */
     uint64_t running_request;              /* the number of the oldest one in flight; 0: none */
     char running[24];                      /* its operation ("gemm"); empty: none */
     char running_label[TRP_LABEL_MAX + 1]; /* its label; empty: none */
-    /* How long requests took that have ended, and were issued: `waiting_time` from sent until
-     * they were issued and those before them in their actor's stream had ended, `running_time` from
-     * there to their end being seen. (See traces, below, for these words.) All requests are
-     * timed while the actor gets fewer than 10,000 a second; above that one in four, above 40,000
-     * one in sixteen, which then count for 4 and 16. */
+    /* Durations of requests that were issued and have ended: `waiting_time` from sent until the
+     * request was issued and its predecessors in its actor's stream had ended, `running_time` from
+     * there to done. (Traces, below, define these terms.) All requests are timed while the actor
+     * gets fewer than 10,000 a second; above that one in four, above 40,000 one in sixteen, which
+     * then count for 4 and 16. */
     trp_latency waiting_time, running_time;
 } trp_actor_stats;
 
@@ -82,9 +82,9 @@ typedef struct trp_observer trp_observer;
 
 /* Lists the processes that have a device open, of those that the caller may look at: fills up to
  * `capacity` numbers, rising, and sets *count to how many there are. A child that a program has
- * forked counts as a process of its own only with a device that it has opened itself. What it lists
- * may have ended by then. `pids` may be NULL if capacity is 0.
- * Errors: TRP_E_ARGUMENT, TRP_E_MEMORY, TRP_E_SYSTEM (/proc). */
+ * forked counts as a process of its own only with a device that it has opened itself. A listed
+ * process may have ended meanwhile. `pids` may be NULL if capacity is 0. Errors: TRP_E_ARGUMENT,
+ * TRP_E_MEMORY, TRP_E_SYSTEM (/proc). */
 TRP_API trp_status trp_observer_find(int64_t *pids, size_t capacity, size_t *count);
 
 /* Attaches to the process `pid`. It need not have a device open yet. The caller must be allowed to
@@ -94,10 +94,9 @@ TRP_API trp_status trp_observer_find(int64_t *pids, size_t capacity, size_t *cou
 TRP_API trp_status trp_observer_open(int64_t pid, trp_observer **out);
 
 /* Reads the figures of all devices that the process has open: fills up to `capacity` records of
- * `out` and sets *count to how many there are. One thread at a time may use an observer. What the
- * process has written there is checked; whatever it holds, this only reads.
- * Errors: TRP_E_ARGUMENT, TRP_E_MISSING (the process has ended), TRP_E_VERSION (it uses another
- * version of Troupe), TRP_E_SYSTEM. */
+ * `out` and sets *count to how many there are. One thread at a time may use an observer. The
+ * process's data are checked, and never written. Errors: TRP_E_ARGUMENT, TRP_E_MISSING (the process
+ * has ended), TRP_E_VERSION (it uses another version of Troupe), TRP_E_SYSTEM. */
 TRP_API trp_status trp_observer_read(trp_observer *observer, trp_device_stats *out, size_t capacity,
                                      size_t *count);
 
@@ -127,7 +126,7 @@ TRP_API trp_status trp_system_metrics(trp_system *system, char *out, size_t size
  *           waits for was handed over
  *   done    its end was seen, by the worker's scheduler or by the thread that ended it, whichever
  *           was first. Ends are seen some microseconds late (up to 100 while nothing else happens).
- *           Those that come less than 10 us apart may be seen together, up to 16 at a time.
+ *           Ends less than 10 us apart may be seen together, up to 16 at a time.
  *
  * From these: "queued" is from sent to issued; "running" is from issued, or from the last end seen
  * before in the same stream if that is later, to done. Running thus includes waiting in the stream

@@ -35,7 +35,7 @@ typedef enum trp_probe_action {
     TRP_PROBE_WRITE_SEALED,    /* writes to the first input, which it declares as read only: the
                                 * first 8 bytes become 0xdead. On a sealed buffer that is a fault
                                 * (GPU: of a kernel; host: SIGSEGV). On any other it succeeds, and
-                                * nobody is told that the content has changed */
+                                * Troupe does not know that the content has changed */
     TRP_PROBE_ACTION_COUNT
 } trp_probe_action;
 
@@ -56,14 +56,7 @@ typedef struct trp_probe_request {
     trp_buffer outputs[TRP_PROBE_BUFFERS];
 } trp_probe_request;
 
-TRP_INLINE trp_status trp_probe(trp_actor *probe, const trp_probe_request *request,
-                                trp_completion *completion)
-{
-    trp_probe_request r = *request;
-    r.header.op = TRP_OP_PROBE;
-    r.header.size = (uint32_t)sizeof r;
-    return trp_submit(probe, &r.header, completion);
-}
+TRP__REQUEST(probe, TRP_OP_PROBE, trp_probe_request)
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,14 @@
 /* Recurrent networks: requests of the "dnn" actor for the network over all steps and layers,
  * forward and backward. cuDNN on GPUs; OpenBLAS and own loops on the host.
  *
- *     trp_rnn_request r = {.net = {.mode = TRP_RNN_LSTM, .type = TRP_F32, .input = 64, .hidden =
- * 128}, .steps = 50, .batch = 8, .x = {x}, .w = {w}, .y = {y}}; trp_rnn_forward(dnn, &r, &done);
+ *     trp_rnn_request r = {
+ *         .net = {.mode = TRP_RNN_LSTM, .type = TRP_F32, .input = 64, .hidden = 128},
+ *         .steps = 50, .batch = 8, .x = {x}, .w = {w}, .y = {y},
+ *     };
+ *     trp_rnn_forward(dnn, &r, &done);
  *
- * Training keeps what the gradients need in a buffer, the reserve, whose size trp_rnn_reserve()
- * tells.
+ * Training stores intermediate results for the gradients in a buffer, the reserve, whose size
+ * trp_rnn_reserve() gives.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_RNN_H
 #define TROUPE_RNN_H
@@ -20,9 +23,8 @@ extern "C" {
 #define TRP_OP_RNN_BACKWARD UINT32_C(0x0703)
 #define TRP_OP_RNN_RESERVE  UINT32_C(0x0704)
 
-/* What a cell does at a step; x is its input, h and c the state that the step before left. Matrices
- * W are of x, R of h; b and d are the biases of each. s() is 1 / (1 + exp(-)), * between vectors
- * element by element. */
+/* The cell: its input x, and h and c, the state after the step before. Matrices W are of x, R of h;
+ * b and d are the biases of each. s() is 1 / (1 + exp(-)), * between vectors element by element. */
 typedef enum trp_rnn_mode {
     TRP_RNN_RELU = 0, /* h' = max(0, W x + b + R h + d) */
     TRP_RNN_TANH = 1, /* h' = tanh(W x + b + R h + d) */
@@ -59,9 +61,9 @@ typedef struct trp_rnn {
     bool bidirectional; /* each layer twice, the second time from the last step to the first; y has
                          * both results side by side */
     bool no_bias;
-    /* Training: what one layer reads of another is 0 with this probability, and else divided by 1 -
-     * dropout; 0 to less than 1. Which ones follows from the seed and the sizes: the same in every
-     * run and in the backward pass, but another choice on another backend. */
+    /* Training: an input of one layer from another is 0 with this probability, and else divided by
+     * 1 - dropout; 0 to less than 1. The choice follows from the seed and the sizes: the same in
+     * every run and in the backward pass, but another one on another backend. */
     double dropout;
     uint64_t seed;
 } trp_rnn;
@@ -86,7 +88,7 @@ typedef struct trp_rnn_place {
  * looked at, that of y and dx is set to 0; h1 and c1 are the state behind its last step, and the
  * backward direction begins there.
  *
- * What is written overlaps nothing else. */
+ * Outputs overlap nothing else. */
 typedef struct trp_rnn_request {
     trp_request header;
     trp_rnn net;
@@ -110,7 +112,8 @@ typedef struct trp_rnn_request {
     uint64_t *reserve_bytes; /* trp_rnn_reserve() alone: filled when the request succeeds */
 } trp_rnn_request;
 
-/* The elements of a network's weights. TRP_E_ARGUMENT: it is none. */
+/* Sets *count to the number of elements of a network's weights. TRP_E_ARGUMENT: not a valid
+ * network. */
 TRP_API trp_status trp_rnn_weight_count(const trp_rnn *net, uint64_t *count);
 
 TRP_INLINE trp_status trp_rnn_submit(trp_actor *dnn, const trp_rnn_request *request, uint32_t op,
@@ -131,8 +134,8 @@ TRP_INLINE trp_status trp_rnn_forward(trp_actor *dnn, const trp_rnn_request *req
     return trp_rnn_submit(dnn, request, TRP_OP_RNN_FORWARD, completion);
 }
 
-/* All gradients that are asked for. The reserve stays as it is, so it may be called again.
- * Source: cudnnRNNBackwardData_v8, cudnnRNNBackwardWeights_v8. */
+/* All gradients that are asked for. The reserve is unchanged, so the pass may run again. Source:
+ * cudnnRNNBackwardData_v8, cudnnRNNBackwardWeights_v8. */
 TRP_INLINE trp_status trp_rnn_backward(trp_actor *dnn, const trp_rnn_request *request,
                                        trp_completion *completion)
 {

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* What every fallible call returns: TRP_OK (0), or one of the codes below. Decisions are made on
- * the code; the message of the error record is for people. */
+/* Result of every fallible call: TRP_OK (0), or one of the codes below. Decide by the code; the
+ * message of the error record is for people. */
 typedef int trp_status;
 
 /* One row a code: name, value, text. The list is append-only: values are part of the ABI. */
@@ -72,9 +72,8 @@ typedef struct trp_error {
     char domain[16];      /* "cuda", "cublas", "signal", "exit", "errno", "probe"; empty if none */
     char actor[32];       /* the name of the actor; empty if none */
     char message[256];    /* which argument, what was expected, what came */
-    /* TRP_E_DEPENDENCY, and TRP_E_LOST where a request is to blame: the request at the beginning of
-     * the chain of those that failed, whether its failure was told or not; else 0. The message says
-     * more of it. */
+    /* TRP_E_DEPENDENCY, and TRP_E_LOST where a request is to blame: the first request of the chain
+     * of failures, whether or not its failure was delivered; else 0. The message describes it. */
     uint64_t cause_request;
     trp_status cause_status; /* how it failed; 0: not known any more */
     trp_fault cause_fault;
@@ -83,8 +82,9 @@ typedef struct trp_error {
 } trp_error;
 
 /* The record of the last call of this thread that failed; all zero if none has. In a signal handler
- * that has interrupted a call: why calls are refused there, see device.h. The pointer stays
- * valid for the thread's life and its content until this thread's next failing call. */
+ * that has interrupted a call, the record says why calls are refused there, see device.h. The
+ * pointer stays valid for the thread's life and its content until this thread's next failing
+ * call. */
 TRP_API const trp_error *trp_error_last(void);
 
 /* Shorthand: the message of trp_error_last(), never NULL. */

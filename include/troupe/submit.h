@@ -11,45 +11,44 @@
  *
  * Ranges. Order, lost contents and poison are judged byte by byte, by the ranges that requests
  * name: of a view with strides, all bytes from its first to its last one. So one buffer may hold
- * many arrays. What is known of a buffer is kept for up to 4,096 ranges at a time, as many as there
- * are arrays in it as a rule; beyond that neighbours count as one, with what is worst for either: a
- * request may wait for one that it need not wait for, or be refused because its neighbour is lost,
- * and none reads what it should not.
+ * many arrays. A buffer has up to 4,096 such ranges at a time, as a rule one for each array in it.
+ * Beyond that neighbours are joined, with the worse state of the two: a request may then wait
+ * without need, or be refused because a neighbour is lost, but never reads lost contents.
  *
  * Failure. When a worker dies, the request that caused it, if known, and those in flight that write
  * what they read end with TRP_E_FAULT; the others in flight run once more, alone, on the next
  * worker, and end with TRP_E_FAULT if that one dies too. A request that ends so loses its outputs:
  * reading them gives TRP_E_LOST, also to requests that were queued, until they are written anew, in
- * any number of parts, or given up (trp_buffer_discard()). A request that fails otherwise
- * (TRP_E_LIBRARY, TRP_E_CANCELLED, ...) leaves in its outputs what its library has left there; a
- * large trp_write() loses what it writes, unless it was cancelled.
+ * any number of parts, or discarded (trp_buffer_discard()). A request that fails otherwise
+ * (TRP_E_LIBRARY, TRP_E_CANCELLED, ...) leaves its outputs as its library left them; a large
+ * trp_write() loses its range, unless it was cancelled.
  *
- * Dependencies. A request that fails in any way poisons what it should have written. A request that
- * would read some of that does not run: trp_submit() refuses it, or it ends, with
- * TRP_E_DEPENDENCY, naming the first request of the chain that failed, its status and its message
- * (cause_request and the fields after it in trp_error), told or not; and if it was queued it has
- * failed too and poisons its own outputs. The messages of 1,024 such first requests are kept at a
- * time, of each as long as a buffer is poisoned because of it; beyond that, number, operation,
- * status and fault. What is sent after the failed request can read its outputs again if
+ * Dependencies. A request that fails in any way poisons its outputs. A request that would read a
+ * poisoned range does not run: trp_submit() refuses it, or it ends, with TRP_E_DEPENDENCY. The
+ * error names the first request of the chain that failed, its status and its message (cause_request
+ * and the fields after it in trp_error). A queued request that ends so has failed too and poisons
+ * its own outputs. The messages of 1,024 such first requests are stored at a time, each as long as
+ * a buffer is poisoned because of it; beyond that, number, operation, status and fault. A request
+ * that is sent after the failed one can read its outputs again if
  *   - requests that write all of what is read (and read none of it) come between the two and
  *     succeed; or
- *   - the failure was told before the reader was sent: the failed request's future was awaited, or
- *     its event taken from a queue. The reader then reads what is there. Requests sent before the
- *     telling do not run, however late their turn comes. If several requests that should have
- *     written a byte have failed, the last one sent decides.
- * The failure of a request that nobody wants to know of (no completion, or its future dropped) is
- * never told: its outputs must be written anew. Telling does not help against TRP_E_LOST.
+ *   - the failure was delivered before the reader was sent: the failed request's future was
+ * awaited, or its event taken from a queue. The reader then reads the bytes as they are. Requests
+ * sent before the delivery do not run, however late their turn comes. If several requests that
+ * should have written a byte have failed, the last one sent decides. The failure of a request
+ * without a completion, or whose future was dropped, is never delivered: its outputs must be
+ * written anew. Delivery does not end TRP_E_LOST.
  *
  * Memory of the program. A call may write to memory of the program when its request ends: `target`
  * of trp_read(), `value` of trp_dot() and others, `ran` of a layer; and it may read `source` of
- * trp_write() until then. That memory holds the result and belongs to the program again when
- * a call that awaits it or takes its event from a queue has told, with TRP_OK, the end of the
- * request, or of a later one of the same actor, or of a later one that waited for it; all reads of
- * a device are one actor's in this, and all writes another's. After trp_device_drain() and
- * trp_device_close() nothing that was sent before is read or written. The result of a request whose
- * end nobody asks for is there within about a millisecond of it. An end with another status says
- * nothing of other requests: one that was cancelled has left its place in the order, and after a
- * fault others run once more.
+ * trp_write() until then. That memory holds the result and belongs to the program again once a call
+ * (trp_await(), trp_queue_next(), ...) has delivered, with TRP_OK, the end of the request, or of a
+ * later one of the same actor, or of a later one that waited for it. All reads of a device count as
+ * one actor here, and all writes as another. After trp_device_drain() and trp_device_close()
+ * nothing that was sent before is read or written. The result of a request whose end is never asked
+ * for arrives within about a millisecond of it. An end with another status says nothing about other
+ * requests: a cancelled one has left its place in the order, and after a fault others run once
+ * more.
  *
  * Waiting for room. A call that sends needs room for its request: in the mailbox of the actor, in
  * the device's table of 16,384 requests, and in staging memory for what it brings along. If there
@@ -101,10 +100,10 @@ typedef struct trp_request {
                         * ended and, of a traced device, the trace was written. NULL: none */
 } trp_request;
 
-/* How the end of a request is told. Zero it before use. With `queue` set, it is delivered there
- * together with user_data and no future exists. Without, `future` receives a future, to be ended
- * with trp_await() or trp_future_drop(). A NULL trp_completion pointer says that nobody wants to
- * know. */
+/* How the end of a request is delivered. Zero it before use. With `queue` set, the end is delivered
+ * there together with user_data and no future exists. Without, `future` receives a future, to be
+ * ended with trp_await() or trp_future_drop(). With a NULL trp_completion pointer the end is not
+ * delivered. */
 typedef struct trp_completion {
     trp_queue *queue; /* of the device's system; else TRP_E_ARGUMENT, or, destroyed, TRP_E_STALE */
     void *user_data;
@@ -117,6 +116,20 @@ typedef struct trp_completion {
  * TRP_E_DEVICE_DOWN, TRP_E_FORKED; trp_error_last() names the argument. */
 TRP_API trp_status trp_submit(trp_actor *actor, const trp_request *request,
                               trp_completion *completion);
+
+/* For the public headers: defines trp_NAME(), which sends a copy of a request with op and size
+ * filled in. */
+#define TRP__REQUEST_TO(receiver, submit, name, number, request_type)                              \
+    TRP_INLINE trp_status trp_##name(trp_##receiver *receiver, const request_type *request,        \
+                                     trp_completion *completion)                                   \
+    {                                                                                              \
+        request_type r = *request;                                                                 \
+        r.header.op = number;                                                                      \
+        r.header.size = (uint32_t)sizeof r;                                                        \
+        return submit(receiver, &r.header, completion);                                            \
+    }
+#define TRP__REQUEST(name, number, request_type)                                                   \
+    TRP__REQUEST_TO(actor, trp_submit, name, number, request_type)
 
 /* Waits for a request and returns its status; the future is then ended. TRP_E_TIMEOUT: it has not
  * completed yet and the future stays valid (timeout_ns 0 polls). TRP_E_STALE: no such future, or
@@ -146,18 +159,18 @@ TRP_API trp_status trp_await_all(const trp_future *futures, size_t count, int64_
 /* Gives up interest in a request, which runs on. Stale futures are ignored. */
 TRP_API void trp_future_drop(trp_future future);
 
-/* Asks that a request shall not run. If the device has not been given it yet, it ends at once with
- * TRP_E_CANCELLED and has done nothing, though requests before it may still run; else it runs on
- * and ends as it would have. The completion tells which; the future stays valid and is to be ended
- * as ever. Until its turn comes, the device keeps a request slot, and the buffers' memory, for it.
- * A copy of more than 64 KiB of ordinary memory can be cancelled until its first part is given to
- * the device. A request that a dead worker had begun and that runs again can't be. TRP_OK: asked
- * for, or too late. TRP_E_STALE: as for trp_await(). */
+/* Asks to cancel a request. One that was not issued to the device yet ends at once with
+ * TRP_E_CANCELLED and has done nothing, though requests before it may still run; any other runs on
+ * and ends as it would have. The completion says which; the future stays valid and must still be
+ * ended. Until its turn comes, a cancelled request holds its request slot and the memory of its
+ * buffers. A copy of more than 64 KiB of ordinary memory can be cancelled until its first part is
+ * given to the device. A request that a dead worker had begun and that runs again can't be
+ * cancelled. TRP_OK: asked for, or too late. TRP_E_STALE: as for trp_await(). */
 TRP_API trp_status trp_cancel(trp_future future);
 
-/* Waits until everything sent to the device before the call has completed, and the memory of
- * buffers that were freed meanwhile has come back. TRP_OK says that it has completed, not that it
- * succeeded. */
+/* Waits until all requests sent to the device before the call have completed, and the memory of
+ * buffers that were freed meanwhile is free again. TRP_OK says that they have completed, not that
+ * they succeeded. */
 TRP_API trp_status trp_device_drain(trp_device *device, int64_t timeout_ns);
 
 /* A completion queue collects the ends of requests, of any actors and devices of its system, in the
@@ -185,9 +198,9 @@ typedef struct trp_event {
 /* Takes the next event; waits up to timeout_ns for one. TRP_E_TIMEOUT if none came. */
 TRP_API trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out);
 
-/* Takes up to `most` events at a time: waits up to timeout_ns for the first, then takes what is
- * there, in order, without waiting for more. *count is how many were taken: 0 on an error. Errors:
- * TRP_E_TIMEOUT (none came), TRP_E_ARGUMENT (`most` is 0), TRP_E_FORKED. */
+/* Takes up to `most` events at a time: waits up to timeout_ns for the first, then takes those
+ * present, in order, without waiting for more. *count is how many were taken: 0 on an error.
+ * Errors: TRP_E_TIMEOUT (none came), TRP_E_ARGUMENT (`most` is 0), TRP_E_FORKED. */
 TRP_API trp_status trp_queue_take(trp_queue *queue, int64_t timeout_ns, trp_event *events,
                                   size_t most, size_t *count);
 

@@ -1,17 +1,17 @@
-/* What a training step needs beside layers.h: embeddings, losses, linear layers, optimizers. Each
- * call is one request of the "dnn" actor: it makes a graph (dnn.h) of its fields and sends it, so
- * what dnn.h says of tensors, types, options and plans holds here too, and the meaning of each
- * operation stands there with its kind of node.
+/* Training steps, beside layers.h: embeddings, losses, linear layers, optimizers. Each call is one
+ * request of the "dnn" actor: it makes a graph (dnn.h) of its fields and sends it, so what dnn.h
+ * says of tensors, types, options and plans holds here too, and the meaning of each operation
+ * stands there with its kind of node.
  *
- * In all requests: of `header` op and size are not looked at. A tensor that is not wanted is all
- * zero. Gradients have the names of what they are gradients of, with a d in front.
+ * In all requests: op and size of `header` are ignored. An absent tensor is all zero. The gradient
+ * of a field has the field's name with a d in front.
  *
  * Faults: a request whose results lie apart from what it reads runs again on the next worker, and
  * gives the same bits. One that writes where it reads (accumulates, or updates in place) can't run
  * again once it has begun: it ends with TRP_E_FAULT then, and what it writes is lost.
  *
- * Types: parameters and statistics are best f32, what flows between layers f32, bf16 or f16; each
- * tensor has its own type, and results are rounded to it.
+ * Types: parameters and statistics are best f32, activations f32, bf16 or f16; each tensor has its
+ * own type, and results are rounded to it.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_TRAINING_H
 #define TROUPE_TRAINING_H
@@ -243,7 +243,7 @@ typedef struct trp_optimizer_request {
     trp_dnn_optimizer optimizer;
     trp_dnn_tensor w, dw;
     trp_dnn_tensor moment[2]; /* [0]: SGD with momentum, LION; both: ADAM, ADAMW */
-    /* Where the new ones are written. All zero: into the places of the old ones. */
+    /* Where the updated ones are written. All zero: into the places of the old ones. */
     trp_dnn_tensor new_w, new_moment[2];
     trp_dnn_tensor narrow; /* optional: new_w in another type, for the layers to read */
     /* Numbers of this step: other ones share the plan. */

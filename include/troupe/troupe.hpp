@@ -4,14 +4,14 @@
  * So they may be destroyed in any order, members of a class and globals too; the device is closed
  * when the last of its actors and buffers is gone. A moved-from object is empty.
  *
- * Errors are exceptions (trp::error, which has the whole trp_error). Programs without exceptions use
- * the form with std::nothrow: constructors have a static function make(std::nothrow, ...), other
- * calls an overload; both give a trp::expected, and nothing throws but for want of memory of the
- * program. Destructors never throw and never report.
+ * Errors are exceptions (trp::error, which has the whole trp_error). Programs without exceptions
+ * use the form with std::nothrow: constructors have a static function make(std::nothrow, ...),
+ * other calls an overload; both give a trp::expected, and throw std::bad_alloc only. Destructors
+ * never throw and never report.
  *
  * A trp::span is a pointer and a number of elements: arrays, std::vector, std::array and
  * initialiser lists become one. Calls that return a future do not wait; the memory that they were
- * given must stay until it has ended. Those without one have waited.
+ * given must stay until it has ended. All other calls have waited.
  *
  * Any thread may call any object, except that one object is moved or destroyed by one thread alone.
  *
@@ -37,7 +37,7 @@
 
 namespace trp {
 
-/* What failed. what() is the message; the record has the rest. */
+/* An error of a call. what() is the message; the record has the rest. */
 class error : public std::runtime_error {
 public:
     explicit error(const trp_error &record) : std::runtime_error(record.message), record_(record) {}
@@ -194,7 +194,7 @@ private:
     std::shared_ptr<trp_system> state_;
 };
 
-/* The end of one request. Dropped if nobody asks. */
+/* The end of one request. Dropped if it is not awaited. */
 class future {
 public:
     future() noexcept = default;
@@ -292,7 +292,7 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-/* What trp_buffer_export() gives, with its descriptors, which are closed with the object. */
+/* Result of trp_buffer_export(); its descriptors are closed with the object. */
 class exported_buffer {
 public:
     exported_buffer() noexcept { out_.fd = out_.timeline_fd = -1; }
@@ -544,7 +544,7 @@ public:
         trp_status status = call(actor_, &r, &done);
         return detail::result(status, future(done.future));
     }
-    /* The same, and nobody wants to know. */
+    /* The same, without a completion. */
     template <class Request>
     void post(trp_status (*call)(trp_actor *, const Request *, trp_completion *), const Request &r)
     {

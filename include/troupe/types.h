@@ -76,14 +76,14 @@ typedef enum trp_compute {
                                * the accuracy of the default */
 } trp_compute;
 
-/* A scalar argument such as alpha. One that was not given (all zero) takes the default that the
- * field documents; make one with trp_real() or trp_complex(). A value that is not `given`, as {0.5}
- * has, is refused with TRP_E_ARGUMENT. It travels as f64 and is converted, rounded to nearest, to
- * the compute type of the operation.
+/* A scalar argument such as alpha; make one with trp_real() or trp_complex(). All zero takes the
+ * default that the field documents. A value without `given`, such as {0.5}, is refused with
+ * TRP_E_ARGUMENT. It travels as f64 and is converted, rounded to nearest, to the compute type of
+ * the operation.
  *
  * `beta` means the same everywhere, as in BLAS: the factor of what is added, which is not read if
- * beta is 0. Its default is 0. Where what is added is a field of its own beside the output (C of
- * the matmul and cutlass actors, z of a convolution), naming one without a beta, or `scalars` in
+ * beta is 0. Its default is 0. Where the addend has a field of its own beside the output (C of the
+ * matmul and cutlass actors, z of a convolution), an addend without a beta, or without `scalars` in
  * its place, is refused: trp_real(1) adds it. */
 typedef struct trp_scalar {
     double re;
@@ -117,9 +117,9 @@ typedef struct trp_actor trp_actor;
 typedef struct trp_queue trp_queue;
 typedef struct trp_watch trp_watch;
 
-/* Values that name something: copy them freely. A value whose object is gone, that was never
- * given out, or that belongs to another device is found out by its generation and refused with
- * TRP_E_STALE. All zero names nothing. */
+/* Handles by value: copy them freely. Each has a generation, so a handle whose object is gone, that
+ * was never issued, or that belongs to another device is refused with TRP_E_STALE. All zero names
+ * nothing. */
 typedef struct trp_buffer {
     uint64_t id;
 } trp_buffer;
@@ -128,8 +128,8 @@ typedef struct trp_future {
     uint64_t id;
 } trp_future;
 
-/* For every parameter called timeout_ns or wait_ns: no limit; and no waiting at all, which is what
- * 0 says to a timeout_ns. To the wait_ns of a request 0 says the same as TRP_FOREVER. */
+/* For every parameter called timeout_ns or wait_ns: no limit, and no waiting. 0 as a timeout_ns
+ * means TRP_NOWAIT; 0 as the wait_ns of a request means TRP_FOREVER. */
 #define TRP_FOREVER INT64_C(-1)
 #define TRP_NOWAIT  INT64_C(-2)
 

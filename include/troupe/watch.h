@@ -1,4 +1,4 @@
-/* Watching a device: being told of faults, restarts and the like when they happen.
+/* Watches: notices of faults, restarts and other events of a device, when they happen.
  *
  * A watch receives notices, in the order in which they were made, by a callback or in a completion
  * queue among the ends of requests. SPDX-License-Identifier: Apache-2.0 */
@@ -59,9 +59,9 @@ typedef struct trp_notice {
 typedef struct trp_watch_options {
     uint32_t events; /* which kinds, as TRP_NOTICE_BITs; 0: all */
     /* Called in the device's supervisor thread, one call at a time: while it runs, requests go on,
-     * but nobody looks after the workers. So it must be quick, and of this library it may call only
-     * trp_watch_end() on its own watch, and what returns a static string (trp_notice_name(), ...).
-     * The notice is valid during the call. */
+     * but the workers are not supervised. So it must be quick, and may call of this library only
+     * trp_watch_end() on its own watch, and functions that return a static string
+     * (trp_notice_name(), ...). The notice is valid during the call. */
     void (*callback)(void *user_data, const trp_notice *notice);
     trp_queue *queue; /* of the device's system; trp_event.notice tells a notice from the end of a
                        * request */
@@ -70,9 +70,9 @@ typedef struct trp_watch_options {
 } trp_watch_options;
 
 /* Begins to watch a device: what happens from now on. A watch keeps up to 64 notices that were not
- * delivered yet. The next one pushes out the oldest; and one of TRP_NOTICE_LOW_MEMORY, which may
- * come in floods, takes the place of another that is the last. What was pushed out so is counted in
- * `dropped` of the next that is delivered.
+ * delivered yet. The next one pushes out the oldest; a TRP_NOTICE_LOW_MEMORY, which may come in
+ * floods, replaces another one if that is the newest. `dropped` of the next delivered notice counts
+ * those pushed out or replaced.
  *
  * A queue delivers its waiting notices of one watch together, in the place of the first. It can't
  * be destroyed while a watch delivers to it.

@@ -29,9 +29,9 @@ extern "C" {
 #define TRP_ACTOR_STATE_MAX   ((size_t)64 << 20) /* bytes of state_bytes */
 #define TRP_ACTOR_ENQUEUE_MAX 248                /* bytes of arguments, see enqueue() */
 #define TRP_ACTOR_JOINED_MAX  128                /* requests of one call of handle_joined() */
-/* Calls of handle() and handle_joined() that have enqueued something and whose work is not done: no
- * further call is made while there are so many. So what an actor keeps for its work on the device
- * it may keep in a ring of so many places. */
+/* Calls of handle() and handle_joined() with work on the device that is not done, at most: no
+ * further call is made while there are so many. So a ring of this size suffices for an actor's host
+ * memory that such work uses. */
 #define TRP_ACTOR_CALLS_MAX 512
 
 /* From handle(): a part of the work is enqueued (or none yet); call again soon. */
@@ -47,7 +47,7 @@ typedef struct trp_job_access {
     trp_access_mode mode; /* never TRP_ACCESS_DEFAULT */
 } trp_job_access;
 
-/* One request, checked: its ranges lie inside live buffers, and what the device has to wait for is
+/* One request, checked: its ranges lie inside live buffers, and all waits for earlier requests are
  * in the stream already. It is the worker's; valid during the call of handle(). */
 typedef struct trp_job {
     uint32_t op;            /* TRP_OP_CUSTOM, for what was sent with trp_custom() */
@@ -59,15 +59,15 @@ typedef struct trp_job {
     trp_job_access access[TRP_CUSTOM_ACCESSES_MAX]; /* the first access_count */
 } trp_job;
 
-/* What the worker does for an actor. */
+/* Services of the worker for an actor. */
 typedef struct trp_services {
     /* Fills an error record (if not NULL) and returns `status`, so that a function can end with it:
      * `domain` (up to 15 bytes) and `code` say whose error it is, "" and 0 if nobody's. An actor
      * may fail with TRP_E_ARGUMENT, _MEMORY, _UNSUPPORTED, _LIBRARY, _MISSING, _VERSION, _SYSTEM
-     * and _INTERNAL; any other status becomes TRP_E_INTERNAL. What else the worker does about an
-     * error of handle() follows from domain and code, see docs/directives.md: of a domain that
-     * Troupe does not know, nothing, but after TRP_E_MEMORY all actors are asked to trim() and
-     * handle() is called once more. */
+     * and _INTERNAL; any other status becomes TRP_E_INTERNAL. Domain and code of an error of
+     * handle() decide whether the worker restarts the actor or ends, see docs/directives.md; for a
+     * domain that Troupe does not know it does neither. After TRP_E_MEMORY it calls trim() of all
+     * actors, and handle() once more. */
     trp_status (*fail)(trp_error *error, trp_status status, const char *domain, int32_t code,
                        const char *format, ...)
 #if defined(__GNUC__)
@@ -76,8 +76,8 @@ typedef struct trp_services {
         ;
     /* Host backend: runs run(arguments) on the actor's stream thread when the work before it is
      * done, with a copy of the `bytes` (at most TRP_ACTOR_ENQUEUE_MAX) bytes at `arguments`,
-     * aligned to 8. What runs there has no way to report an error. From handle() and init().
-     * TRP_E_UNSUPPORTED on cuda: launch on instance->stream. */
+     * aligned to 8. `run` can't report an error. From handle() and init(). TRP_E_UNSUPPORTED on
+     * cuda: launch on instance->stream. */
     trp_status (*enqueue)(trp_instance *instance, void (*run)(void *arguments),
                           const void *arguments, size_t bytes, trp_error *error);
     /* Enqueues a copy, and a fill with `count` elements of `width` (1, 2 or 4) bytes. Addresses are
@@ -86,8 +86,7 @@ typedef struct trp_services {
                        trp_error *error);
     trp_status (*fill)(trp_instance *instance, void *to, uint32_t pattern, uint32_t width,
                        uint64_t count, trp_error *error);
-    /* Whether the actor's stream has done everything enqueued so far; false if that can't be
-     * known. */
+    /* Whether the actor's stream has done everything enqueued so far; false if unknown. */
     bool (*idle)(trp_instance *instance);
     /* CUDA: fills an error record from a CUresult other than 0, with the driver's name and text of
      * it, and tells the worker if it says that the context is broken. `call` is the function's
@@ -95,8 +94,8 @@ typedef struct trp_services {
     trp_status (*cuda_fail)(trp_instance *instance, int result, const char *call, trp_error *error);
 } trp_services;
 
-/* One actor in one worker. It is made anew in every worker: in each standby, and in the worker
- * after a fault. The worker's; all but `state` is read-only for the actor. */
+/* One actor in one worker. Every worker makes its own: each standby does, and the worker after a
+ * fault. Owned by the worker; the actor may write `state` only. */
 struct trp_instance {
     const trp_services *services;
     void *state;        /* impl->state_bytes bytes, zeroed before init(), aligned to 16 bytes */
@@ -134,8 +133,8 @@ typedef struct trp_actor_impl {
     bool (*joins)(trp_instance *instance, const trp_job *first, const trp_job *next);
     trp_status (*handle_joined)(trp_instance *instance, trp_job *const *jobs, uint32_t count,
                                 trp_error *error);
-    /* Memory is short: gives back what the actor can do without, if that takes no time: what work
-     * in its stream needs only if that is idle(). May be NULL. */
+    /* Memory is short: frees memory that the actor can do without, if that is quick; memory that
+     * work in its stream uses only if the stream is idle(). May be NULL. */
     void (*trim)(trp_instance *instance);
     /* Undoes init(). The actor's stream is idle then. May be NULL. */
     void (*stop)(trp_instance *instance);
@@ -148,7 +147,7 @@ typedef struct trp_actor_head {
     char troupe[24]; /* the version of these headers */
 } trp_actor_head;
 
-/* What a shared object with actors offers: one actor, for each backend that it can run on. */
+/* The actor of a shared object: one implementation for each backend that it can run on. */
 typedef struct trp_actor_library {
     trp_actor_head head;        /* TRP_ACTOR_HEAD */
     const char *name;           /* of the library, for messages */

@@ -1,4 +1,4 @@
-/* What the worker knows for `troupe doctor`: which libraries it finds. */
+/* The worker's report for `troupe doctor`: the libraries that it finds. */
 #include "wire/entry.h"
 
 #include "actors/cutlass/plan/headers.h"
@@ -28,7 +28,7 @@ static trp_status report_driver(char *version, size_t version_size, const char *
     return TRP_OK;
 }
 
-/* One library: its functions for loading it, for its version and its path are named alike. */
+/* The report of one library, whose load, version and path functions are named alike. */
 #define DEFINE_REPORT(name)                                                                        \
     static trp_status report_##name(char *version, size_t version_size, const char **path,         \
                                     trp_error *error)                                              \
@@ -50,7 +50,7 @@ DEFINE_REPORT(openblas)
 DEFINE_REPORT(onednn)
 #undef DEFINE_REPORT
 
-/* The headers that kernels are compiled with. */
+/* Reports the headers that kernels are compiled with. */
 static trp_status report_cutlass(char *version, size_t version_size, const char **path,
                                  trp_error *error)
 {
@@ -73,7 +73,7 @@ static const struct {
     {"openblas", report_openblas}, {"onednn", report_onednn}, {"cutlass", report_cutlass},
 };
 
-/* The line's last field must not break the line. */
+/* Replaces tabs and newlines in the last field. */
 static void print_line(const char *key, const char *state, const char *version, const char *text)
 {
     printf("%s\t%s\t%s\t", key, state, version);
@@ -82,7 +82,7 @@ static void print_line(const char *key, const char *state, const char *version, 
     putchar('\n');
 }
 
-/* Every GPU, since a driver alone is not enough: its version is its compute capability. */
+/* Reports each GPU, with its compute capability as the version. */
 static void report_gpus(void)
 {
     uint32_t count = 0;

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More is read of no file: libraries have about ten parts, and notes of some hundred bytes. */
+/* Bounds on what is read of a file: libraries have about ten program headers, and notes of some
+ * hundred bytes. */
 enum { PARTS_MAX = 64, NOTES_MAX = 4096 };
 
 #if __SIZEOF_POINTER__ == 8
@@ -34,7 +35,7 @@ static size_t padded(uint32_t bytes, size_t align)
     return ((size_t)bytes + align - 1) / align * align;
 }
 
-/* Looks through a part with notes. */
+/* Searches one note segment for the build ID. */
 static bool find_in_notes(const unsigned char *notes, size_t size, size_t align,
                           char out[TRP__BUILD_ID_TEXT])
 {

@@ -1,16 +1,17 @@
-/* Calls of the program: what each public function begins with that takes a lock or waits.
+/* Calls of the program: the guard at the beginning of each public function that takes a lock or
+ * waits.
  *
- * No thread is cancelled (pthread_cancel) inside a call: it would leave a lock held for ever. It is
- * at the next cancellation point after the call. Most calls disable cancellation from the beginning
- * (TRP__CALL). Those that a program makes for each request have no cancellation point on their way,
- * and disabling it costs as much as what they do: they begin with TRP__CALL_QUICK, and what they
- * come to only now and then calls trp__call_shield() before its first cancellation point. That is
- * done where such a point stands for all: in trp__sleep_ns(), the log, wake-ups by descriptors, the
- * return of memory, and sending to actors whose requests need other requests.
+ * No thread is cancelled (pthread_cancel) inside a call, since that would leave a lock held for
+ * ever; it is cancelled at the next cancellation point after the call. Most calls disable
+ * cancellation from the beginning (TRP__CALL). Calls that a program makes for each request have no
+ * cancellation point on their common path, and disabling cancellation would double their cost: they
+ * begin with TRP__CALL_QUICK, and their rare paths call trp__call_shield() before the first
+ * cancellation point: in trp__sleep_ns(), the log, wake-ups by descriptors, the return of memory,
+ * and sending to actors whose requests need other requests.
  *
  * A signal handler that interrupts a call of its own thread would wait for the locks of that call;
- * its own call is refused instead. So the library itself calls no function that begins like this
- * from one that does; it calls what both stand on. */
+ * its own call is refused instead. For the same reason no guarded function of the library calls
+ * another one. */
 #ifndef TRP_BASE_CALL_H
 #define TRP_BASE_CALL_H
 
@@ -20,12 +21,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* What this thread is at. Not of the model initial-exec: the little static memory that there is for
- * it is shared by all libraries that a program loads later. */
+/* State of the thread. Not of the TLS model initial-exec: its little static memory is shared by all
+ * libraries that a program loads later. */
 typedef struct trp__call_state {
     bool inside;    /* a call */
     bool shielded;  /* the call has disabled cancellation */
-    int cancelling; /* with `shielded`: as the program has it */
+    int cancelling; /* with `shielded`: the program's own state */
 } trp__call_state;
 
 extern _Thread_local trp__call_state trp__call_here __attribute__((visibility("hidden")));
@@ -42,8 +43,8 @@ static inline trp__call_state *trp__call_begin(void)
     return here;
 }
 
-/* From here to the end of the call the thread is not cancelled. Outside of calls, as in threads of
- * the library, nothing. */
+/* Disables cancellation from here to the end of the call. Does nothing outside of calls, as in
+ * threads of the library. */
 static inline void trp__call_shield(void)
 {
     trp__call_state *here = &trp__call_here;
@@ -70,7 +71,7 @@ static inline void trp__call_end(trp__call_state *const *call)
  * interrupted. Meanwhile trp_error_message() says why. */
 trp_status trp__call_refused(void);
 
-/* First in a public function. `...`: what it returns if it is refused. */
+/* First statement of a public function. `...`: the return value of a refused call. */
 #define TRP__CALL_QUICK(...)                                                                       \
     trp__call_state *call_of_program __attribute__((cleanup(trp__call_end))) = trp__call_begin();  \
     if (!call_of_program)                                                                          \

@@ -12,7 +12,7 @@ static _Thread_local trp_error last_error;
 
 _Thread_local trp__call_state trp__call_here;
 
-/* Of a call that a signal handler made in the middle of another. */
+/* Error of a call that a signal handler made in the middle of another. */
 static const trp_error refused = {
     .status = TRP_E_UNSUPPORTED,
     .message =
@@ -76,7 +76,7 @@ void trp__copy_string(char *to, size_t size, const char *from)
 static trp_status set(trp_error *error, trp_status status, const char *domain, int code,
                       const char *format, va_list args)
 {
-    /* The program's own memory, not a device's, nor a bound that the program has set. */
+    /* Out of host memory: not of a device's, nor past a bound that the program has set. */
     const bool no_memory = status == TRP_E_MEMORY && code == 0 && errno == ENOMEM;
     if (!error)
         return status;

@@ -1,9 +1,9 @@
-/* Fault points: named places at which a test lets a process die, be late, or a step fail.
+/* Fault points: named places at which a test kills a process, delays it, or makes a step fail.
  *
  * They exist only in builds with TROUPE_FAULT_POINTS (a CMake option, on in the builds that have
- * tests, off in the one that is installed); everywhere else both macros are nothing at all.
+ * tests, off in the one that is installed); everywhere else the macros are empty.
  *
- * What shall happen is said by environment variables, which workers inherit:
+ * Environment variables, which workers inherit, arm them:
  *
  *   TROUPE_FAULT_POINT       one or more of NAME:HITS:ACTION, with commas between them.
  *                            HITS: "3" the third hit, "3-5", "3+" the third and every later one.

@@ -29,7 +29,7 @@ void trp__log_divert_end(const void *user_data)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock, so that nobody is called after the end of the diversion. */
+/* Calls the sink under the lock, so never after the end of the diversion. */
 static bool divert(int level, const char *line)
 {
     pthread_mutex_lock(&lock);
@@ -42,10 +42,10 @@ static bool divert(int level, const char *line)
 
 bool trp__log_shows(int level)
 {
-    const char *wish = secure_getenv("TROUPE_LOG");
-    if (wish && strcmp(wish, "off") == 0)
+    const char *setting = secure_getenv("TROUPE_LOG");
+    if (setting && strcmp(setting, "off") == 0)
         return false;
-    return level != TRP__LOG_INFO || (wish && strcmp(wish, "info") == 0);
+    return level != TRP__LOG_INFO || (setting && strcmp(setting, "info") == 0);
 }
 
 void trp__log_line(const trp__log *log, int level, const char *format, ...)

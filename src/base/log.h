@@ -13,9 +13,9 @@ typedef struct trp__log {
     void *user_data;
 } trp__log;
 
-/* Where lines of code that knows no log (NULL) go from now on, until trp__log_divert_end() of the
- * same user_data, after which the sink is not called any more. The first that asks gets them: a
- * worker, whose lines belong to its application. Its sink must not write a line itself. */
+/* Sends lines of callers without a log (NULL) to `sink` until trp__log_divert_end() of the same
+ * user_data, after which the sink is not called any more. The first sink wins: that of a worker,
+ * whose lines belong to its application. The sink must not write a line itself. */
 void trp__log_divert(void (*sink)(void *user_data, int level, const char *line), void *user_data);
 void trp__log_divert_end(const void *user_data);
 
@@ -23,8 +23,8 @@ void trp__log_divert_end(const void *user_data);
  * information only if that is "info". */
 bool trp__log_shows(int level);
 
-/* Writes one line, at most 400 bytes, to the sink, or, with none, to standard error if that shows
- * it. */
+/* Writes one line, at most 400 bytes, to the sink; without one, to standard error if
+ * trp__log_shows() allows it. */
 void trp__log_line(const trp__log *log, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,5 +1,4 @@
-/* A sorted vector of disjoint ranges, each with some words of its owner's: what is known of the
- * bytes of a buffer, where it is not the same for all of them.
+/* A sorted vector of disjoint ranges of bytes of a buffer, each with some words of the owner's.
  *
  * An element is a struct that begins with a trp__range; `stride` is its size. Elements are copied
  * when a range is cut, so they hold no pointers that are theirs alone. All bytes zero: an empty
@@ -29,9 +28,9 @@ static inline void *trp__ranges_at(const trp__ranges *r, size_t stride, uint32_t
 /* The first element that ends behind `offset`; `count` if there is none. */
 uint32_t trp__ranges_find(const trp__ranges *r, size_t stride, uint64_t offset);
 
-/* Makes the elements from *first to before *last those of begin to end exactly: one that reaches
- * beyond is cut in two, and where there was none, one is added whose words are zero. False, and
- * nothing changed, if that needs memory which there is not, or more than `most` elements. */
+/* Makes the elements *first to *last - 1 cover begin to end exactly: an element that reaches beyond
+ * is cut in two, and gaps are filled with elements whose words are zero. False, and nothing
+ * changed, if memory is short or the vector would have more than `most` elements. */
 bool trp__ranges_cut(trp__ranges *r, size_t stride, uint64_t begin, uint64_t end, uint32_t most,
                      uint32_t *first, uint32_t *last);
 

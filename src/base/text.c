@@ -1,6 +1,5 @@
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -45,14 +44,19 @@ void trp__text_clean(char *text)
     *to = '\0';
 }
 
-void trp__text_add(trp__text *text, const char *format, ...)
+void trp__text_add_list(trp__text *text, const char *format, va_list args)
 {
     size_t room = text->length < text->size ? text->size - text->length : 0;
+    int length = vsnprintf(room ? text->out + text->length : NULL, room, format, args);
+    text->length += length > 0 ? (size_t)length : 0;
+}
+
+void trp__text_add(trp__text *text, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(room ? text->out + text->length : NULL, room, format, args);
+    trp__text_add_list(text, format, args);
     va_end(args);
-    text->length += length > 0 ? (size_t)length : 0;
 }
 
 void trp__text_add_quoted(trp__text *text, const char *string)

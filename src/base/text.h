@@ -1,15 +1,16 @@
-/* Text that comes from elsewhere, and text that is built in a buffer of somebody else's. */
+/* Cleaning of untrusted text, and building of text in a caller's buffer. */
 #ifndef TRP_BASE_TEXT_H
 #define TRP_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
-/* Makes a string fit for terminals, JSON and the like: what is no UTF-8, and each control character
- * (C0, DEL, C1), becomes '?'. In place; never longer than before. */
+/* Makes a string fit for terminals, JSON and the like: invalid UTF-8 and control characters (C0,
+ * DEL, C1) become '?'. In place; never longer than before. */
 void trp__text_clean(char *text);
 
-/* A text that is written to `out` as far as `size` bytes reach, its end included, and counted to
- * its whole length. Nothing allocates. */
+/* A text in a buffer of `size` bytes, truncated and terminated there; `length` counts all of it.
+ * Nothing allocates. */
 typedef struct trp__text {
     char *out; /* may be NULL if size is 0 */
     size_t size;
@@ -17,6 +18,8 @@ typedef struct trp__text {
 } trp__text;
 
 void trp__text_add(trp__text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void trp__text_add_list(trp__text *text, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* Adds a string with a backslash before each quote and backslash, as both JSON and the labels of
  * Prometheus want it. It must be clean. */

@@ -49,7 +49,7 @@ static void load(void)
         result = TRP__CU_NO_DEVICE;
     if (result != TRP__CU_SUCCESS) {
         trp__cuda_error(&load_error, result, call);
-        load_error.status = TRP_E_MISSING; /* whatever the reason, there is no GPU to work with */
+        load_error.status = TRP_E_MISSING; /* no usable GPU, whatever the reason */
         load_error.fault = TRP_FAULT_NONE;
     }
 }
@@ -70,7 +70,7 @@ const char *trp__cuda_path(void)
 
 bool trp__cuda_sticky(int result)
 {
-    /* What health() gets all the time needs no look at the table. */
+    /* Fast path for the results of health(). */
     if (result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY)
         return false;
     trp__directive directive = trp__directive_of("cuda", result);

@@ -154,11 +154,11 @@ trp_status trp__cuda_load(const trp__cuda **out, trp_error *error);
 const char *trp__cuda_path(void);
 
 /* Turns a result other than 0 into an error record: domain "cuda", the code, its name and the
- * driver's text of it, and the call that returned it. What the status is follows from the directive
- * of the code (wire/directive.h): RESTART_CONTEXT gives TRP_E_FAULT, STOP gives TRP_E_MISSING, both
- * with the fault TRP_FAULT_GPU if the driver has stopped the context's work, else
- * TRP_FAULT_LIBRARY; TRIM gives TRP_E_MEMORY; the others TRP_E_LIBRARY, but for an invalid device
- * (TRP_E_MISSING) and what is not supported (TRP_E_UNSUPPORTED). */
+ * driver's text of it, and the call that returned it. The status follows from the directive of the
+ * code (wire/directive.h): RESTART_CONTEXT gives TRP_E_FAULT, STOP gives TRP_E_MISSING, both with
+ * the fault TRP_FAULT_GPU if the driver has stopped the context's work, else TRP_FAULT_LIBRARY;
+ * TRIM gives TRP_E_MEMORY; the others TRP_E_LIBRARY, but for an invalid device (TRP_E_MISSING) and
+ * what is not supported (TRP_E_UNSUPPORTED). */
 trp_status trp__cuda_error(trp_error *error, int result, const char *call);
 
 /* Copies to the device and waits until it is there. cuMemcpyHtoD by itself may return while the

@@ -21,7 +21,7 @@ typedef struct trp__cu_function_opaque *trp__cu_function;
 typedef unsigned long long trp__cu_address; /* CUdeviceptr */
 typedef unsigned long long trp__cu_memory;  /* CUmemGenericAllocationHandle */
 
-/* The results that code names; wire/directive.c has all of them, and what is done about each. */
+/* The results that the code uses by name; wire/directive.c lists all, and the reaction to each. */
 typedef enum trp__cu_result_code {
     TRP__CU_SUCCESS = 0,
     TRP__CU_INVALID_VALUE = 1,
@@ -137,14 +137,14 @@ typedef struct trp__cu_launch_attribute {
     union {
         uint64_t room[8];
         int cooperative;
-        int programmatic; /* the kernel itself waits for the one before it */
+        int programmatic; /* the kernel itself waits for the previous one */
         struct {
             unsigned int x, y, z;
         } cluster;
     } value;
 } trp__cu_launch_attribute;
 
-/* CUmemorytype: unified addressing, where the driver finds out itself what lies at an address. */
+/* CUmemorytype: unified addressing, with which the driver determines the memory by the address. */
 typedef enum trp__cu_memory_type {
     TRP__CU_MEMORYTYPE_UNIFIED = 4,
 } trp__cu_memory_type;
@@ -202,7 +202,7 @@ enum {
     TRP__CU_MEMHOSTREGISTER_DEVICEMAP = 2,
 };
 
-/* libraryPropertyType: which part of its version a library of the toolkit is asked for */
+/* libraryPropertyType: the part of the version that a library of the toolkit returns */
 typedef enum trp__cuda_property {
     TRP__CUDA_MAJOR_VERSION = 0,
     TRP__CUDA_MINOR_VERSION = 1,

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Oldest compute capability that Troupe supports: 8.0, Ampere. */
+/* The oldest compute capability that Troupe supports is 8.0, Ampere. */
 enum { COMPUTE_MAJOR_MIN = 8 };
 
 static trp_status check(int result, const char *call, trp_error *error)
@@ -28,7 +28,7 @@ trp_status trp__cuda_device_count(uint32_t *count, trp_error *error)
     return status;
 }
 
-/* The driver, and the device of an ordinal. */
+/* Finds the driver, and the device of an ordinal. */
 static trp_status find_device(uint32_t ordinal, const trp__cuda **cu, trp__cu_device *device,
                               trp_error *error)
 {
@@ -36,11 +36,9 @@ static trp_status find_device(uint32_t ordinal, const trp__cuda **cu, trp__cu_de
     trp_status status = trp__cuda_device_count(&count, error);
     if (status != TRP_OK)
         return status;
-    if (ordinal >= count) {
-        trp__error_set(error, TRP_E_MISSING, "ordinal: expected a GPU below %u, got %u", count,
-                       ordinal);
-        return TRP_E_MISSING;
-    }
+    if (ordinal >= count)
+        return trp__error_set(error, TRP_E_MISSING, "ordinal: expected a GPU below %u, got %u",
+                              count, ordinal);
     status = trp__cuda_load(cu, error);
     if (status == TRP_OK)
         status = check((*cu)->cuDeviceGet(device, (int)ordinal), "cuDeviceGet", error);
@@ -177,8 +175,9 @@ trp_status trp__cuda_memory_create(uint32_t ordinal, uint64_t bytes, uint64_t *h
     }
     exported = trp__descriptor_apart(exported);
     if (exported < 0) {
+        status = trp__error_set_errno(error, "a descriptor of device memory");
         cu->cuMemRelease(memory);
-        return trp__error_set_errno(error, "a descriptor of device memory");
+        return status;
     }
     fcntl(exported, F_SETFD, FD_CLOEXEC);
     *handle = memory;

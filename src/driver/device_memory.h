@@ -1,5 +1,5 @@
-/* GPUs as the application sees them: what they are, and memory on them that it owns. Nothing here
- * makes a CUDA context, so the application has none that a fault could break. Any thread. */
+/* GPUs on the application's side: their properties, and memory on them that the application owns.
+ * Makes no CUDA context, so a fault can't break one in the application. Any thread. */
 #ifndef TRP_DRIVER_DEVICE_MEMORY_H
 #define TRP_DRIVER_DEVICE_MEMORY_H
 
@@ -30,9 +30,9 @@ trp_status trp__cuda_device_check(uint32_t ordinal, trp_error *error);
 /* The unit of trp__cuda_memory_create(): sizes must be multiples of it. */
 trp_status trp__cuda_memory_granularity(uint32_t ordinal, uint64_t *bytes, trp_error *error);
 
-/* Takes device memory and exports it: *fd (close-on-exec, the caller closes it) is what
- * backend->arena_map() of a worker takes. The memory lives until the handle is released and every
- * mapping and descriptor of it is gone. */
+/* Takes device memory and exports it: *fd (close-on-exec, the caller closes it) is for
+ * backend->arena_map() of a worker. The memory lives until the handle is released and every mapping
+ * and descriptor of it is gone. */
 trp_status trp__cuda_memory_create(uint32_t ordinal, uint64_t bytes, uint64_t *handle, int *fd,
                                    trp_error *error);
 void trp__cuda_memory_release(uint64_t handle);

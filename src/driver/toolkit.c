@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What comes with CUDA 13 needs a driver for CUDA 13, which runs what comes with CUDA 12 as well.
- */
+/* Libraries of CUDA 13 need a driver for CUDA 13, which also runs those of CUDA 12. */
 static bool driver_is_old(void)
 {
     const trp__cuda *cu;
@@ -17,7 +16,7 @@ static bool driver_is_old(void)
            version < 13000;
 }
 
-/* Where CUDA's own packages and those of Python put libraries. */
+/* Folders of the packages of CUDA and of Python. */
 static const char *const folders[] = {
     "/usr/local/cuda/lib64",
     "/usr/local/cuda-*/lib64",

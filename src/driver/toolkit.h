@@ -1,4 +1,4 @@
-/* Libraries of the CUDA toolkit, opened at run time: where they lie, and which of two fits the
+/* Libraries of the CUDA toolkit, opened at run time: their folders, and the version that fits the
  * driver. */
 #ifndef TRP_DRIVER_TOOLKIT_H
 #define TRP_DRIVER_TOOLKIT_H
@@ -10,11 +10,11 @@
 
 #include <pthread.h>
 
-/* One library of a process. What comes first is filled in by its owner, with `lock` initialised. */
+/* One library of a process. The owner fills in the members before `lock`, which is initialised. */
 typedef struct trp__toolkit_library {
     const char *name; /* for messages: "cublas" */
     const char *env;  /* the variable that may hold its full path: "TROUPE_CUBLAS" */
-    /* Those that come with CUDA 13 and 12; soname_13 is NULL where there is one for both. */
+    /* File names in CUDA 13 and 12; soname_13 is NULL if both have the same. */
     const char *soname_13, *soname_12;
     const char *package_hint; /* how to get it */
     const trp__dynlib_symbol *symbols;

@@ -1,4 +1,5 @@
-/* CRC-32 as ZIP has it, eight bytes at a time ("slicing by 8": Kounavis and Berry, 2005). */
+/* The CRC-32 of ZIP, computed from eight bytes at a time ("slicing by 8": Kounavis and Berry,
+ * 2005). */
 #include "base/bytes.h"
 
 #include "io/file.h"

@@ -1,4 +1,4 @@
-/* Opening files, and what is known of them without their elements. */
+/* Opens files, and answers questions about their arrays. */
 #include "io/file.h"
 
 #include "base/os/descriptor.h"
@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { IO_CHUNK = 1 << 30 }; /* Linux moves at most 2 GiB less a page in one call */
 
 int trp__io_cancel_disable(void)
 {
@@ -34,8 +32,9 @@ trp_status trp__io_pread(int fd, uint64_t offset, void *target, uint64_t bytes, 
     char doing[64];
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t left = bytes - done;
-        ssize_t got = pread(fd, (char *)target + done, left < IO_CHUNK ? left : IO_CHUNK,
-                            (off_t)(offset + done));
+        ssize_t got =
+            pread(fd, (char *)target + done, left < TRP__IO_CALL_BYTES ? left : TRP__IO_CALL_BYTES,
+                  (off_t)(offset + done));
         if (got > 0) {
             done += (uint64_t)got;
         } else if (got == 0) {
@@ -77,13 +76,44 @@ trp__io_entry *trp__io_add_entry(trp_io_file *file)
     return entry;
 }
 
-bool trp__io_add_dim(trp_io_file *file, int64_t dim)
+bool trp__io_add_dim(trp_io_file *file, trp__io_entry *entry, int64_t dim)
 {
     if (!trp__io_grow((void **)&file->dim, file->dim_count, &file->dim_room, sizeof *file->dim))
         return false;
     file->dim[file->dim_count++] = dim;
-    file->entry[file->count - 1].rank++;
+    entry->rank++;
     return true;
+}
+
+bool trp__npy_describe(trp_io_file *file, trp__io_entry *entry, const trp__npy *array)
+{
+    entry->type = array->type;
+    memcpy(entry->file_type, array->file_type, sizeof entry->file_type);
+    entry->fortran_order = array->fortran_order;
+    entry->offset = array->data_offset;
+    entry->bytes = array->data_bytes;
+    entry->dims = file->dim_count;
+    for (uint32_t i = 0; i < array->rank; i++) {
+        if (!trp__io_add_dim(file, entry, array->dim[i]))
+            return false;
+    }
+    return true;
+}
+
+bool trp__io_is_zero(const uint64_t reserved[4])
+{
+    return (reserved[0] | reserved[1] | reserved[2] | reserved[3]) == 0;
+}
+
+uint64_t *trp__io_order(trp_io_file *file, int (*compare)(const void *, const void *, void *))
+{
+    uint64_t *order = malloc((size_t)(file->count + 1) * sizeof *order);
+    if (!order)
+        return NULL;
+    for (uint64_t i = 0; i < file->count; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)file->count, sizeof *order, compare, file);
+    return order;
 }
 
 static int compare_names(const void *a, const void *b, void *context)
@@ -95,13 +125,9 @@ static int compare_names(const void *a, const void *b, void *context)
 
 trp_status trp__io_sort_names(trp_io_file *file, const char *what, trp_error *error)
 {
-    uint64_t *order = malloc((size_t)(file->count + 1) * sizeof *order);
+    const uint64_t *order = file->by_name = trp__io_order(file, compare_names);
     if (!order)
         return trp__error_set(error, TRP_E_MEMORY, "out of memory");
-    file->by_name = order;
-    for (uint64_t i = 0; i < file->count; i++)
-        order[i] = i;
-    qsort_r(order, (size_t)file->count, sizeof *order, compare_names, file);
     for (uint64_t i = 1; i < file->count; i++) {
         if (strcmp(file->entry[order[i - 1]].name, file->entry[order[i]].name) == 0)
             return trp__error_set(error, TRP_E_ARGUMENT, "%s '%s' comes twice", what,
@@ -146,23 +172,17 @@ trp_status trp__io_open_npy(trp_io_file *file, trp_error *error)
     if (status == TRP_OK && !trp__npy_parse(header, length, file->size, &array, error))
         status = error->status;
     free(header);
-    trp__io_entry *entry = status == TRP_OK ? trp__io_add_entry(file) : NULL;
-    bool added = entry != NULL;
-    for (uint32_t i = 0; added && i < array.rank; i++)
-        added = trp__io_add_dim(file, array.dim[i]);
-    if (status != TRP_OK || !added)
-        return status != TRP_OK ? status : trp__error_set(error, TRP_E_MEMORY, "out of memory");
+    if (status != TRP_OK)
+        return status;
+    trp__io_entry *entry = trp__io_add_entry(file);
+    if (!entry || !trp__npy_describe(file, entry, &array))
+        return trp__error_set(error, TRP_E_MEMORY, "out of memory");
     entry->name = "";
-    entry->type = array.type;
-    memcpy(entry->file_type, array.file_type, sizeof entry->file_type);
-    entry->fortran_order = array.fortran_order;
-    entry->offset = array.data_offset;
-    entry->bytes = array.data_bytes;
     return trp__io_sort_names(file, "array", error);
 }
 
-/* By the first bytes; what is none of the three is read as .npy, whose reader says what is wrong
- * with it. Byte 8 begins the JSON of safetensors, and is 0 or 8 in a ZIP archive. */
+/* Determines the format by the first bytes. An unknown format is taken for .npy, whose reader says
+ * what is wrong. Byte 8 is '{' in safetensors, and 0 or 8 in a ZIP archive. */
 static trp_io_format format_of(const unsigned char first[12], size_t length)
 {
     if (length >= 9 && first[8] == '{' && memcmp(first, "\x93NUMPY", 6) != 0)

@@ -1,15 +1,17 @@
-/* Reading elements: into host memory, or through pinned memory into buffers.
+/* Loads elements into host memory, or through pinned memory into buffers.
  *
- * Work is a list of parts. A part of a plain file is cut into pieces, which the threads of a call
- * take one after the other; a member of an archive is one piece, since it can be read from its
- * beginning only. Each thread has two slots of pinned memory: it fills one while the device takes
- * the other. Pinning takes 0.7 ms a MiB, one thread's after the other's, so each pins its own while
- * those before it load; the device keeps them for the next load.
+ * Work is a list of parts, one for each array. A part of a plain file is divided into pieces, which
+ * the threads of a call take in order; a member of an archive is one piece, since it can only be
+ * read from its beginning. Each thread has two slots of pinned memory: it fills one while the
+ * device copies the other. Pinning takes 0.7 ms/MiB, and the system pins for one thread at a time;
+ * so each thread pins its own slots while the threads before it already load. The device keeps the
+ * pinned memory for the next load.
  *
- * The file is read, not mapped: a file that somebody else cuts short costs an error, where a
- * mapping costs SIGBUS. */
+ * The file is read, not mapped: if another process truncates it, reading fails with an error, where
+ * a mapping raises SIGBUS. */
 #include "io/file.h"
 
+#include "base/os/cpu.h"
 #include "base/os/thread.h"
 
 #include <errno.h>
@@ -18,17 +20,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
-    PIECE = 2 << 20, /* on a GPU 40 us of a copy, against 8 us for sending it */
+    PIECE = 2 << 20, /* a copy to a GPU takes 40 us, sending its request 8 us */
     SLOTS = 2,
-    THREADS_DEFAULT = 12, /* processors give 4 to 5 GB/s each, a GPU takes 55 */
+    THREADS_DEFAULT = 12, /* a thread reads 4 to 5 GB/s, a GPU accepts 55 GB/s */
     PINNED_LEAST = 1 << 20,
     ALIGNMENT = 256
 };
 
-/* Where one array goes: to host memory, or to a buffer. */
+/* The destination of one array: host memory or a buffer. */
 typedef struct part {
     const trp__io_entry *entry;
     void *target;
@@ -43,10 +44,11 @@ typedef struct load {
     uint64_t count, total;
     const trp_io_options *options;
     uint64_t piece;
-    bool pinned; /* the slots are; for less than PINNED_LEAST, that takes longer than a copy */
+    bool pinned; /* whether the slots are; pinning for less than PINNED_LEAST takes longer than it
+                    saves */
 
     pthread_mutex_t lock;
-    uint64_t next_part, next_at; /* what is taken next */
+    uint64_t next_part, next_at; /* the next piece to take: part, and offset in it */
     uint64_t done;
     bool stop;
     trp_error error; /* the first one */
@@ -59,7 +61,7 @@ typedef struct slot {
 
 typedef struct worker {
     load *load;
-    void *staging; /* of the slots; NULL: there is none */
+    void *staging; /* memory of the slots; NULL: none */
     slot slot[SLOTS];
     uint32_t turn;
 } worker;
@@ -116,7 +118,7 @@ static bool is_stopped(load *l)
     return stop;
 }
 
-/* Counts what was read; the caller's thread reports it. */
+/* Counts bytes that were read; the caller's thread reports the progress. */
 static void advance(worker *w, uint64_t bytes, bool reports)
 {
     load *l = w->load;
@@ -156,7 +158,7 @@ static trp_status send_slot(worker *w, slot *s, const part *p, uint64_t at, uint
     return status;
 }
 
-/* Reads `bytes` bytes, from a stream or from the file, to where they go. */
+/* Reads `bytes` bytes from a stream or from the file into their destination. */
 static trp_status move(worker *w, trp__io_stream *stream, const part *p, uint64_t at,
                        uint64_t bytes, trp_error *error)
 {
@@ -220,7 +222,7 @@ static void run_worker(worker *w, bool reports)
     }
 }
 
-/* Memory for the slots of a thread. */
+/* Allocates the slots of a thread. */
 static trp_status begin_worker(worker *w, load *l)
 {
     const uint64_t bytes = SLOTS * l->piece;
@@ -243,7 +245,7 @@ static void end_worker(worker *w)
         free(w->staging);
 }
 
-/* A thread that gets no memory leaves the work to the others. */
+/* A thread that gets no memory ends, and the others do the work. */
 static void *worker_main(void *argument)
 {
     worker w;
@@ -253,7 +255,8 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* The caller's thread is the first. One that can't be started is one less. */
+/* Runs the load in the calling thread and threads - 1 others. A thread that fails to start is left
+ * out. */
 static trp_status run_threads(load *l, uint32_t threads)
 {
     pthread_t thread[TRP_IO_THREADS_MAX];
@@ -271,15 +274,15 @@ static trp_status run_threads(load *l, uint32_t threads)
     return status;
 }
 
-/* As many as have something to do. */
+/* Returns the number of threads: as chosen, but no more than there are pieces. */
 static uint32_t thread_count(const load *l)
 {
     uint64_t pieces = 0, threads = l->options->threads;
     for (uint64_t i = 0; i < l->count && pieces < TRP_IO_THREADS_MAX; i++)
         pieces += l->file->format == TRP_IO_NPZ ? 1 : l->parts[i].entry->bytes / l->piece + 1;
     if (threads == 0) {
-        const long online = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = online < 1 ? 1 : online < THREADS_DEFAULT ? (uint64_t)online : THREADS_DEFAULT;
+        const unsigned processors = trp__cpu_count();
+        threads = processors < THREADS_DEFAULT ? processors : THREADS_DEFAULT;
     }
     return (uint32_t)(threads < pieces ? threads : pieces);
 }
@@ -325,17 +328,15 @@ static trp_status load_parts(const trp_io_file *file, trp_device *device, const 
 
 static trp_status check_options(const trp_io_options *o)
 {
-    for (size_t i = 0; o && i < sizeof o->reserved / sizeof *o->reserved; i++) {
-        if (o->reserved[i] != 0)
-            return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
-    }
+    if (o && !trp__io_is_zero(o->reserved))
+        return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
     if (o && o->threads > TRP_IO_THREADS_MAX)
         return trp__fail(TRP_E_ARGUMENT, "options->threads is %u: expected at most %d", o->threads,
                          TRP_IO_THREADS_MAX);
     return TRP_OK;
 }
 
-/* NULL: it can't be read, and this thread's last error says why. */
+/* Returns an entry that can be read, or NULL with the thread's last error set. */
 static const trp__io_entry *find_entry(const trp_io_file *file, uint64_t index, const char *what)
 {
     trp_error error;
@@ -354,7 +355,7 @@ static const trp__io_entry *find_entry(const trp_io_file *file, uint64_t index, 
     return NULL;
 }
 
-/* Of the call that has just failed. */
+/* Returns the status of the call that has just failed. */
 static trp_status last_status(void)
 {
     const trp_status status = trp_error_last()->status;
@@ -381,7 +382,7 @@ trp_status trp_io_read(const trp_io_file *file, uint64_t index, void *target, ui
     return load_parts(file, NULL, &p, 1, options);
 }
 
-/* Nothing may be written before all are known to fit. */
+/* Checks one part. All parts are checked before any buffer is written. */
 static trp_status check_part(const trp_io_file *file, trp_device *device, const trp_io_part *from,
                              uint64_t number, part *to)
 {
@@ -409,6 +410,14 @@ static trp_status check_part(const trp_io_file *file, trp_device *device, const 
     return TRP_OK;
 }
 
+static part *new_list(uint64_t count)
+{
+    part *list = count < SIZE_MAX / sizeof *list ? calloc((size_t)count + 1, sizeof *list) : NULL;
+    if (!list)
+        trp__fail(TRP_E_MEMORY, "no memory for a list of %" PRIu64 " arrays", count);
+    return list;
+}
+
 trp_status trp_io_load(const trp_io_file *file, trp_device *device, const trp_io_part *parts,
                        uint64_t count, const trp_io_options *options)
 {
@@ -420,9 +429,9 @@ trp_status trp_io_load(const trp_io_file *file, trp_device *device, const trp_io
     trp_status status = check_options(options);
     if (status != TRP_OK)
         return status;
-    part *list = count < SIZE_MAX / sizeof *list ? calloc((size_t)count + 1, sizeof *list) : NULL;
+    part *list = new_list(count);
     if (!list)
-        return trp__fail(TRP_E_MEMORY, "no memory for a list of %" PRIu64 " parts", count);
+        return TRP_E_MEMORY;
     for (uint64_t i = 0; status == TRP_OK && i < count; i++)
         status = check_part(file, device, &parts[i], i, &list[i]);
     if (status == TRP_OK)
@@ -431,7 +440,7 @@ trp_status trp_io_load(const trp_io_file *file, trp_device *device, const trp_io
     return status;
 }
 
-/* Places for the arrays, one behind the other; *bytes is what they take. */
+/* Assigns offsets to the arrays, one after another; *bytes is their total size. */
 static trp_status place_arrays(const trp_io_file *file, const uint64_t *index, uint64_t count,
                                part *list, uint64_t *offsets, uint64_t *bytes)
 {
@@ -444,10 +453,8 @@ static trp_status place_arrays(const trp_io_file *file, const uint64_t *index, u
             return last_status();
         list[i].offset = offsets[i] = *bytes;
         if (__builtin_add_overflow(*bytes, list[i].entry->bytes, bytes) ||
-            __builtin_add_overflow(*bytes, (uint64_t)ALIGNMENT - 1, bytes)) {
-            trp__fail(TRP_E_ARGUMENT, "the arrays are too large for any memory");
-            return TRP_E_ARGUMENT;
-        }
+            __builtin_add_overflow(*bytes, (uint64_t)ALIGNMENT - 1, bytes))
+            return trp__fail(TRP_E_ARGUMENT, "the arrays are too large for any memory");
         *bytes -= *bytes % ALIGNMENT;
     }
     if (*bytes == 0)
@@ -500,9 +507,9 @@ trp_status trp_io_load_sealed(const trp_io_file *file, trp_device *device, const
     trp_status status = check_options(options);
     if (status != TRP_OK)
         return status;
-    part *list = count < SIZE_MAX / sizeof *list ? calloc((size_t)count + 1, sizeof *list) : NULL;
+    part *list = new_list(count);
     if (!list)
-        return trp__fail(TRP_E_MEMORY, "no memory for a list of %" PRIu64 " arrays", count);
+        return TRP_E_MEMORY;
     status = place_arrays(file, index, count, list, offsets, &bytes);
     if (status == TRP_OK)
         status = load_into_new(file, device, list, count, bytes, options, out);

@@ -1,9 +1,9 @@
-/* The dict literal that is the header of an .npy file. */
+/* Parser of the dict literal in the header of an .npy file. */
 #include "io/npy.h"
 
 #include <string.h>
 
-/* --- Tokens --- */
+/* Tokens. */
 
 typedef enum token_kind {
     TOKEN_PUNCTUATION, /* one of {}()[]:, */
@@ -21,7 +21,7 @@ typedef struct token {
 
 enum { KEY_DESCR, KEY_FORTRAN_ORDER, KEY_SHAPE, KEY_COUNT };
 
-/* `next` is the token ahead: it is read and not used yet. */
+/* `next` is the next token, which has been read but not used yet. */
 typedef struct parser {
     const unsigned char *begin, *at, *end;
     token next;
@@ -47,40 +47,34 @@ static size_t offset_of(const parser *p, const unsigned char *at)
 static bool read_string(parser *p)
 {
     const unsigned char *text = p->at + 1, *at = text;
-    while (at < p->end && *at != *p->at && *at != '\n' && *at != '\\') {
+    while (at < p->end && *at != *p->at && *at != '\n' && *at != '\\')
         at++;
-    }
-    if (at < p->end && *at == '\\') {
+    if (at < p->end && *at == '\\')
         return refuse(p->error, "bad header: backslash in the string at byte %zu, none is expected",
                       offset_of(p, p->at));
-    }
-    if (at == p->end || *at == '\n') {
+    if (at == p->end || *at == '\n')
         return refuse(p->error, "bad header: unterminated string at byte %zu: %s",
                       offset_of(p, p->at), trp__io_quote(p->at, (size_t)(at - p->at)).text);
-    }
     p->next = (token){TOKEN_STRING, text, (size_t)(at - text)};
     p->at = at + 1;
     return true;
 }
 
-/* A decimal integer as Python has them: no leading zeros. Python 2 wrote some with an L behind. */
+/* A decimal integer of Python has no leading zeros. Python 2 wrote some with an L at the end. */
 static bool read_integer(parser *p)
 {
     const unsigned char *text = p->at, *at = text;
     at += *at == '-' || *at == '+';
     const unsigned char *digits = at;
-    while (at < p->end && is_digit(*at)) {
+    while (at < p->end && is_digit(*at))
         at++;
-    }
     size_t len = (size_t)(at - text);
     bool good = at > digits && (*digits != '0' || at == digits + 1);
-    if (at < p->end && *at == 'L') {
+    if (at < p->end && *at == 'L')
         at++;
-    }
     if (!good || (at < p->end && (is_name(*at) || *at == '.'))) {
-        while (at < p->end && (is_name(*at) || *at == '.')) {
+        while (at < p->end && (is_name(*at) || *at == '.'))
             at++;
-        }
         return refuse(p->error, "bad header: expected a decimal integer at byte %zu, got %s",
                       offset_of(p, text), trp__io_quote(text, (size_t)(at - text)).text);
     }
@@ -92,20 +86,17 @@ static bool read_integer(parser *p)
 /* Reads the next token to p->next. */
 static bool advance(parser *p)
 {
-    while (p->at < p->end && memchr(" \t\r\n", *p->at, 4) != NULL) {
+    while (p->at < p->end && memchr(" \t\r\n", *p->at, 4) != NULL)
         p->at++;
-    }
     if (p->at == p->end) {
         p->next = (token){TOKEN_END, p->at, 0};
         return true;
     }
     unsigned char c = *p->at;
-    if (c == '\'' || c == '"') {
+    if (c == '\'' || c == '"')
         return read_string(p);
-    }
-    if (is_digit(c) || c == '-' || c == '+') {
+    if (is_digit(c) || c == '-' || c == '+')
         return read_integer(p);
-    }
     if (memchr("{}()[]:,", c, 8) != NULL) {
         p->next = (token){TOKEN_PUNCTUATION, p->at, 1};
         p->at++;
@@ -113,9 +104,8 @@ static bool advance(parser *p)
     }
     if (is_name(c)) {
         const unsigned char *text = p->at;
-        while (p->at < p->end && is_name(*p->at)) {
+        while (p->at < p->end && is_name(*p->at))
             p->at++;
-        }
         p->next = (token){TOKEN_NAME, text, (size_t)(p->at - text)};
         return true;
     }
@@ -135,33 +125,29 @@ static bool text_is(const token *t, const char *text)
 
 static bool unexpected(const parser *p, const char *expected)
 {
-    if (p->next.kind == TOKEN_END) {
+    if (p->next.kind == TOKEN_END)
         return refuse(p->error, "bad header: expected %s, got the end of the header", expected);
-    }
     return refuse(p->error, "bad header: expected %s at byte %zu, got %s", expected,
                   offset_of(p, p->next.text), trp__io_quote(p->next.text, p->next.len).text);
 }
 
 static bool expect(parser *p, char punctuation)
 {
-    if (!next_is(p, punctuation)) {
+    if (!next_is(p, punctuation))
         return unexpected(p, (char[]){'\'', punctuation, '\'', '\0'});
-    }
     return advance(p);
 }
 
-/* --- The three entries --- */
+/* The three entries. */
 
 static const char *const key_names[KEY_COUNT] = {"descr", "fortran_order", "shape"};
 
 static bool parse_descr(parser *p, trp__npy_dict *d)
 {
-    if (next_is(p, '[')) {
+    if (next_is(p, '['))
         return unsupported(p->error, "structured dtype: expected elements of one type");
-    }
-    if (p->next.kind != TOKEN_STRING) {
+    if (p->next.kind != TOKEN_STRING)
         return unexpected(p, "a string for 'descr'");
-    }
     d->descr = (trp__npy_piece){p->next.text, p->next.len};
     return advance(p);
 }
@@ -170,9 +156,8 @@ static bool parse_fortran_order(parser *p, trp__npy_dict *d)
 {
     bool yes = p->next.kind == TOKEN_NAME && text_is(&p->next, "True");
     bool no = p->next.kind == TOKEN_NAME && text_is(&p->next, "False");
-    if (!yes && !no) {
+    if (!yes && !no)
         return unexpected(p, "True or False for 'fortran_order'");
-    }
     d->fortran_order = yes;
     return advance(p);
 }
@@ -180,20 +165,17 @@ static bool parse_fortran_order(parser *p, trp__npy_dict *d)
 static bool parse_dimension(parser *p, int64_t *out)
 {
     const token t = p->next;
-    if (t.kind != TOKEN_INTEGER) {
+    if (t.kind != TOKEN_INTEGER)
         return unexpected(p, "an integer in 'shape'");
-    }
-    if (*t.text == '-') {
+    if (*t.text == '-')
         return refuse(p->error, "bad shape: dimension %s is negative",
                       trp__io_quote(t.text, t.len).text);
-    }
     uint64_t value = 0;
     for (size_t i = *t.text == '+'; i < t.len; i++) {
         unsigned digit = (unsigned)t.text[i] - '0';
-        if (value > ((uint64_t)INT64_MAX - digit) / 10u) {
+        if (value > ((uint64_t)INT64_MAX - digit) / 10u)
             return refuse(p->error, "bad shape: dimension %s is larger than 2^63 - 1",
                           trp__io_quote(t.text, t.len).text);
-        }
         value = value * 10u + digit;
     }
     *out = (int64_t)value;
@@ -207,25 +189,21 @@ static bool parse_shape(parser *p, trp__npy_dict *d)
     if (!next_is(p, '(')) {
         return unexpected(p, "a tuple for 'shape'");
     }
-    if (!advance(p)) {
+    if (!advance(p))
         return false;
-    }
     d->rank = 0;
     while (!next_is(p, ')')) {
         int64_t dim = 0;
-        if (!parse_dimension(p, &dim)) {
+        if (!parse_dimension(p, &dim))
             return false;
-        }
-        if (d->rank < TRP_IO_RANK_MAX) {
+        if (d->rank < TRP_IO_RANK_MAX)
             d->dim[d->rank] = dim;
-        }
         d->rank++;
         if (next_is(p, ')') && d->rank > 1) {
             break;
         }
-        if (!expect(p, ',')) {
+        if (!expect(p, ','))
             return false;
-        }
     }
     d->shape = (trp__npy_piece){text, (size_t)(p->next.text + 1 - text)};
     return advance(p);
@@ -237,16 +215,13 @@ static bool (*const value_parsers[KEY_COUNT])(parser *, trp__npy_dict *) = {
 static bool parse_entry(parser *p, trp__npy_dict *d)
 {
     static const char expected[] = "a key 'descr', 'fortran_order' or 'shape'";
-    if (p->next.kind != TOKEN_STRING) {
+    if (p->next.kind != TOKEN_STRING)
         return unexpected(p, expected);
-    }
     for (int key = 0; key < KEY_COUNT; key++) {
-        if (!text_is(&p->next, key_names[key])) {
+        if (!text_is(&p->next, key_names[key]))
             continue;
-        }
-        if (p->seen[key]) {
+        if (p->seen[key])
             return refuse(p->error, "bad header: key '%s' comes twice", key_names[key]);
-        }
         p->seen[key] = true;
         return advance(p) && expect(p, ':') && value_parsers[key](p, d);
     }
@@ -257,33 +232,25 @@ bool trp__npy_parse_dict(const unsigned char *text, size_t len, trp__npy_dict *d
 {
     parser p = {.begin = text, .at = text, .end = text + len, .error = error};
     *d = (trp__npy_dict){0};
-    if (!advance(&p) || !expect(&p, '{')) {
+    if (!advance(&p) || !expect(&p, '{'))
         return false;
-    }
     while (!next_is(&p, '}')) {
-        if (!parse_entry(&p, d)) {
+        if (!parse_entry(&p, d))
             return false;
-        }
-        if (next_is(&p, '}')) {
+        if (next_is(&p, '}'))
             break;
-        }
-        if (!next_is(&p, ',')) {
+        if (!next_is(&p, ','))
             return unexpected(&p, "',' or '}'");
-        }
-        if (!advance(&p)) {
+        if (!advance(&p))
             return false;
-        }
     }
-    if (!advance(&p)) {
+    if (!advance(&p))
         return false;
-    }
-    if (p.next.kind != TOKEN_END) {
+    if (p.next.kind != TOKEN_END)
         return unexpected(&p, "nothing after the '}'");
-    }
     for (int key = 0; key < KEY_COUNT; key++) {
-        if (!p.seen[key]) {
+        if (!p.seen[key])
             return refuse(error, "bad header: key '%s' is missing", key_names[key]);
-        }
     }
     return true;
 }

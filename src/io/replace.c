@@ -1,5 +1,5 @@
-/* A file that is written whole or not at all: under a temporary name beside its place, synced, and
- * renamed over what was there. */
+/* Replaces a file whole or not at all: the new file is written under a temporary name in the same
+ * folder, synced, and renamed over the old one. */
 #include "io/file.h"
 
 #include "base/os/descriptor.h"
@@ -14,12 +14,11 @@
 #include <unistd.h>
 
 enum {
-    TEMPORARY_ATTEMPTS = 100, /* names of temporaries that were left behind are passed over */
-    IO_CHUNK = 1 << 30
-};
+    TEMPORARY_ATTEMPTS = 100
+}; /* names of temporary files that killed processes left behind are skipped */
 
-/* A rename would replace even /dev/null, so all but regular files and nothing at all are refused.
- * *mode gets the permissions of what is there, or -1. */
+/* Finds the path to replace. The target must be a regular file or not exist, since a rename would
+ * replace even /dev/null. *mode gets the permissions of the old file, or -1. */
 static trp_status find_target(trp__io_replacement *r, const char *path, int *mode, trp_error *error)
 {
     struct stat status;
@@ -45,7 +44,7 @@ static trp_status find_target(trp__io_replacement *r, const char *path, int *mod
     return TRP_OK;
 }
 
-/* A new file next to the target; r->fd is -1, errno, without one. */
+/* Creates the temporary file; on failure r->fd is -1 and errno is set. */
 static void open_temporary(trp__io_replacement *r)
 {
     errno = EEXIST;
@@ -88,7 +87,8 @@ trp_status trp__io_replace_write(trp__io_replacement *r, const void *data, uint6
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t left = bytes - done;
         trp__writing writing = trp__writing_begin();
-        ssize_t put = write(r->fd, (const char *)data + done, left < IO_CHUNK ? left : IO_CHUNK);
+        ssize_t put = write(r->fd, (const char *)data + done,
+                            left < TRP__IO_CALL_BYTES ? left : TRP__IO_CALL_BYTES);
         trp__writing_end(&writing, put < 0 ? errno : 0);
         if (put > 0) {
             done += (uint64_t)put;
@@ -100,8 +100,8 @@ trp_status trp__io_replace_write(trp__io_replacement *r, const void *data, uint6
     return TRP_OK;
 }
 
-/* Makes the rename last through a loss of power, where the file system can. The file is whole and
- * in its place whatever comes of this, so there is nothing to report. */
+/* Makes the rename survive a loss of power, if the file system supports it. Errors are ignored: the
+ * file is complete and in its place either way. */
 static void sync_folder(const trp__io_replacement *r)
 {
     char *folder = r->folder == 0 ? strdup(".") : strndup(r->path, r->folder);

@@ -1,11 +1,12 @@
-/* The header of safetensors: 8 bytes that are its length, and an object of JSON of that length,
+/* Parser of the header of safetensors: 8 bytes that hold a length, and a JSON object of that
+ * length,
  *
  *     {"__metadata__": {"key": "value", ...},
  *      "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  *
- * perhaps with spaces behind it. The elements follow, at their offsets from there, without holes
- * and overlaps, to the end of the file: what the reference implementation demands, and what keeps a
- * file from hiding anything. Strings stay where they are in the text, terminated. */
+ * perhaps followed by spaces. The elements follow at the given offsets, without holes and overlaps,
+ * to the end of the file; the reference implementation demands this, so that a file can't contain
+ * hidden data. Strings remain in the text and are terminated in place. */
 #include "base/bytes.h"
 
 #include "io/file.h"
@@ -17,23 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LENGTH_BYTES = 8,
-    HEADER_LIMIT = 100 * 1000 * 1000, /* that of the reference implementation */
-};
+enum { LENGTH_BYTES = 8 };
 
-/* `at` is ahead of a token, behind space. */
+/* `at` is the beginning of a token; space before it has been skipped. */
 typedef struct parser {
     trp_io_file *file;
     char *text, *at, *end; /* *end is 0 */
     trp_error *error;
 } parser;
-
-/* A string of the text, terminated. `length` tells of a 0 in it, which is refused. */
-typedef struct string {
-    char *text;
-    size_t length;
-} string;
 
 __attribute__((format(printf, 2, 3))) static bool refuse(parser *p, const char *format, ...)
 {
@@ -95,7 +87,7 @@ static bool read_hex(const char *at, uint32_t *out)
     return true;
 }
 
-/* What follows "\u", up to 10 bytes, as UTF-8 at *to. */
+/* Converts an escape after "\u", of 4 or 10 bytes, to UTF-8 at *to. */
 static bool unescape_unicode(char **from, char **to)
 {
     uint32_t c, low;
@@ -141,7 +133,7 @@ static bool unescape(char **from, char **to)
     return true;
 }
 
-/* Ends at the text's own zero at the latest, which no valid part of a string is. */
+/* The terminating zero of the text ends the loop, since a string can't contain one. */
 static bool read_string(parser *p, const char *what, char **out)
 {
     const ptrdiff_t begin = p->at - p->text;
@@ -167,13 +159,13 @@ static bool read_string(parser *p, const char *what, char **out)
             to += length;
         }
     }
-    *to = '\0'; /* at the closing quote at the latest */
+    *to = '\0'; /* at the closing quote or before it */
     p->at = from + 1;
     skip_space(p);
     return true;
 }
 
-/* Numbers: no sign, no fraction, no exponent, below 2^63. */
+/* Reads an integer below 2^63 without sign, fraction and exponent. */
 static bool read_number(parser *p, const char *what, const char *name, int64_t *out)
 {
     const char *begin = p->at;
@@ -217,24 +209,23 @@ static bool read_dtype(parser *p, trp__io_entry *entry)
     return true;
 }
 
-static bool read_shape(parser *p, const char *name)
+static bool read_shape(parser *p, trp__io_entry *entry)
 {
     int64_t dim;
-    const size_t begun = p->file->dim_count;
     if (!expect(p, '['))
         return false;
     if (take(p, ']'))
         return true;
     do {
-        if (!read_number(p, "shape", name, &dim))
+        if (!read_number(p, "shape", entry->name, &dim))
             return false;
-        if (p->file->dim_count - begun == TRP_IO_RANK_MAX) {
+        if (entry->rank == TRP_IO_RANK_MAX) {
             trp__error_set(p->error, TRP_E_UNSUPPORTED,
                            "tensor '%s': expected at most %d dimensions, got more",
-                           trp__io_quote_name(name).text, TRP_IO_RANK_MAX);
+                           trp__io_quote_name(entry->name).text, TRP_IO_RANK_MAX);
             return false;
         }
-        if (!trp__io_add_dim(p->file, dim))
+        if (!trp__io_add_dim(p->file, entry, dim))
             return no_memory(p);
     } while (take(p, ','));
     return expect(p, ']');
@@ -246,7 +237,7 @@ static bool read_offsets(parser *p, const char *name, int64_t range[2])
            read_number(p, "data_offsets", name, &range[1]) && expect(p, ']');
 }
 
-/* The size that type and shape make must be that of the range. */
+/* Checks that the size by type and shape is the size of the range. */
 static bool check_tensor(parser *p, trp__io_entry *entry, const int64_t range[2])
 {
     uint64_t bytes;
@@ -263,7 +254,7 @@ static bool check_tensor(parser *p, trp__io_entry *entry, const int64_t range[2]
                       "tensor '%s': dtype and shape make %" PRIu64
                       " bytes, data_offsets are %" PRId64 " apart",
                       name.text, bytes, range[1] - range[0]);
-    entry->offset = (uint64_t)range[0]; /* data_begin is added when all is known */
+    entry->offset = (uint64_t)range[0]; /* data_begin is added after all checks */
     entry->bytes = bytes;
     return true;
 }
@@ -284,7 +275,7 @@ static bool read_member(parser *p, trp__io_entry *entry, bool seen[KEYS], int64_
                           key);
         seen[i] = true;
         return i == KEY_DTYPE   ? read_dtype(p, entry)
-               : i == KEY_SHAPE ? read_shape(p, entry->name)
+               : i == KEY_SHAPE ? read_shape(p, entry)
                                 : read_offsets(p, entry->name, range);
     }
     return refuse(p, "tensor '%s' has the key '%s': expected dtype, shape and data_offsets",
@@ -367,16 +358,13 @@ static int compare_ranges(const void *a, const void *b, void *context)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Each tensor begins where the one before it ends, the last one ends with the file. */
+/* Checks that each tensor begins where the previous one ends, and that the last one ends with the
+ * file. */
 static bool check_ranges(parser *p, uint64_t data_bytes)
 {
     trp_io_file *f = p->file;
-    uint64_t end = 0, *order = malloc((size_t)(f->count + 1) * sizeof *order);
+    uint64_t end = 0, *order = trp__io_order(f, compare_ranges);
     bool good = order || no_memory(p);
-    for (uint64_t i = 0; good && i < f->count; i++)
-        order[i] = i;
-    if (good)
-        qsort_r(order, (size_t)f->count, sizeof *order, compare_ranges, f);
     for (uint64_t i = 0; good && i < f->count; i++) {
         const trp__io_entry *e = &f->entry[order[i]];
         const trp__io_quoted name = trp__io_quote_name(e->name);
@@ -417,10 +405,10 @@ trp_status trp__io_open_safetensors(trp_io_file *file, trp_error *error)
     const uint64_t length = trp__get64(bytes), present = file->size - LENGTH_BYTES;
     if (status != TRP_OK)
         return status;
-    if (length > HEADER_LIMIT)
+    if (length > TRP__IO_SAFETENSORS_LIMIT)
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "header length of %" PRIu64 " bytes: expected at most %d", length,
-                              HEADER_LIMIT);
+                              TRP__IO_SAFETENSORS_LIMIT);
     if (length > present)
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "truncated header: expected %" PRIu64

@@ -1,5 +1,5 @@
-/* Saving: what is checked before a file is touched, and how elements get into it, from memory of
- * the program or from buffers through pinned memory. */
+/* Saves arrays: checks everything before a file is touched, then writes the elements from memory of
+ * the program, or from buffers through pinned memory. */
 #include "io/save.h"
 
 #include <inttypes.h>
@@ -40,10 +40,8 @@ static trp_status find_format(trp__io_saver *s, const char *path)
 static trp_status check_options(const trp__io_saver *s)
 {
     const trp_io_save_options *o = s->options;
-    for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
-        if (o->reserved[i] != 0)
-            return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
-    }
+    if (!trp__io_is_zero(o->reserved))
+        return trp__fail(TRP_E_ARGUMENT, "options->reserved must be 0");
     if (o->metadata_count > 0 && s->format != TRP_IO_SAFETENSORS)
         return trp__fail(TRP_E_UNSUPPORTED, "metadata: expected safetensors, %s has none",
                          format_names[s->format]);
@@ -63,7 +61,7 @@ static trp_status check_options(const trp__io_saver *s)
 
 static trp_status check_name(const trp__io_saver *s, const trp_io_array *a, uint64_t number)
 {
-    enum { NAME_LIMIT = 60000 }; /* of ZIP, with what goes with it: 65535 */
+    enum { NAME_LIMIT = 60000 }; /* ZIP limits a name with its extra field to 65535 */
     const bool named = a->name && *a->name;
     if (s->format == TRP_IO_NPY) {
         if (named)
@@ -114,10 +112,8 @@ static trp_status check_shape(const trp_io_array *a, uint64_t number, trp__io_ou
                              "items[%" PRIu64 "]: dim[%u] is %" PRId64 ": expected 0 or more",
                              number, i, a->dim[i]);
     }
-    for (size_t i = 0; i < sizeof a->reserved / sizeof *a->reserved; i++) {
-        if (a->reserved[i] != 0)
-            return trp__fail(TRP_E_ARGUMENT, "items[%" PRIu64 "]: reserved must be 0", number);
-    }
+    if (!trp__io_is_zero(a->reserved))
+        return trp__fail(TRP_E_ARGUMENT, "items[%" PRIu64 "]: reserved must be 0", number);
     if (!trp__io_count_bytes(a->dim, a->rank, out->type->bits, &out->bytes))
         return trp__fail(TRP_E_ARGUMENT,
                          "items[%" PRIu64 "]: the shape makes no number of bytes below 2^63",
@@ -216,7 +212,7 @@ static trp_status put_piece(trp__io_saver *s, const void *data, uint64_t bytes, 
                           s->done, s->total);
 }
 
-/* A piece is read while the one before it is written. */
+/* Reads each piece of a buffer while the previous one is written. */
 static trp_status put_buffer(trp__io_saver *s, const trp__io_out *out, trp_error *error)
 {
     trp_completion done[SLOTS] = {{0}};
@@ -240,7 +236,7 @@ static trp_status put_buffer(trp__io_saver *s, const trp__io_out *out, trp_error
             status = put_piece(s, s->staging + (i + 1) % SLOTS * s->piece,
                                i < pieces ? s->piece : out->bytes - (i - 1) * s->piece, error);
     }
-    for (int i = 0; i < SLOTS; i++) { /* staging is freed behind this */
+    for (int i = 0; i < SLOTS; i++) { /* the caller frees the staging memory */
         if (done[i].future.id != 0)
             trp_await(done[i].future, TRP_FOREVER, NULL);
     }
@@ -259,7 +255,7 @@ trp_status trp__io_put_elements(trp__io_saver *s, const trp__io_out *out, trp_er
     return status;
 }
 
-/* Pinned memory, if there is enough that goes through it. */
+/* Allocates the staging memory: pinned if PINNED_LEAST bytes or more go through it. */
 static trp_status take_staging(trp__io_saver *s, bool *pinned, trp_error *error)
 {
     uint64_t through = 0;
@@ -280,7 +276,7 @@ static trp_status take_staging(trp__io_saver *s, bool *pinned, trp_error *error)
     return memory ? TRP_OK : error->status;
 }
 
-/* To a file that is replaced, or, where `path` is NULL, to the descriptor that s->file has. */
+/* Writes the file `path`, or to the descriptor of s->file if `path` is NULL. */
 static trp_status save(trp__io_saver *s, const char *path, trp_error *error)
 {
     const trp_io_save_options *o = s->options;
@@ -305,7 +301,7 @@ static trp_status save(trp__io_saver *s, const char *path, trp_error *error)
     return status;
 }
 
-/* `name` is for messages. */
+/* Checks and saves items. Messages call the destination `name`. */
 static trp_status save_items(trp__io_saver *s, const char *path, const char *name,
                              const trp_io_item *items)
 {

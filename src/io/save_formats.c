@@ -1,4 +1,4 @@
-/* The three formats as they are written: .npy, a ZIP archive of them, safetensors. */
+/* Writers of the three formats: .npy, .npz (a ZIP archive of .npy files), safetensors. */
 #include "base/bytes.h"
 
 #include "io/npy.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* .npy */
+/* .npy. */
 
-/* An array of one dimension lies in both orders; NumPy calls that C order. */
+/* A vector is in C and Fortran order at once; NumPy writes C order. */
 static trp__npy_bytes npy_header(const trp__io_out *out)
 {
     const trp_io_array *a = &out->item->array;
@@ -30,21 +30,16 @@ trp_status trp__io_save_npy(trp__io_saver *s, trp_error *error)
     return status == TRP_OK ? trp__io_put_elements(s, s->out, error) : status;
 }
 
-/* .npz: stored. Fields of ZIP64 only where the small ones are full. */
+/* .npz. Members are stored; fields of ZIP64 are written only for values that need them. */
 
 enum {
-    LOCAL_BYTES = 30,
-    CENTRAL_BYTES = 46,
-    END_BYTES = 22,
-    END64_BYTES = 56,
-    LOCATOR_BYTES = 20,
     VERSION = 20,
     VERSION64 = 45,
     MADE_BY_UNIX = 3 << 8,
     FLAG_UTF8 = 1 << 11,
-    DATE = 1 << 5 | 1, /* 1980-01-01: the same content makes the same file */
+    DATE = 1 << 5 | 1, /* 1980-01-01, so that the same content makes the same file */
     MODE = 0600,
-    CRC_AT = 14, /* in the local header */
+    CRC_AT = 14, /* offset in the local header */
 };
 
 typedef struct member {
@@ -63,7 +58,7 @@ static uint32_t small(uint64_t value)
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-/* What local and central header have in common, from the version on: 26 bytes. */
+/* Fills the 26 bytes that local and central header have in common, from the version on. */
 static void put_common(unsigned char *at, const trp__io_out *out, const member *m, size_t extra)
 {
     const char *name = out->item->array.name;
@@ -92,7 +87,7 @@ static trp_status put_name(trp__io_saver *s, const trp__io_out *out, trp_error *
 static trp_status put_member(trp__io_saver *s, const trp__io_out *out, member *m, trp_error *error)
 {
     const trp__npy_bytes header = npy_header(out);
-    unsigned char local[LOCAL_BYTES] = "PK\3\4", extra[20] = {1, 0, 16, 0}, crc[4];
+    unsigned char local[TRP__ZIP_LOCAL] = "PK\3\4", extra[20] = {1, 0, 16, 0}, crc[4];
     *m = (member){.header = s->written, .bytes = header.len + out->bytes};
     const size_t more = m->bytes >= UINT32_MAX ? sizeof extra : 0;
     put_common(local + 4, out, m, more);
@@ -119,7 +114,7 @@ static trp_status put_member(trp__io_saver *s, const trp__io_out *out, member *m
 static trp_status put_central(trp__io_saver *s, const trp__io_out *out, const member *m,
                               trp_error *error)
 {
-    unsigned char central[CENTRAL_BYTES] = "PK\1\2", extra[28] = {1, 0};
+    unsigned char central[TRP__ZIP_CENTRAL] = "PK\1\2", extra[28] = {1, 0};
     size_t more = 0;
     if (m->bytes >= UINT32_MAX) {
         trp__put64(extra + 4, m->bytes);
@@ -145,10 +140,10 @@ static trp_status put_central(trp__io_saver *s, const trp__io_out *out, const me
 static trp_status put_end(trp__io_saver *s, uint64_t directory, trp_error *error)
 {
     const uint64_t bytes = s->written - directory, end64 = s->written;
-    unsigned char record[END64_BYTES] = "PK\6\6", locator[LOCATOR_BYTES] = "PK\6\7";
-    unsigned char end[END_BYTES] = "PK\5\6";
+    unsigned char record[TRP__ZIP_END64] = "PK\6\6", locator[TRP__ZIP_LOCATOR] = "PK\6\7";
+    unsigned char end[TRP__ZIP_END] = "PK\5\6";
     const bool large = s->count >= UINT16_MAX || bytes >= UINT32_MAX || directory >= UINT32_MAX;
-    trp__put64(record + 4, END64_BYTES - 12);
+    trp__put64(record + 4, TRP__ZIP_END64 - 12);
     put16(record + 12, MADE_BY_UNIX | VERSION64);
     put16(record + 14, VERSION64);
     trp__put64(record + 24, s->count);
@@ -182,17 +177,20 @@ trp_status trp__io_save_npz(trp__io_saver *s, trp_error *error)
     return status == TRP_OK ? put_end(s, directory, error) : status;
 }
 
-/* safetensors */
+/* safetensors. */
 
-/* A string of JSON. */
+/* Prints a string of JSON. */
 static void print_string(FILE *f, const char *text)
 {
     fputc('"', f);
     for (const char *c = text; *c; c++) {
-        if ((unsigned char)*c < 0x20)
+        if ((unsigned char)*c < 0x20) {
             fprintf(f, "\\u%04x", (unsigned)*c);
-        else
-            fprintf(f, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+            continue;
+        }
+        if (*c == '"' || *c == '\\')
+            fputc('\\', f);
+        fputc(*c, f);
     }
     fputc('"', f);
 }
@@ -226,7 +224,7 @@ static void print_header(FILE *f, const trp__io_saver *s)
         at += s->out[i].bytes;
     }
     fputc('}', f);
-    while (ftell(f) % 8 != 0) /* elements begin aligned */
+    while (!ferror(f) && ftell(f) % 8 != 0) /* aligns the elements */
         fputc(' ', f);
 }
 
@@ -252,7 +250,13 @@ trp_status trp__io_save_safetensors(trp__io_saver *s, trp_error *error)
         return trp__error_set(error, TRP_E_MEMORY, "out of memory");
     }
     trp__put64(length, bytes);
-    trp_status status = trp__io_put(s, length, sizeof length, error);
+    trp_status status =
+        bytes > TRP__IO_SAFETENSORS_LIMIT
+            ? trp__error_set(error, TRP_E_UNSUPPORTED,
+                             "names, shapes and metadata take a header of %zu bytes: readers of "
+                             "safetensors accept %d",
+                             bytes, TRP__IO_SAFETENSORS_LIMIT)
+            : trp__io_put(s, length, sizeof length, error);
     if (status == TRP_OK)
         status = trp__io_put(s, text, bytes, error);
     free(text);

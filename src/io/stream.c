@@ -1,4 +1,4 @@
-/* A member of a ZIP archive, byte after byte: stored, or inflated by zlib, which is opened when it
+/* Reads a member of a ZIP archive as a stream: stored, or inflated by zlib, which is loaded when it
  * is first needed. */
 #include "base/os/dynlib.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* zlib's interface, stable since 1.0 (zlib.h, z_stream). inflateInit2_() is given the size of the
- * struct and refuses another one. */
+/* The interface of zlib, stable since 1.0 (zlib.h, z_stream). inflateInit2_() gets the size of the
+ * struct, and refuses any other than its own. */
 typedef struct z_stream {
     const unsigned char *next_in;
     unsigned avail_in;
@@ -113,7 +113,7 @@ void trp__io_stream_close(trp__io_stream *s)
     free(s);
 }
 
-/* Up to `room` bytes; *got 0 at the end. */
+/* Reads up to `room` bytes; *got is 0 at the end. */
 static trp_status read_packed(trp__io_stream *s, void *target, uint64_t room, uint64_t *got,
                               trp_error *error)
 {
@@ -125,7 +125,7 @@ static trp_status read_packed(trp__io_stream *s, void *target, uint64_t room, ui
     return status;
 }
 
-/* Fills `target`, whose size fits in an unsigned; *got is less only at the end of the member. */
+/* Fills `target`; *got is less than `bytes` only at the end of the member. */
 static trp_status inflate_some(trp__io_stream *s, void *target, unsigned bytes, uint64_t *got,
                                trp_error *error)
 {
@@ -162,7 +162,7 @@ static trp_status read_some(trp__io_stream *s, void *target, uint64_t bytes, uin
     return inflate_some(s, target, bytes < (1u << 30) ? (unsigned)bytes : 1u << 30, got, error);
 }
 
-/* All bytes have been read: nothing may follow, and they must be those that were packed. */
+/* Checks, after all bytes have been read, that none follow and that the checksum is right. */
 static trp_status check_end(trp__io_stream *s, trp_error *error)
 {
     unsigned char more;

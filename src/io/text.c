@@ -1,4 +1,4 @@
-/* Messages about files, and about what is in them. */
+/* Text of messages about files and their content. */
 #include "base/text.h"
 
 #include "base/os/limits.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_SHOWN = 96 }; /* bytes of a path in a message; the end says more than the beginning */
+enum { PATH_SHOWN = 96 }; /* bytes of a path in a message, taken from its end */
 
 trp__io_quoted trp__io_quote(const void *bytes, size_t length)
 {

@@ -1,4 +1,4 @@
-/* The types that files have, and how much of each makes how many bytes. */
+/* The element types of files, and the sizes of arrays of them. */
 #include "io/file.h"
 
 const trp__io_type trp__io_types[] = {
@@ -50,7 +50,8 @@ bool trp__io_count_bytes(const int64_t *dim, uint32_t rank, uint32_t bits, uint6
         if (__builtin_mul_overflow(count, (uint64_t)dim[i], &count))
             return false;
     }
-    /* Whole bytes and what is left of them apart: 2^63 bytes are 2^66 bits. */
+    /* The count of bits could overflow: 2^63 bytes are 2^66 bits. So whole groups of 8 elements are
+     * computed in bytes, the rest in bits. */
     if (__builtin_mul_overflow(count / 8, bits, bytes))
         return false;
     fraction = count % 8 * bits;

@@ -1,6 +1,6 @@
-/* The directory of a ZIP archive, by .ZIP File Format Specification 6.3.10, and .npz: its members
- * NAME.npy are arrays, others are passed over. All that a member says of itself is checked against
- * the file before it is used: two members can't share bytes, none reaches into the directory. */
+/* Reads the directory of a ZIP archive (.ZIP File Format Specification 6.3.10) and opens .npz:
+ * members NAME.npy are arrays, other members are ignored. All sizes and offsets are checked against
+ * the file before use: members must neither overlap nor reach into the directory. */
 #include "base/bytes.h"
 
 #include "io/file.h"
@@ -12,16 +12,11 @@
 #include <string.h>
 
 enum {
-    LOCAL_BYTES = 30,
-    CENTRAL_BYTES = 46,
-    END_BYTES = 22,
-    END64_BYTES = 56,
-    LOCATOR_BYTES = 20,
     COMMENT_MAX = 65535,
     DIRECTORY_LIMIT = 1 << 28,
     FLAG_ENCRYPTED = 1,
     EXTRA_ZIP64 = 1,
-    DEFLATE_RATIO = 1032, /* the most that deflate makes of a byte */
+    DEFLATE_RATIO = 1032, /* the most bytes that a byte of deflated data can become */
 };
 
 #define SIGNATURE_LOCAL   UINT32_C(0x04034b50)
@@ -39,11 +34,12 @@ typedef struct directory {
     uint64_t offset, bytes, count;
 } directory;
 
-/* The last record of the archive: its comment, of up to 64 KiB, ends with the file. */
-static bool find_end(const trp_io_file *file, unsigned char end[END_BYTES], uint64_t *at,
+/* Finds the last record of the archive. A comment of up to 64 KiB follows it and ends with the
+ * file. */
+static bool find_end(const trp_io_file *file, unsigned char end[TRP__ZIP_END], uint64_t *at,
                      trp_error *error)
 {
-    const uint64_t most = END_BYTES + COMMENT_MAX;
+    const uint64_t most = TRP__ZIP_END + COMMENT_MAX;
     const uint64_t bytes = file->size < most ? file->size : most;
     unsigned char *tail = malloc((size_t)bytes + 1);
     bool found = false;
@@ -57,10 +53,10 @@ static bool find_end(const trp_io_file *file, unsigned char end[END_BYTES], uint
     }
     for (uint64_t i = bytes; i-- > 0 && !found;) {
         const unsigned char *p = tail + i;
-        if (bytes - i < END_BYTES || trp__get32(p) != SIGNATURE_END ||
-            get16(p + 20) != bytes - i - END_BYTES)
+        if (bytes - i < TRP__ZIP_END || trp__get32(p) != SIGNATURE_END ||
+            get16(p + 20) != bytes - i - TRP__ZIP_END)
             continue;
-        memcpy(end, p, END_BYTES);
+        memcpy(end, p, TRP__ZIP_END);
         *at = file->size - bytes + i;
         found = true;
     }
@@ -68,19 +64,19 @@ static bool find_end(const trp_io_file *file, unsigned char end[END_BYTES], uint
     return found || refuse(error, "truncated archive: it has no end of its directory");
 }
 
-/* The same record of ZIP64, where one of the small fields is full. */
+/* Reads the last record of ZIP64, which exists if a value does not fit in the one of ZIP. */
 static bool find_end64(const trp_io_file *file, uint64_t end, directory *d, trp_error *error)
 {
-    unsigned char locator[LOCATOR_BYTES], record[END64_BYTES];
+    unsigned char locator[TRP__ZIP_LOCATOR], record[TRP__ZIP_END64];
     uint64_t at;
-    if (end < LOCATOR_BYTES)
+    if (end < TRP__ZIP_LOCATOR)
         return refuse(error, "bad archive: it has no directory of ZIP64");
-    if (trp__io_pread(file->fd, end - LOCATOR_BYTES, locator, sizeof locator, "archive", error) !=
-        TRP_OK)
+    if (trp__io_pread(file->fd, end - TRP__ZIP_LOCATOR, locator, sizeof locator, "archive",
+                      error) != TRP_OK)
         return false;
     at = trp__get64(locator + 8);
-    if (trp__get32(locator) != SIGNATURE_LOCATOR || at > end - LOCATOR_BYTES ||
-        end - LOCATOR_BYTES - at < END64_BYTES)
+    if (trp__get32(locator) != SIGNATURE_LOCATOR || at > end - TRP__ZIP_LOCATOR ||
+        end - TRP__ZIP_LOCATOR - at < TRP__ZIP_END64)
         return refuse(error, "bad archive: its directory of ZIP64 is not where it should be");
     if (trp__io_pread(file->fd, at, record, sizeof record, "archive", error) != TRP_OK)
         return false;
@@ -94,7 +90,7 @@ static bool find_end64(const trp_io_file *file, uint64_t end, directory *d, trp_
 
 static bool find_directory(const trp_io_file *file, directory *d, trp_error *error)
 {
-    unsigned char end[END_BYTES];
+    unsigned char end[TRP__ZIP_END];
     uint64_t at;
     if (!find_end(file, end, &at, error))
         return false;
@@ -108,14 +104,14 @@ static bool find_directory(const trp_io_file *file, directory *d, trp_error *err
                       "bad archive: its directory, %" PRIu64 " bytes at %" PRIu64
                       ", reaches past its end at %" PRIu64,
                       d->bytes, d->offset, at);
-    if (d->bytes > DIRECTORY_LIMIT || d->count > d->bytes / CENTRAL_BYTES)
+    if (d->bytes > DIRECTORY_LIMIT || d->count > d->bytes / TRP__ZIP_CENTRAL)
         return refuse(error,
                       "bad archive: a directory of %" PRIu64 " bytes for %" PRIu64 " members",
                       d->bytes, d->count);
     return true;
 }
 
-/* Sizes and places of ZIP64, for those that are full. */
+/* Reads the values of ZIP64 that do not fit in the fields of ZIP. */
 static bool read_extra(const unsigned char *extra, size_t length, trp__io_member *m,
                        trp_error *error)
 {
@@ -148,17 +144,17 @@ static bool set_refusal(trp__io_entry *entry, const char *text, trp_error *error
     return entry->refusal != NULL;
 }
 
-/* One record; *length gets its size. Members that are no arrays add nothing. */
+/* Reads one record of the directory, of *length bytes. Adds an entry if the member is an array. */
 static bool read_record(trp_io_file *file, const unsigned char *at, size_t room, size_t *length,
                         trp_error *error)
 {
     static const char suffix[] = ".npy";
     const size_t ending = sizeof suffix - 1;
-    if (room < CENTRAL_BYTES || trp__get32(at) != SIGNATURE_CENTRAL)
+    if (room < TRP__ZIP_CENTRAL || trp__get32(at) != SIGNATURE_CENTRAL)
         return refuse(error, "bad archive: its directory is damaged");
     const size_t name = get16(at + 28), extra = get16(at + 30), comment = get16(at + 32);
-    const unsigned char *text = at + CENTRAL_BYTES;
-    *length = CENTRAL_BYTES + name + extra + comment;
+    const unsigned char *text = at + TRP__ZIP_CENTRAL;
+    *length = TRP__ZIP_CENTRAL + name + extra + comment;
     if (*length > room)
         return refuse(error, "bad archive: its directory is damaged");
     if (name < ending || memcmp(text + name - ending, suffix, ending) != 0)
@@ -183,21 +179,21 @@ static bool read_record(trp_io_file *file, const unsigned char *at, size_t room,
     return read_extra(text + name, extra, &entry->member, error);
 }
 
-/* The local header, which says where the bytes begin. */
+/* Reads the local header, which determines where the bytes begin. */
 static bool read_local(const trp_io_file *file, trp__io_entry *entry, uint64_t directory_at,
                        trp_error *error)
 {
     trp__io_member *m = &entry->member;
-    unsigned char local[LOCAL_BYTES];
+    unsigned char local[TRP__ZIP_LOCAL];
     const trp__io_quoted name = trp__io_quote_name(entry->name);
-    if (m->header > directory_at || directory_at - m->header < LOCAL_BYTES)
+    if (m->header > directory_at || directory_at - m->header < TRP__ZIP_LOCAL)
         return refuse(error, "array '%s' begins at byte %" PRIu64 ", the directory at %" PRIu64,
                       name.text, m->header, directory_at);
     if (trp__io_pread(file->fd, m->header, local, sizeof local, "archive", error) != TRP_OK)
         return false;
     if (trp__get32(local) != SIGNATURE_LOCAL || get16(local + 8) != m->method)
         return refuse(error, "array '%s' is not where the directory has it", name.text);
-    m->begin = m->header + LOCAL_BYTES + get16(local + 26) + get16(local + 28);
+    m->begin = m->header + TRP__ZIP_LOCAL + get16(local + 26) + get16(local + 28);
     if (m->begin > directory_at || m->packed > directory_at - m->begin)
         return refuse(error,
                       "array '%s': %" PRIu64 " bytes at %" PRIu64
@@ -219,16 +215,12 @@ static int compare_places(const void *a, const void *b, void *context)
     return (x > y) - (x < y);
 }
 
-static bool check_overlap(const trp_io_file *file, trp_error *error)
+static bool check_overlap(trp_io_file *file, trp_error *error)
 {
-    uint64_t *order = malloc((size_t)(file->count + 1) * sizeof *order), end = 0;
+    uint64_t *order = trp__io_order(file, compare_places), end = 0;
     bool good = order != NULL;
     if (!good)
         trp__error_set(error, TRP_E_MEMORY, "out of memory");
-    for (uint64_t i = 0; good && i < file->count; i++)
-        order[i] = i;
-    if (good)
-        qsort_r(order, (size_t)file->count, sizeof *order, compare_places, (void *)(uintptr_t)file);
     for (uint64_t i = 0; good && i < file->count; i++) {
         const trp__io_entry *e = &file->entry[order[i]];
         if (e->member.header < end)
@@ -265,7 +257,7 @@ trp_status trp__io_read_directory(trp_io_file *file, trp_error *error)
 
 /* Arrays. */
 
-/* Reads the member's header with the stream's first bytes. */
+/* Reads the .npy header of a member. */
 static trp_status read_header(trp_io_file *file, const trp__io_member *m, trp__npy *array,
                               trp_error *error)
 {
@@ -295,7 +287,7 @@ static trp_status read_header(trp_io_file *file, const trp__io_member *m, trp__n
     return status;
 }
 
-/* What can't be read of one array is said when it is read: the others can be. */
+/* Fills an entry. An array that can't be read only gets a refusal, since others can be read. */
 static trp_status describe(trp_io_file *file, uint64_t index, trp_error *error)
 {
     trp__io_entry *entry = &file->entry[index];
@@ -318,18 +310,8 @@ static trp_status describe(trp_io_file *file, uint64_t index, trp_error *error)
                  trp__io_quote_name(entry->name).text, text);
         return status;
     }
-    entry->type = array.type;
-    memcpy(entry->file_type, array.file_type, sizeof entry->file_type);
-    entry->fortran_order = array.fortran_order;
-    entry->offset = array.data_offset;
-    entry->bytes = array.data_bytes;
-    entry->dims = file->dim_count;
-    for (uint32_t i = 0; i < array.rank; i++) {
-        if (!trp__io_grow((void **)&file->dim, file->dim_count, &file->dim_room, sizeof *file->dim))
-            return trp__error_set(error, TRP_E_MEMORY, "out of memory");
-        file->dim[file->dim_count++] = array.dim[i];
-    }
-    entry->rank = array.rank;
+    if (!trp__npy_describe(file, entry, &array))
+        return trp__error_set(error, TRP_E_MEMORY, "out of memory");
     return TRP_OK;
 }
 

@@ -6,8 +6,8 @@
 #define CAPABILITY(name) TRP__CUBLASLT_ALGO_CAP_##name
 
 enum {
-    VALUES = 1024, /* of one attribute, at most: cuBLASLt 13.1 lists 634 tiles */
-    CLUSTERS = 32, /* which of their numbers are in use the library knows */
+    VALUES = 1024, /* the most values of an attribute: cuBLASLt 13.1 lists 634 tiles */
+    CLUSTERS = 32, /* numbers of clusters to try; the library refuses those that it does not use */
 };
 
 typedef struct walk {
@@ -40,13 +40,13 @@ static bool set(const walk *w, trp__cublaslt_algo *algo, trp__cublaslt_config wh
            TRP__CUBLAS_SUCCESS;
 }
 
-/* What the library checks is the problem, not where its operands are. */
+/* Checks alignments, since the library does not know the addresses of the operands. */
 static bool is_aligned(const walk *w, const trp__cublaslt_algo *algo)
 {
     static const trp__cublaslt_capability least[] = {
         CAPABILITY(MIN_ALIGNMENT_A_BYTES), CAPABILITY(MIN_ALIGNMENT_B_BYTES),
         CAPABILITY(MIN_ALIGNMENT_C_BYTES), CAPABILITY(MIN_ALIGNMENT_D_BYTES)};
-    bool c = w->key->problem.access[TRP__MATMUL_C] != TRP__MATMUL_NO_ACCESS;
+    bool c = trp__matmul_has(&w->key->problem, TRP__MATMUL_C);
     for (int i = 0; i < 4; i++) {
         if ((i != 2 || c) && capability(w, algo, least[i]) > UINT32_C(1) << w->key->alignment[i])
             return false;
@@ -54,7 +54,7 @@ static bool is_aligned(const walk *w, const trp__cublaslt_algo *algo)
     return true;
 }
 
-/* False: enough. */
+/* Visits an algorithm if it can compute the problem. False: the walk must end. */
 static bool try(const walk *w, const trp__cublaslt_algo *algo)
 {
     trp__cublaslt_result result;
@@ -81,7 +81,7 @@ static bool with_each(const walk *w, trp__cublaslt_config which, const uint32_t 
     return true;
 }
 
-/* From 0 up to and with `last`. */
+/* Tries the values from 0 to `last`. */
 static bool with_numbers(const walk *w, trp__cublaslt_config which, uint32_t last)
 {
     for (uint32_t i = 0; i <= last; i++) {
@@ -101,7 +101,7 @@ static bool with_listed(const walk *w, trp__cublaslt_config which, trp__cublaslt
     return with_each(w, which, values, (uint32_t)(written / sizeof *values));
 }
 
-/* Parts of a sum are added up as plan.c has it. */
+/* Tries splits of k. Parts of a sum are added in the compute type, as in make_preference(). */
 static bool with_splits(const walk *w)
 {
     static const uint32_t parts[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};

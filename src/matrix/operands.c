@@ -1,6 +1,7 @@
 #include "matrix/operands.h"
 
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <stdio.h>
 
@@ -11,11 +12,23 @@ trp_status trp__operand_wrong(trp__pack *pack, const char *argument, const char 
                           expected, (long long)got);
 }
 
+trp_status trp__operand_check_absent(trp__pack *pack, const trp__operand *x, const uint32_t *mode,
+                                     int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (mode[i] == 0 && x[i].buffer.id)
+            return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                  "%s: expected no buffer: the operation has no such operand",
+                                  x[i].name);
+    }
+    return TRP_OK;
+}
+
 typedef struct argument_name {
     char text[24];
 } argument_name;
 
-/* The sender's name of a leading dimension ("ld") or of a stride. */
+/* Returns the name of a leading dimension or a stride in the request. */
 static argument_name name_of(const trp__operand *x, bool ld)
 {
     argument_name out;
@@ -81,7 +94,7 @@ trp_status trp__operand_check_stride(trp__pack *pack, const trp__operand *x, int
 {
     if (batch <= 1 || (uint64_t)x->stride >= x->one)
         return TRP_OK;
-    /* The first column of each, together. */
+    /* The extent of the first columns of all matrices. */
     uint64_t side_by_side = x->elements - x->one + (uint64_t)x->rows;
     if (x->stride >= x->rows && side_by_side <= (uint64_t)x->ld)
         return TRP_OK;
@@ -93,13 +106,13 @@ trp_status trp__operand_check_stride(trp__pack *pack, const trp__operand *x, int
                           (unsigned long long)side_by_side, (long long)x->stride, (long long)x->ld);
 }
 
-/* Whether two matrices of leading dimension `ld` meet: parts of one large matrix, say. `distance`
- * elements lie between the first of c and the first of x. */
+/* Returns whether two matrices with the same leading dimension, such as parts of a larger matrix,
+ * share elements. The first element of x is `distance` elements after that of c. */
 static bool parts_meet(const trp__operand *c, const trp__operand *x, int64_t ld, int64_t distance)
 {
-    /* Column j of x lies `distance` + (j - i) ld after column i of c, so what counts is e = j - i.
-     * Columns are no longer than ld, so only the two e that bring them closest can make them meet.
-     */
+    /* Column j of x is `distance` + (j - i) ld after column i of c, which depends on e = j - i
+     * only. Columns are no longer than ld, so they can only overlap for the two values of e that
+     * bring them closest. */
     int64_t whole = distance / ld - (distance % ld < 0); /* rounded down */
     for (int64_t e = -whole - 1; e <= -whole; e++) {
         if (e <= -c->columns || e >= x->columns)
@@ -111,7 +124,8 @@ static bool parts_meet(const trp__operand *c, const trp__operand *x, int64_t ld,
     return false;
 }
 
-/* A leading dimension that both can be said to have; 0 if there is none. One column has any. */
+/* Returns a leading dimension that fits both matrices; 0: there is none. A single column fits any.
+ */
 static int64_t common_ld(const trp__operand *c, const trp__operand *x)
 {
     if (c->ld == x->ld || (x->columns == 1 && c->ld >= x->rows))
@@ -125,7 +139,7 @@ trp_status trp__operand_check_apart(trp__pack *pack, const trp__operand *written
     if (written->buffer.id != other->buffer.id)
         return TRP_OK;
     uint64_t end, other_end;
-    /* What lies beyond any buffer is refused where it is held against its own. */
+    /* A range beyond any buffer is refused when it is compared with its own buffer. */
     if (__builtin_add_overflow(written->offset, written->elements * written->element, &end) ||
         __builtin_add_overflow(other->offset, other->elements * other->element, &other_end) ||
         end > INT64_MAX || other_end > INT64_MAX)
@@ -174,12 +188,13 @@ static bool is_int32(double value)
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type)
 {
     trp_status status = trp__scalar_check(pack->error, name, &scalar);
-    if (status != TRP_OK || !scalar.given || type == TRP_C64 || type == TRP_C128)
+    if (status != TRP_OK || !scalar.given || trp__is_complex(type))
         return status;
     if (type == TRP_I32 && (scalar.im != 0 || !is_int32(scalar.re)))
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "%s: expected an integer of 32 bits where sums are i32, got %g + %gi",
-                              name, scalar.re, scalar.im);
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "%s: expected an integer of 32 bits, since sums are i32, got %g + %gi", name, scalar.re,
+            scalar.im);
     if (scalar.im == 0)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
@@ -193,8 +208,8 @@ trp_status trp__check_one_source(trp__pack *pack, trp_buffer scalars, const char
     if (!scalars.id || !scalar.given)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                          "%s: expected none beside `scalars`, where it is read, got %g + %gi",
-                          name, scalar.re, scalar.im);
+                          "%s: expected none, since it is read from `scalars`, got %g + %gi", name,
+                          scalar.re, scalar.im);
 }
 
 trp__operand trp__operand_of_scalars(trp_buffer buffer, uint64_t offset, uint32_t element,

@@ -1,6 +1,7 @@
 #include "matrix/plan.h"
 
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "matrix/refusal.h"
 
 #include <troupe/matmul.h>
@@ -18,7 +19,7 @@
     (lt)->cublasLtMatmulPreferenceSetAttribute(                                                    \
         (preference), TRP__CUBLASLT_MATMUL_PREF_##attribute, &(value), sizeof(value))
 
-/* Troupe's numbers and the library's. */
+/* Conversion of Troupe's numbers to those of the library. */
 
 static int32_t data_type(uint8_t type)
 {
@@ -36,7 +37,7 @@ static int32_t data_type(uint8_t type)
 static trp__cublaslt_compute compute_type(const trp__matmul *g)
 {
     static const uint8_t modes[][3] = {
-        /* of f32, f64 and i32 */
+        /* for f32, f64 and i32 */
         [TRP_COMPUTE_DEFAULT] = {TRP__CUBLASLT_COMPUTE_32F, TRP__CUBLASLT_COMPUTE_64F,
                                  TRP__CUBLASLT_COMPUTE_32I},
         [TRP_COMPUTE_TF32] = {TRP__CUBLASLT_COMPUTE_32F_FAST_TF32},
@@ -49,15 +50,10 @@ static trp__cublaslt_compute compute_type(const trp__matmul *g)
     return modes[g->compute % (sizeof modes / sizeof *modes)][column];
 }
 
-static bool has(const trp__matmul *g, int operand)
-{
-    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
-}
-
 uint32_t trp__matmul_epilogue(const trp__matmul *g)
 {
-    bool aux = has(g, TRP__MATMUL_AUX);
-    bool bias = has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE;
+    bool aux = trp__matmul_has(g, TRP__MATMUL_AUX);
+    bool bias = trp__matmul_has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE;
     bool gradient = g->gradient == TRP_BIAS_GRADIENT_D;
     uint32_t plain = bias ? TRP__CUBLASLT_EPILOGUE_BIAS : TRP__CUBLASLT_EPILOGUE_DEFAULT;
     switch (g->activation) {
@@ -78,7 +74,7 @@ uint32_t trp__matmul_epilogue(const trp__matmul *g)
     }
 }
 
-/* trp_scale_mode to cublasLtMatmulMatrixScale_t. */
+/* Converts a trp_scale_mode to cublasLtMatmulMatrixScale_t. */
 static int32_t scale_mode(uint8_t mode)
 {
     static const uint8_t modes[] = {
@@ -105,23 +101,7 @@ static const char *scale_mode_name(uint8_t mode)
     return names[mode % (sizeof names / sizeof *names)];
 }
 
-/* Scalars travel as f64; the library wants them in the compute type. */
-typedef union scalar {
-    double f64[2];
-    float f32[2];
-    int32_t i32;
-} scalar;
-
-static scalar scalar_of(uint8_t type, const double value[2])
-{
-    if (type == TRP_F64 || type == TRP_C128)
-        return (scalar){.f64 = {value[0], value[1]}};
-    if (type == TRP_I32)
-        return (scalar){.i32 = (int32_t)value[0]};
-    return (scalar){.f32 = {(float)value[0], (float)value[1]}};
-}
-
-/* 0 of every scalar type, and 1 of each. */
+/* A 0 for all scalar types, and a 1 of each. */
 static const struct constants {
     double zero[2], f64[2];
     float f32[2];
@@ -149,37 +129,36 @@ static uint8_t alignment_of(const void *address)
     return (uint8_t)__builtin_ctzll(bits);
 }
 
-/* D = epilogue(C): cuBLASLt leaves D as it is if it sees alpha 0 and beta 1, though C
- * may be apart and there may be an epilogue. Where it can't see them, in the device's memory, it
- * does not. */
+/* D = epilogue(C): if alpha is 0 and beta is 1, cuBLASLt does not write D, although C may be
+ * another matrix and there may be an epilogue. If alpha and beta are in device memory, it does not
+ * know them and writes D. */
 static bool is_blind_spot(const trp__matmul *g)
 {
-    return !has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
+    return !trp__matmul_has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
            g->beta[0] == 1 && g->beta[1] == 0;
 }
 
-/* Products with vectors see alpha and beta on the device too. */
+/* Kernels for products with vectors read alpha and beta, so they skip D too. */
 bool trp__matmul_may_be_skipped(const trp__matmul *g)
 {
     bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
-    bool may = has(g, TRP__MATMUL_C) && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
+    bool may = trp__matmul_has(g, TRP__MATMUL_C) &&
+               (trp__matmul_has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
     return may && (g->m == 1 || g->n == 1) &&
            (apart || trp__matmul_epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
 }
 
-/* Likewise for the sums over A or B, which a product with a vector leaves out with alpha 0. */
+/* Products with vectors also skip the sums over A or B if alpha is 0. */
 static bool loses_gradient(const trp__matmul *g)
 {
     bool of_input = g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
     bool vector = g->m == 1 || g->n == 1;
     return of_input && vector &&
-           (has(g, TRP__MATMUL_SCALARS) || (g->alpha[0] == 0 && g->alpha[1] == 0));
+           (trp__matmul_has(g, TRP__MATMUL_SCALARS) || (g->alpha[0] == 0 && g->alpha[1] == 0));
 }
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
 {
-    static const uint8_t looked_at[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                        TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
     trp__matmul_key key;
     memset(&key, 0, sizeof key);
     key.problem = *problem;
@@ -188,9 +167,16 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
     key.problem.beta[0] = is_blind_spot(problem);
     key.loses_gradient = loses_gradient(problem);
     key.deterministic = problem->deterministic;
-    for (size_t i = 0; i < sizeof looked_at; i++)
-        key.alignment[i] = alignment_of(at[looked_at[i]]);
+    for (int i = 0; i < TRP__MATMUL_ALIGNED; i++)
+        key.alignment[i] = alignment_of(at[i]);
     return key;
+}
+
+uint32_t trp__matmul_skew(const trp__matmul_key *key, int operand)
+{
+    return operand < TRP__MATMUL_ALIGNED && key->alignment[operand] < 8
+               ? UINT32_C(1) << key->alignment[operand]
+               : 0;
 }
 
 /* Descriptors. */
@@ -201,15 +187,16 @@ static trp_status describe_epilogue(const trp__cublaslt *lt, trp__cublaslt_desc 
     uint32_t bits = trp__matmul_epilogue(g);
     int32_t vector = data_type(g->vector_type), aux = data_type(g->type[TRP__MATMUL_AUX]);
     trp__cublas_status result = SET_DESC(lt, desc, EPILOGUE, bits);
-    if (result == 0 && has(g, TRP__MATMUL_VECTOR))
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_VECTOR))
         result = SET_DESC(lt, desc, BIAS_DATA_TYPE, vector);
-    if (result == 0 && has(g, TRP__MATMUL_VECTOR) && g->batch > 1)
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_VECTOR) && g->batch > 1)
         result = SET_DESC(lt, desc, BIAS_BATCH_STRIDE, g->vector_stride);
-    if (result == 0 && has(g, TRP__MATMUL_AUX))
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_AUX))
         result = SET_DESC(lt, desc, EPILOGUE_AUX_LD, g->ld[TRP__MATMUL_AUX]);
-    if (result == 0 && has(g, TRP__MATMUL_AUX) && g->batch > 1)
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_AUX) && g->batch > 1)
         result = SET_DESC(lt, desc, EPILOGUE_AUX_BATCH_STRIDE, g->stride[TRP__MATMUL_AUX]);
-    if (result == 0 && has(g, TRP__MATMUL_AUX) && g->type[TRP__MATMUL_AUX] != TRP_DTYPE_NONE)
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_AUX) &&
+        g->type[TRP__MATMUL_AUX] != TRP_DTYPE_NONE)
         result = SET_DESC(lt, desc, EPILOGUE_AUX_DATA_TYPE, aux);
     return trp__cublaslt_check(lt, result, "cublasLtMatmulDescSetAttribute", error);
 }
@@ -217,7 +204,7 @@ static trp_status describe_epilogue(const trp__cublaslt *lt, trp__cublaslt_desc 
 static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, const trp__matmul *g,
                            trp_error *error)
 {
-    int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* the same numbers as in BLAS */
+    int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* with the numbers of cublasOperation_t */
     int32_t device = TRP__CUBLASLT_POINTER_MODE_DEVICE;
     int32_t mode_a = scale_mode(g->scale_a), mode_b = scale_mode(g->scale_b);
     int32_t sm_count = g->sm_count;
@@ -225,13 +212,13 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
     trp__cublas_status result = SET_DESC(lt, desc, TRANSA, trans_a);
     if (result == 0)
         result = SET_DESC(lt, desc, TRANSB, trans_b);
-    if (result == 0 && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g)))
+    if (result == 0 && (trp__matmul_has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g)))
         result = SET_DESC(lt, desc, POINTER_MODE, device);
     if (result == 0 && g->fast_accumulation)
         result = SET_DESC(lt, desc, FAST_ACCUM, fast);
     if (result == 0 && sm_count > 0)
         result = SET_DESC(lt, desc, SM_COUNT_TARGET, sm_count);
-    /* Older libraries know no modes but the default. */
+    /* Older libraries only know the default mode. */
     if (result == 0 && g->scale_a != TRP_SCALE_TENSOR)
         result = SET_DESC(lt, desc, A_SCALE_MODE, mode_a);
     if (result == 0 && g->scale_b != TRP_SCALE_TENSOR)
@@ -268,7 +255,7 @@ void trp__matmul_plan_drop(const trp__cublaslt *lt, trp__matmul_plan *plan)
     memset(plan, 0, sizeof *plan);
 }
 
-/* Tells the descriptor where the operands are. */
+/* Sets the addresses of operands in the descriptor. */
 static trp_status place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
                         const trp__matmul *problem, void *const at[], trp_error *error)
 {
@@ -287,7 +274,7 @@ static trp_status place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
     };
     trp__cublas_status result = TRP__CUBLAS_SUCCESS;
     for (size_t i = 0; i < sizeof pointers / sizeof *pointers && result == 0; i++) {
-        if (has(problem, pointers[i].operand))
+        if (trp__matmul_has(problem, pointers[i].operand))
             result = lt->cublasLtMatmulDescSetAttribute(plan->desc, pointers[i].attribute,
                                                         &at[pointers[i].operand], sizeof(void *));
     }
@@ -302,9 +289,10 @@ static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key
     uint64_t workspace = key->problem.workspace;
     uint32_t a = UINT32_C(1) << key->alignment[0], b = UINT32_C(1) << key->alignment[1];
     uint32_t d = UINT32_C(1) << key->alignment[3];
-    /* A C that is not there is told to be in D's place. */
-    uint32_t c = has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
-    /* Parts of a sum are added up in the compute type, not rounded to a narrower D before. */
+    /* Without C, the library gets D as C. */
+    uint32_t c =
+        trp__matmul_has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
+    /* Parts of a sum are added in the compute type, and not rounded to a narrower D before. */
     uint32_t reductions = TRP__CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     bool narrow =
         key->deterministic || trp_dtype_bits((trp_dtype)key->problem.type[TRP__MATMUL_D]) < 32;
@@ -395,7 +383,7 @@ trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__m
     return status;
 }
 
-/* What a device must have, where its generation says it all. */
+/* Checks what depends only on the compute capability. */
 static trp_status check_device(const trp__matmul_planner *planner, const trp__matmul *g,
                                trp_error *error)
 {
@@ -415,9 +403,9 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
                           needed / 10, needed % 10, planner->major, planner->minor);
 }
 
-/* What the library takes and then does in another way than it is meant (seen with 13.1 on compute
- * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, and modes of
- * scale factors that don't go together end in a fault. */
+/* Refuses problems that the library accepts but computes wrongly (seen with 13.1 on compute
+ * capability 9.0): gelu with a D of i8 is computed from values that are already rounded to i8, and
+ * some combinations of scale modes end in a fault. */
 static trp_status check_library(const trp__matmul_key *key, trp_error *error)
 {
     const trp__matmul *g = &key->problem;
@@ -426,24 +414,25 @@ static trp_status check_library(const trp__matmul_key *key, trp_error *error)
                   (g->scale_b == TRP_SCALE_BLOCK_128 || g->scale_b == TRP_SCALE_BLOCK_128X128);
     bool both = g->scale_a == TRP_SCALE_BLOCK_128X128 && g->scale_b == TRP_SCALE_BLOCK_128X128;
     if (gelu && g->type[TRP__MATMUL_D] == TRP_I8)
-        return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "activation: gelu with a D of i8, which cuBLASLt computes of values "
-                              "that are already rounded to i8");
+        return trp__error_set(
+            error, TRP_E_UNSUPPORTED,
+            "activation: gelu with a D of i8, which cuBLASLt computes from values "
+            "that are already rounded to i8");
     if (trp__matmul_may_be_skipped(g))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "%s where D is a vector and C is apart or there is an epilogue: "
-                              "cuBLASLt leaves that D as it is",
-                              has(g, TRP__MATMUL_SCALARS)
+                              "%s where D is a vector and C is another matrix or there is an "
+                              "epilogue: cuBLASLt does not write that D",
+                              trp__matmul_has(g, TRP__MATMUL_SCALARS)
                                   ? "scalars: in a buffer, where they may be 0 and 1,"
                                   : "alpha: 0 with beta 1,");
     if (key->loses_gradient)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "gradient of A or B with alpha 0 (or one that may be, in a buffer) "
-                              "where D is a vector: cuBLASLt leaves it out");
+                              "gradient of A or B with alpha 0 (or in a buffer, where it may be 0) "
+                              "where D is a vector: cuBLASLt does not compute it");
     if (g->scale_a != g->scale_b ? !blocks : both)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "scale modes %s and %s of A and B: cuBLASLt has the same for both, "
-                              "or TRP_SCALE_BLOCK_128 with TRP_SCALE_BLOCK_128X128",
+                              "scale modes %s and %s of A and B: cuBLASLt supports the same for "
+                              "both, or TRP_SCALE_BLOCK_128 with TRP_SCALE_BLOCK_128X128",
                               scale_mode_name(g->scale_a), scale_mode_name(g->scale_b));
     return TRP_OK;
 }
@@ -467,8 +456,8 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
                                    size_t workspace_bytes, trp__cu_stream stream, trp_error *error)
 {
     const trp__cublaslt *lt = planner->lt;
-    scalar alpha = scalar_of(problem->scalar_type, problem->alpha);
-    scalar beta = scalar_of(problem->scalar_type, problem->beta);
+    trp__scalar alpha = trp__scalar_of(problem->scalar_type, problem->alpha);
+    trp__scalar beta = trp__scalar_of(problem->scalar_type, problem->beta);
     const void *alpha_at = &alpha, *beta_at = &beta;
     if (at[TRP__MATMUL_SCALARS]) {
         alpha_at = at[TRP__MATMUL_SCALARS];
@@ -478,8 +467,8 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
         alpha_at = (const void *)(uintptr_t)zero;
         beta_at = (const void *)(uintptr_t)one;
     }
-    /* A C that is not there is said to be in D's place, if it can be, and is not read, for beta is
-     * 0. */
+    /* Without C, the library gets D as C if the types agree. It does not read it, since beta is 0.
+     */
     bool same = problem->type[TRP__MATMUL_C] == problem->type[TRP__MATMUL_D];
     const void *c = at[TRP__MATMUL_C] ? at[TRP__MATMUL_C] : same ? at[TRP__MATMUL_D] : NULL;
     trp_status status = place(lt, plan, problem, at, error);

@@ -1,16 +1,16 @@
-/* One product: checked, all defaults filled in, and always column-major; also the payload of
- * TRP_OP_MATMUL. A row-major product D = A B travels as the column-major D' = B' A', so that here A
- * and B may be the sender's b and a. With m or n 0 there is no access and nothing to do. */
+/* A product: checked, with all defaults filled in, and always column-major; also the payload of
+ * TRP_OP_MATMUL. A row-major product D = A B becomes the column-major D' = B' A', so A and B may be
+ * the sender's b and a. If m or n is 0, there is no access and no work. */
 #ifndef TRP_MATRIX_PRODUCT_H
 #define TRP_MATRIX_PRODUCT_H
 
 #include <stdint.h>
 
-/* What a product may work on. The first five are matrices. */
+/* The operands of a product. The first five are matrices. */
 enum {
     TRP__MATMUL_A,
     TRP__MATMUL_B,
-    TRP__MATMUL_C, /* with C in D's place its access is D's */
+    TRP__MATMUL_C, /* if C is D, both have the same access */
     TRP__MATMUL_D,
     TRP__MATMUL_AUX,
     TRP__MATMUL_MATRICES,
@@ -27,21 +27,22 @@ enum {
 enum { TRP__MATMUL_NO_ACCESS = 0xff };
 
 typedef struct trp__matmul {
-    uint8_t type[TRP__MATMUL_MATRICES]; /* trp_dtype; of aux bits TRP_DTYPE_NONE */
+    uint8_t type[TRP__MATMUL_MATRICES]; /* trp_dtype; TRP_DTYPE_NONE for aux bits */
     uint8_t vector_type;
-    uint8_t scalar_type;      /* what alpha and beta are: trp_dtype */
+    uint8_t scalar_type;      /* trp_dtype of alpha and beta */
     uint8_t trans_a, trans_b; /* trp_transpose; TRP_T and not TRP_C for real types */
-    uint8_t scale_a, scale_b; /* trp_scale_mode; those of C, D and aux are for the whole matrix */
-    uint8_t compute;          /* trp_compute */
+    uint8_t scale_a,
+        scale_b;     /* trp_scale_mode; C, D and aux have one factor for the whole matrix */
+    uint8_t compute; /* trp_compute */
     uint8_t fast_accumulation;
     uint8_t activation;                   /* trp_activation */
-    uint8_t gradient;                     /* trp_bias_gradient, of A and B as they are here */
+    uint8_t gradient;                     /* trp_bias_gradient; A and B are those of this struct */
     uint8_t access[TRP__MATMUL_OPERANDS]; /* index into the request's accesses */
     uint8_t tune;                         /* trp_tune */
-    uint8_t deterministic;                /* always the same bits */
-    uint16_t sm_count;                    /* of the GPU, to choose for; 0: all */
+    uint8_t deterministic;                /* the result must always have the same bits */
+    uint16_t sm_count; /* multiprocessors for which an algorithm is chosen; 0: all */
     int64_t m, n, k, batch;
-    int64_t ld[TRP__MATMUL_MATRICES];     /* elements (of aux bits: bits); of no C: D's */
+    int64_t ld[TRP__MATMUL_MATRICES];     /* elements (aux bits: bits); without C, that of D */
     int64_t stride[TRP__MATMUL_MATRICES]; /* likewise */
     int64_t vector_stride;                /* elements */
     uint64_t workspace;                   /* bytes */

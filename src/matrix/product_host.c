@@ -1,10 +1,11 @@
-/* Products are computed in tiles: inputs are widened to the type that the product is accumulated
- * in, multiplied by OpenBLAS, and finished line by line. Complex ones have no more to them than
- * OpenBLAS does by itself. */
+/* Products are computed in tiles: inputs are widened to the type of the sums, multiplied by
+ * OpenBLAS, and the epilogue is applied line by line. Complex products have no epilogue, so
+ * OpenBLAS computes them alone. */
 #include "matrix/product_host.h"
 
 #include "base/error.h"
 #include "base/numbers/half.h"
+#include "base/numbers/types.h"
 #include "base/numbers/narrow.h"
 #include "base/os/team.h"
 #include "base/numbers/vmath.h"
@@ -19,9 +20,9 @@
 
 enum { TILE = TRP__HOST_TILE };
 
-typedef trp__host_product product; /* on the stream's thread */
+typedef trp__host_product product; /* used on the thread of the stream */
 
-/* The room of an actor. */
+/* The memory of an actor. */
 
 void trp__host_room_close(trp__host_room *room)
 {
@@ -69,7 +70,7 @@ static int64_t at_most_a_tile(int64_t rest)
     return rest < TILE ? rest : TILE;
 }
 
-/* Widens `count` elements from number `first` on to f32, those that it can hold exactly. */
+/* Widens `count` elements from number `first` on to f32, from types that f32 represents exactly. */
 static void widen_some(uint8_t type, const char *from, int64_t first, int64_t count, float *to)
 {
     size_t n = (size_t)count;
@@ -152,18 +153,18 @@ static void set_bit(char *bits, int64_t place, bool value)
     bits[place / 8] = (char)(value ? old | mask : old & ~mask);
 }
 
-/* Whether what is contiguous in the memory of A or B runs along k. */
+/* Returns whether the contiguous dimension of A or B is k. */
 static bool lines_along_k(const trp__matmul *g, int which)
 {
     return which == TRP__MATMUL_A ? g->trans_a != TRP_N : g->trans_b == TRP_N;
 }
 
-/* Scale factors of A or B, as far as there is more than one. */
+/* The scale factors of A or B. */
 typedef struct scales {
     bool per_line;
     trp_scale_mode mode;
     const void *at;
-    int64_t lines, blocks; /* blocks: of k */
+    int64_t lines, blocks; /* blocks along k */
 } scales;
 
 static scales scales_of(const product *x, int which, int64_t batch)
@@ -182,7 +183,7 @@ static scales scales_of(const product *x, int which, int64_t batch)
                     .blocks = (g->k + width - 1) / width};
 }
 
-/* The place of a factor in tiles of 128 lines and 4 blocks, see matmul.h. */
+/* Returns the index of a factor in the layout of tiles of 128 lines and 4 blocks (matmul.h). */
 static int64_t in_tiles(int64_t line, int64_t block, int64_t blocks)
 {
     int64_t tile = line / 128 * ((blocks + 3) / 4) + block / 4;
@@ -209,13 +210,14 @@ static float scale_at(const scales *s, int64_t line, int64_t p)
     }
 }
 
-/* An element of B with the factor of its group, and what is added. */
+/* Applies the factor and the zero point of its group to an element of B. */
 static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, float value)
 {
     uint8_t type = x->g.type[TRP__MATMUL_A];
     int64_t at = batch * x->scale_stride[1] + p / x->group * x->g.n + line;
     const void *from[] = {x->group_scale, x->group_zero};
-    uint16_t rounded[2]; /* of 16 bits; but narrow_some() knows wider types */
+    uint16_t rounded[2]; /* the type has 16 bits, but the compiler assumes that narrow_some() may
+                            write 32 */
     for (int i = 0; i < 2 && from[i]; i++) {
         float y;
         widen_some(type, from[i], at, 1, &y);
@@ -228,14 +230,7 @@ static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, 
 
 /* Products. */
 
-static int cblas_trans(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
-
-/* D in i32, whose arithmetic wraps. The sums are integers of less than 53 bits. */
+/* Computes D in i32, whose arithmetic wraps. The sums are integers of less than 53 bits. */
 static void finish_integers(const product *x, int64_t batch, int64_t row, int64_t column,
                             int64_t rows, const double *sum)
 {
@@ -259,10 +254,10 @@ static void silu_array(const float *in, float *out, size_t count)
     trp__vswish(in, 1, out, count);
 }
 
-/* Elements of D from which threads share its epilogue. */
+/* The smallest D whose epilogue is shared among threads. */
 enum { WHOLE_SHARED = 1 << 14 };
 
-/* Whether OpenBLAS can read and write all matrices where they lie. */
+/* Returns whether OpenBLAS can read and write all matrices in place. */
 static bool is_whole(const product *x, uint8_t type)
 {
     const trp__matmul *g = &x->g;
@@ -306,7 +301,7 @@ void trp__host_widen(uint8_t type, const void *from, int64_t first, int64_t coun
         widen_f32(type, from, first, count, to);
 }
 
-/* D = C, where they are apart. */
+/* D = C, unless C is D. */
 static void copy_c(const product *x, int64_t batch, size_t element)
 {
     const trp__matmul *g = &x->g;
@@ -335,22 +330,21 @@ static void run_complex(product *x)
         char *d = x->at[TRP__MATMUL_D];
         if (g->beta[0] != 0 || g->beta[1] != 0)
             copy_c(x, l, (size_t)size);
-        multiply(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                 (int)g->m, (int)g->n, (int)g->k, wide ? (const void *)g->alpha : alpha,
-                 a + l * stride[TRP__MATMUL_A] * size, (int)ld[TRP__MATMUL_A],
-                 b + l * stride[TRP__MATMUL_B] * size, (int)ld[TRP__MATMUL_B],
-                 wide ? (const void *)g->beta : beta, d + l * stride[TRP__MATMUL_D] * size,
-                 (int)ld[TRP__MATMUL_D]);
+        multiply(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                 trp__cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
+                 wide ? (const void *)g->alpha : alpha, a + l * stride[TRP__MATMUL_A] * size,
+                 (int)ld[TRP__MATMUL_A], b + l * stride[TRP__MATMUL_B] * size,
+                 (int)ld[TRP__MATMUL_B], wide ? (const void *)g->beta : beta,
+                 d + l * stride[TRP__MATMUL_D] * size, (int)ld[TRP__MATMUL_D]);
     }
 }
 
-/* alpha and beta as they are when the product runs. */
+/* Reads alpha and beta, which may be in a buffer, and includes the scale factors of tensors. */
 static void read_scalars(product *x)
 {
     trp__matmul *g = &x->g;
     const void *at = x->at[TRP__MATMUL_SCALARS];
-    bool complex = g->scalar_type == TRP_C64 || g->scalar_type == TRP_C128;
-    int parts = complex ? 2 : 1;
+    int parts = trp__is_complex(g->scalar_type) ? 2 : 1;
     for (int i = 0; at && i < parts; i++) {
         for (int which = 0; which < 2; which++) {
             int place = which * parts + i;
@@ -364,7 +358,7 @@ static void read_scalars(product *x)
     x->alpha = g->scalar_type == TRP_F32 ? (double)(float)g->alpha[0] : g->alpha[0];
     x->beta = g->scalar_type == TRP_F32 ? (double)(float)g->beta[0] : g->beta[0];
     if (g->k == 0)
-        x->alpha = 0; /* also of one that is NaN nothing comes */
+        x->alpha = 0; /* even if alpha is NaN, nothing is added */
     if (x->at[TRP__MATMUL_SCALE_A] && g->scale_a == TRP_SCALE_TENSOR)
         x->alpha *= (double)*(const float *)x->at[TRP__MATMUL_SCALE_A];
     if (x->at[TRP__MATMUL_SCALE_B] && g->scale_b == TRP_SCALE_TENSOR)
@@ -376,7 +370,7 @@ void trp__host_product_run(product *x)
     uint8_t type = x->g.type[TRP__MATMUL_A];
     read_scalars(x);
     x->largest_d = x->largest_aux = 0;
-    if (type == TRP_C64 || type == TRP_C128)
+    if (trp__is_complex(type))
         run_complex(x);
     else if (type == TRP_F64 || type == TRP_I8)
         run_f64(x);

@@ -1,9 +1,8 @@
-/* The products of product_host.c that are accumulated in one real type. That file alone includes
- * this one, once a type, with macros that are undefined here again: T, the type; MY_TYPE, its
- * trp_dtype; NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS; FUNCTION(x), x
- * or NULL if it is of f32 and T is not. */
+/* Products with sums of one real type. product_host.c includes this file once for each type, with
+ * macros that are undefined at its end: T, the type; MY_TYPE, its trp_dtype; NAME(x), x with the
+ * suffix of the type; GEMM, the routine of CBLAS; FUNCTION(x), x if T is f32, otherwise NULL. */
 
-/* Elements. Those of up to 32 bits are converted by way of f32, exactly. */
+/* Elements. Types of up to 32 bits are converted through f32, which is exact. */
 
 static void NAME(widen)(uint8_t type, const char *from, int64_t first, int64_t count, T *to)
 {
@@ -36,9 +35,9 @@ static void NAME(narrow)(uint8_t type, const T *from, char *to, int64_t first, i
     }
 }
 
-/* Inputs: widens the part of matrix `which` that makes lines `line` to line + lines of op(A), or of
- * op(B)^T, and `depth` of k from `p` on, to columns of TILE elements, transposed like the original.
- */
+/* Widens a tile of matrix `which`: `lines` lines of op(A) or op(B)^T from `line` on, and `depth`
+ * elements along k from `p` on. The result has columns of TILE elements and is transposed like the
+ * matrix. */
 static void NAME(widen_tile)(const product *x, int which, int64_t batch, int64_t line,
                              int64_t lines, int64_t p, int64_t depth, T *to)
 {
@@ -60,13 +59,13 @@ static void NAME(widen_tile)(const product *x, int which, int64_t batch, int64_t
     }
 }
 
-/* Epilogues, of one line of a tile at a time. */
+/* Epilogues, which process one line of a tile at a time. */
 
 static T NAME(gelu)(T x)
 {
     T u = (T)0.7978845608028654 * (x + (T)0.044715 * x * x * x);
     T share = (T)0.5 * (1 + (T)tanh((double)u));
-    return share == 0 ? -(T)0 : x * share; /* 0 of minus infinity too */
+    return share == 0 ? -(T)0 : x * share; /* 0 for minus infinity too */
 }
 
 static T NAME(gelu_slope)(T x)
@@ -83,7 +82,8 @@ static T NAME(silu)(T x)
     return x == -(T)INFINITY ? -(T)0 : x / (1 + (T)exp((double)-x));
 }
 
-/* A function of each element: `all`, for finite numbers of f32, where there is one. */
+/* Applies a function to each element: `all`, if there is one, to blocks of finite numbers,
+ * otherwise `one`. */
 static void NAME(map)(void (*all)(const float *in, float *out, size_t count), T (*one)(T x),
                       T *line, int64_t count)
 {
@@ -115,7 +115,7 @@ static T NAME(factor)(const product *x, int which)
     return x->at[which] ? (T) * (const float *)x->at[which] : 1;
 }
 
-/* Writes what goes to aux, or does with the line what aux says. */
+/* Writes a line to aux, or multiplies it by the derivative that aux determines. */
 static void NAME(apply_aux)(product *x, int64_t batch, int64_t row, int64_t column, T *line,
                             int64_t count)
 {
@@ -157,15 +157,15 @@ static void NAME(apply_aux)(product *x, int64_t batch, int64_t row, int64_t colu
 static void NAME(activate)(uint8_t activation, T *line, int64_t count)
 {
     for (int64_t i = 0; activation == TRP_ACTIVATION_RELU && i < count; i++)
-        line[i] = line[i] <= 0 ? 0 : line[i]; /* a NaN stays one */
+        line[i] = line[i] <= 0 ? 0 : line[i]; /* keeps a NaN */
     if (activation == TRP_ACTIVATION_GELU)
         NAME(map)(FUNCTION(trp__vgelu_tanh), NAME(gelu), line, count);
     else if (activation == TRP_ACTIVATION_SILU)
         NAME(map)(FUNCTION(silu_array), NAME(silu), line, count);
 }
 
-/* Rows `row` to row + rows of column `column` of D: sum is what it is before the bias. It may lie
- * in D. */
+/* Applies bias, activation, aux and scale to `rows` elements of a column and writes them to D.
+ * `sum` may be in D. */
 static void NAME(finish_epilogue)(product *x, int64_t batch, int64_t row, int64_t column,
                                   int64_t rows, T *sum, T *gradient)
 {
@@ -191,7 +191,7 @@ static void NAME(finish_epilogue)(product *x, int64_t batch, int64_t row, int64_
         NAME(narrow)(g->type[TRP__MATMUL_D], sum, x->at[TRP__MATMUL_D], place, rows);
 }
 
-/* The same of what op(A) op(B) gives there. */
+/* Applies alpha, beta and the epilogue to sums of op(A) op(B). */
 static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
                               T *sum, T *gradient)
 {
@@ -213,7 +213,7 @@ static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t co
     NAME(finish_epilogue)(x, batch, row, column, rows, sum, gradient);
 }
 
-/* The product's part of a tile, in the scratch memory. */
+/* Computes the sums of a tile in the scratch memory. */
 static T *NAME(sums)(const product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
                      int64_t columns)
 {
@@ -223,9 +223,9 @@ static T *NAME(sums)(const product *x, int64_t batch, int64_t row, int64_t colum
         int64_t depth = at_most_a_tile(g->k - p);
         NAME(widen_tile)(x, TRP__MATMUL_A, batch, row, rows, p, depth, wide_a);
         NAME(widen_tile)(x, TRP__MATMUL_B, batch, column, columns, p, depth, wide_b);
-        x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                      (int)rows, (int)columns, (int)depth, 1, wide_a, TILE, wide_b, TILE,
-                      p == 0 ? 0 : 1, sum, TILE);
+        x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                      trp__cblas_trans(g->trans_b), (int)rows, (int)columns, (int)depth, 1, wide_a,
+                      TILE, wide_b, TILE, p == 0 ? 0 : 1, sum, TILE);
     }
     return sum;
 }
@@ -239,7 +239,7 @@ static void NAME(run_tile)(product *x, int64_t batch, int64_t row, int64_t colum
         NAME(finish_line)(x, batch, row, column + j, rows, sum + j * TILE, gradient);
 }
 
-/* Sums of op(A) or op(B) over k, a tile of lines at a time. */
+/* Sums op(A) or op(B) over k, a tile of lines at a time. */
 static void NAME(sum_input)(const product *x, int which, int64_t batch)
 {
     const trp__matmul *g = &x->g;

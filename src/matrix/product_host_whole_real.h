@@ -1,6 +1,5 @@
-/* Products whose matrices are all of one real type, as one call of OpenBLAS that writes D where it
- * lies, and the rest of the epilogue over D in place, shared among threads. product_host.c includes
- * this behind product_host_real.h, with the same macros. */
+/* Products whose matrices all have the same real type: one call of OpenBLAS writes D, then threads
+ * apply the epilogue to D in place. Included by product_host_real.h, which has the macros. */
 
 /* Columns of D that a thread finishes at a time. */
 #define WHOLE_COLUMNS 16
@@ -16,8 +15,8 @@ static void NAME(multiply_whole)(const product *x, int64_t batch, T *d)
             memcpy(d + j * g->ld[TRP__MATMUL_D], c + j * g->ld[TRP__MATMUL_C],
                    (size_t)g->m * sizeof(T));
     }
-    x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                  (int)g->m, (int)g->n, (int)g->k, (T)x->alpha,
+    x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                  trp__cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k, (T)x->alpha,
                   a + batch * g->stride[TRP__MATMUL_A], (int)g->ld[TRP__MATMUL_A],
                   b + batch * g->stride[TRP__MATMUL_B], (int)g->ld[TRP__MATMUL_B], (T)x->beta, d,
                   (int)g->ld[TRP__MATMUL_D]);
@@ -27,7 +26,7 @@ typedef struct NAME(whole) {
     product *x;
     int64_t batch;
     T *d;
-    int which; /* of sum_input: A or B */
+    int which; /* for sum_lines(): A or B */
 } NAME(whole);
 
 static void NAME(finish_columns)(void *context, int64_t piece, int worker)
@@ -44,7 +43,7 @@ static void NAME(finish_columns)(void *context, int64_t piece, int worker)
     }
 }
 
-/* All columns of some rows, whose sums are the gradient. */
+/* Finishes all columns of some rows, whose sums are the gradient. */
 static void NAME(finish_rows)(void *context, int64_t piece, int worker)
 {
     const NAME(whole) *w = context;
@@ -76,14 +75,14 @@ static void NAME(finish_whole)(NAME(whole) * w)
     }
     if (!bias && !largest && g->activation == TRP_ACTIVATION_NONE && !w->x->at[TRP__MATMUL_SCALE_D])
         return;
-    if (largest || g->m * g->n < WHOLE_SHARED) /* one thread notes what is the largest */
+    if (largest || g->m * g->n < WHOLE_SHARED) /* one thread determines the largest value */
         for (int64_t i = 0; i < columns; i++)
             NAME(finish_columns)(w, i, 0);
     else
         trp__team_run(NAME(finish_columns), w, columns);
 }
 
-/* Sums of op(A) or op(B) over k, in f64, of some lines. */
+/* Sums some lines of op(A) or op(B) over k, in f64. */
 static void NAME(sum_lines)(void *context, int64_t piece, int worker)
 {
     enum { LINES = 64 };

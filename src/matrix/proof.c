@@ -1,6 +1,7 @@
 #include "matrix/proof.h"
 
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "matrix/record.h"
 #include "matrix/reference/launch.h"
 #include "tuning/prover.h"
@@ -11,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums over all of D (a bias gradient, the largest magnitude) are compared where the product has no
- * more multiplications than this; else they are left out of the proof. */
+/* Results over all of D (a bias gradient, the largest magnitude) are compared only if the product
+ * has at most so many multiplications. */
 #define WHOLE_MOST INT64_C(100000000)
 
-/* So is a bias gradient over lines that are longer: a block sums up each one by itself. */
+/* A bias gradient over longer lines is not compared, since one block sums each line. */
 #define LINE_MOST 4096
 
-/* Outputs that are compared by samples: D, aux and the gradient. */
+/* The number of outputs that are compared by samples: D, aux and the gradient. */
 enum { SAMPLED = 3, OPERANDS = TRP__MATMUL_OPERANDS + SAMPLED };
 
 typedef struct subject {
@@ -29,17 +30,17 @@ typedef struct subject {
     trp__matmul g; /* with scalars */
     trp__proof_operand operand[OPERANDS];
     uint32_t operands;
-    uint8_t what[OPERANDS];                   /* the product's operand; OPERANDS: none */
-    uint8_t operand_of[TRP__MATMUL_OPERANDS]; /* OPERANDS: it is not there */
-    uint8_t numbers[SAMPLED];                 /* room for the numbers of a sample */
-    bool whole;                               /* sums over all of D are compared */
+    uint8_t what[OPERANDS];                   /* operand of the product; OPERANDS: none */
+    uint8_t operand_of[TRP__MATMUL_OPERANDS]; /* OPERANDS: not there */
+    uint8_t numbers[SAMPLED];                 /* operand with the numbers of a sample */
+    bool whole;                               /* results over all of D are compared */
     bool in_place;                            /* C is copied to D before each run */
 } subject;
 
 static bool has(const trp__matmul *g, int operand)
 {
-    return operand <= TRP__MATMUL_B || /* zeros in the workspace have no access */
-           g->access[operand] != TRP__MATMUL_NO_ACCESS;
+    return operand <= TRP__MATMUL_B || /* they may be zeros in the workspace, without an access */
+           trp__matmul_has(g, operand);
 }
 
 static bool is_f8(uint8_t type)
@@ -47,17 +48,12 @@ static bool is_f8(uint8_t type)
     return type == TRP_F8E4M3 || type == TRP_F8E5M2;
 }
 
-static bool is_derivative(const trp__matmul *g)
-{
-    return g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-}
-
 static bool has_bits(const trp__matmul *g)
 {
     return g->type[TRP__MATMUL_AUX] == TRP_DTYPE_NONE;
 }
 
-/* --- Names --- */
+/* Names. */
 
 void trp__matmul_algo_name(const trp__matmul_planner *planner, const trp__matmul_plan *plan,
                            char name[TRP__MATMUL_ALGO_NAME])
@@ -87,10 +83,10 @@ bool trp__matmul_provable(const trp__matmul *g)
     return trp__product_takes(g) && g->type[TRP__MATMUL_A] != TRP_F4E2M1 && g->k > 0;
 }
 
-/* --- Tolerances --- */
+/* Tolerances. */
 
-/* A unit of a type in the last place, and a little: so far may numbers lie apart that were rounded
- * from two that were hardly different. */
+/* Returns slightly more than a unit in the last place of a type: the relative difference that
+ * rounding can make of two almost equal numbers. */
 static double unit_of(uint8_t type)
 {
     return type == TRP_F16      ? 1.1e-3
@@ -100,9 +96,10 @@ static double unit_of(uint8_t type)
                                 : 0;
 }
 
-/* What sums of k products may be wrong by, of the root mean square of all results. Tensor cores cut
- * off what they add to a sum of f32, with fp8 far more. An algorithm that rounds f32 to tf32 is
- * wrong by up to 8e-4, one that adds up rounded parts of f16 by 2e-3 and more. */
+/* Returns the allowed error of sums of k products, relative to the root mean square of all results.
+ * Tensor cores truncate what they add to a sum of f32, and much more with fp8. Errors that must be
+ * found: an algorithm that rounds f32 to tf32 has up to 8e-4, one that adds parts rounded to f16
+ * has 2e-3 and more. */
 static double of_sums(const trp__matmul *g)
 {
     const double root = sqrt((double)g->k);
@@ -116,7 +113,7 @@ static double of_sums(const trp__matmul *g)
     return g->compute == TRP_COMPUTE_TF32 ? 5e-3 : 5e-5 + 3e-7 * root;
 }
 
-/* Hardware's tanh is good for 11 bits. */
+/* Returns the allowed error of an activation. The tanh of the hardware has 11 correct bits. */
 static double of_functions(const trp__matmul *g)
 {
     return g->activation == TRP_ACTIVATION_GELU    ? 5e-3
@@ -124,15 +121,15 @@ static double of_functions(const trp__matmul *g)
                                                    : 0;
 }
 
-/* GELU of x is x (1 + tanh u) / 2, where hardware's tanh is wrong by 2^-11 also where the result is
- * all but 0: that is for an x above -8. */
+/* Returns the allowed absolute error. GELU of x is x (1 + tanh u) / 2, and the tanh of the hardware
+ * has an error of 2^-11 even if the result is almost 0; this is so for x down to -8. */
 static double absolute_of(const trp__matmul *g, int operand)
 {
     return g->activation == TRP_ACTIVATION_GELU && operand != TRP__MATMUL_AUX ? 3e-3 : 0;
 }
 
-/* Of small sizes the library may do what comes after the product in a second pass over a narrow D,
- * to which it has rounded before. */
+/* Returns the allowed error of a second pass: for small sizes, the library may apply the epilogue
+ * to a narrow D that is already rounded. */
 static double of_two_passes(const trp__matmul *g)
 {
     const uint8_t type = g->type[TRP__MATMUL_D];
@@ -141,8 +138,8 @@ static double of_two_passes(const trp__matmul *g)
     return !second ? 0 : type == TRP_F16 ? 4e-3 : type == TRP_BF16 ? 2.5e-2 : 0;
 }
 
-/* Of what is added up before the activation, where numbers are ordinary: the root mean square, or
- * half of it for scale factors that are small. */
+/* Returns half the root mean square of the sums before the activation for ordinary numbers; half,
+ * since scale factors may be small. */
 static double typical_of(const trp__matmul *g)
 {
     const double product = 0.75 / 3, c = 0.5 * 0.58, vector = 0.58;
@@ -157,26 +154,27 @@ static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
 {
     const trp__matmul *g = &s->g;
     if (o->type == TRP_I32 || o->type == TRP_I8)
-        return; /* equal */
+        return; /* must be equal */
     o->of_scale =
         of_sums(g) + of_two_passes(g) + (operand == TRP__MATMUL_AUX ? 0 : of_functions(g));
     if (operand == TRP__MATMUL_VECTOR && o->of_scale < 1e-2 && o->type != TRP_F64)
-        o->of_scale = 1e-2; /* what is summed up may be rounded before */
+        o->of_scale = 1e-2; /* the summands may be rounded before */
     o->relative = o->of_scale + unit_of(o->type);
     o->absolute = absolute_of(g, operand);
     o->typical = operand == TRP__MATMUL_VECTOR ? 0 : typical_of(g);
-    if (operand >= TRP__MATMUL_AMAX_D) /* of what is rounded, or of what is not yet */
+    if (operand >=
+        TRP__MATMUL_AMAX_D) /* the largest of rounded values or of those before rounding */
         o->relative += unit_of(g->type[TRP__MATMUL_D]) / 2;
 }
 
-/* --- Operands --- */
+/* Operands. */
 
-/* A matrix, or a vector as one of one line; of a complex type with real and imaginary part as the
- * last dimension. */
+/* Sets the shape of a matrix, or of a vector as a matrix of one line. For a complex type, real and
+ * imaginary part are the last dimension. */
 static void set_shape(trp__proof_operand *o, uint8_t type, const int64_t dim[3],
                       const int64_t stride[3])
 {
-    const bool pairs = type == TRP_C64 || type == TRP_C128;
+    const bool pairs = trp__is_complex(type);
     o->type = type == TRP_C64 ? TRP_F32 : type == TRP_C128 ? TRP_F64 : type;
     o->rank = pairs ? 4 : 3;
     for (int i = 0; i < 3; i++) {
@@ -201,7 +199,8 @@ static void set_matrix(const subject *s, int operand, trp__proof_operand *o)
                                                        : g->n;
     const bool bits = operand == TRP__MATMUL_AUX && has_bits(g);
     const int64_t part = bits ? 8 : 1;
-    const int64_t line = bits ? (rows + 127) / 128 * 16 : rows; /* the library may write so many */
+    const int64_t line =
+        bits ? (rows + 127) / 128 * 16 : rows; /* the library may write groups of 128 bits */
     set_shape(o, bits ? TRP_U8 : g->type[operand], (int64_t[]){g->batch, columns, line},
               (int64_t[]){g->stride[operand] / part, g->ld[operand] / part, 1});
 }
@@ -214,7 +213,7 @@ static void set_vector(const subject *s, trp__proof_operand *o)
               (int64_t[]){g->vector_stride, 0, 1});
 }
 
-/* How many factors of f32 there are. */
+/* Returns the number of factors of f32. */
 static int64_t factors_of(const trp__matmul *g, int operand)
 {
     const bool a = operand == TRP__MATMUL_SCALE_A;
@@ -252,10 +251,10 @@ static trp__proof_role role_of(const subject *s, int operand)
     switch (operand) {
     case TRP__MATMUL_D:
         return TRP__PROOF_OUTPUT;
-    case TRP__MATMUL_AUX: /* bits of what is about 0 may be either */
-        return is_derivative(g) ? TRP__PROOF_INPUT
-               : has_bits(g)    ? TRP__PROOF_SCRATCH
-                                : TRP__PROOF_OUTPUT;
+    case TRP__MATMUL_AUX: /* bits for values near 0 may differ */
+        return trp__matmul_is_derivative(g) ? TRP__PROOF_INPUT
+               : has_bits(g)                ? TRP__PROOF_SCRATCH
+                                            : TRP__PROOF_OUTPUT;
     case TRP__MATMUL_VECTOR:
         return !gradient ? TRP__PROOF_INPUT
                : g->gradient == TRP_BIAS_GRADIENT_D && (!s->whole || g->n > LINE_MOST)
@@ -276,26 +275,15 @@ static void set_range(trp__proof_operand *o)
     o->high = o->type == TRP_U8 ? 255 : whole ? 3 : 1;
 }
 
-/* How far an operand lies from a multiple of 256 bytes: the problem is aligned no better. */
-static uint32_t skew_of(const trp__matmul_key *key, int operand)
-{
-    static const uint8_t aligned[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                      TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
-    for (size_t i = 0; i < sizeof aligned; i++) {
-        if (aligned[i] == operand && key->alignment[i] < 8)
-            return UINT32_C(1) << key->alignment[i];
-    }
-    return 0;
-}
-
 static void add_operand(subject *s, const trp__matmul_key *key, int operand)
 {
     static const char *const names[TRP__MATMUL_OPERANDS] = {
         "a",       "b",       "c",       "d",         "aux",    "vector",  "scalars",
         "a.scale", "b.scale", "d.scale", "aux.scale", "amax_d", "amax_aux"};
     trp__proof_operand *o = &s->operand[s->operands];
-    *o = (trp__proof_operand){
-        .name = names[operand], .role = role_of(s, operand), .alignment = skew_of(key, operand)};
+    *o = (trp__proof_operand){.name = names[operand],
+                              .role = role_of(s, operand),
+                              .alignment = trp__matmul_skew(key, operand)};
     if (operand < TRP__MATMUL_MATRICES)
         set_matrix(s, operand, o);
     else if (operand == TRP__MATMUL_VECTOR)
@@ -315,7 +303,7 @@ static bool is_sampled(uint8_t what)
     return what == TRP__MATMUL_D || what == TRP__MATMUL_AUX || what == TRP__MATMUL_VECTOR;
 }
 
-/* Room for the numbers of samples comes last. */
+/* Adds the operands of the product, then those for the numbers of samples. */
 static void add_operands(subject *s, const trp__matmul_key *key)
 {
     memset(s->operand_of, OPERANDS, sizeof s->operand_of);
@@ -339,10 +327,11 @@ static void add_operands(subject *s, const trp__matmul_key *key)
     }
 }
 
-/* alpha and beta that make a difference, and no fraction where results are integers. */
+/* Sets alpha and beta to values that affect the result, without a fraction if results are integers.
+ */
 static void set_scalars(trp__matmul *g, bool blind)
 {
-    const bool complex = g->scalar_type == TRP_C64 || g->scalar_type == TRP_C128;
+    const bool complex = trp__is_complex(g->scalar_type);
     const bool whole = g->type[TRP__MATMUL_A] == TRP_I8 && g->type[TRP__MATMUL_D] == TRP_I8;
     const bool c = has(g, TRP__MATMUL_C);
     g->alpha[0] = blind ? 0 : g->scalar_type == TRP_I32 ? 2 : whole ? 1 : 0.75;
@@ -360,12 +349,13 @@ static uint32_t passes_of(const trp__matmul *g)
 {
     const bool narrow = is_f8(g->type[TRP__MATMUL_A]) || is_f8(g->type[TRP__MATMUL_D]) ||
                         g->type[TRP__MATMUL_A] == TRP_I8;
-    /* Sums of what became infinite say nothing. */
-    const bool plain = !narrow && g->gradient == TRP_BIAS_GRADIENT_NONE && !is_derivative(g);
+    /* Infinite sums can't be compared. */
+    const bool plain =
+        !narrow && g->gradient == TRP_BIAS_GRADIENT_NONE && !trp__matmul_is_derivative(g);
     return TRP__PROOF_ORDINARY | (plain ? TRP__PROOF_SATURATING : 0);
 }
 
-/* --- Runs --- */
+/* Runs. */
 
 static void *place_of(const subject *s, const trp__proof_place *place, int operand)
 {
@@ -379,7 +369,7 @@ static void places_of(const subject *s, const trp__proof_place *place,
         at[i] = place_of(s, place, i);
 }
 
-/* D = C, element by element: what lies between the lines of D is looked at later. */
+/* Copies C to D without the gaps between the lines of D, which are checked later. */
 static trp_status copy_c(const subject *s, const trp__proof_place *place, void *const at[],
                          trp_error *error)
 {
@@ -416,7 +406,8 @@ static trp_status run_plan(void *context, const trp__proof_place *place, trp_err
                                    s->plan->workspace, place->stream, error);
 }
 
-/* Numbers of elements; pairs of a complex type are one. Returns how many. */
+/* Converts a sample to numbers of elements, of which a complex one has two parts. Returns their
+ * count. */
 static size_t numbers_of(const subject *s, const trp__proof_sample *sample, int64_t *out)
 {
     const bool pairs = s->operand[sample->operand].rank == 4;
@@ -429,7 +420,8 @@ static size_t numbers_of(const subject *s, const trp__proof_sample *sample, int6
     return count;
 }
 
-/* One output, at its sample; the whole of it where all are sampled or something is made of all. */
+/* Computes one output at its sample; or all of it, if all elements are sampled or a largest
+ * magnitude is needed. */
 static trp_status run_sample(const subject *s, const trp__proof_place *place, uint32_t output,
                              const trp__proof_sample *sample, trp_error *error)
 {
@@ -441,7 +433,7 @@ static trp_status run_sample(const subject *s, const trp__proof_place *place, ui
     const bool whole = (what == TRP__MATMUL_D && launch.at[TRP__MATMUL_AMAX_D] && s->whole) ||
                        (what == TRP__MATMUL_AUX && launch.at[TRP__MATMUL_AMAX_AUX] && s->whole);
     const size_t count = numbers_of(s, sample, numbers);
-    if (!s->whole) /* these are not compared */
+    if (!s->whole) /* the largest magnitudes are not compared */
         launch.at[TRP__MATMUL_AMAX_D] = launch.at[TRP__MATMUL_AMAX_AUX] = NULL;
     if (!whole && (int64_t)count < launch.count) {
         void *room = place->at[s->numbers[output]];

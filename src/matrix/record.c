@@ -17,7 +17,7 @@ typedef struct words {
 
 static bool has(const words *w, int operand)
 {
-    return w->g->access[operand] != TRP__MATMUL_NO_ACCESS;
+    return trp__matmul_has(w->g, operand);
 }
 
 static void add_if(words *w, bool wanted, const char *word)
@@ -65,13 +65,13 @@ static void add_epilogue(words *w)
     };
     const trp__matmul *g = w->g;
     bool gradient = g->gradient % 4 != TRP_BIAS_GRADIENT_NONE;
-    bool derivative =
-        g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
     const char *parts[] = {
         has(w, TRP__MATMUL_VECTOR) && !gradient ? "bias" : NULL,
         g->activation < sizeof activations / sizeof *activations ? activations[g->activation]
                                                                  : NULL,
-        has(w, TRP__MATMUL_AUX) && !derivative ? "aux" : NULL, /* which a derivative reads */
+        has(w, TRP__MATMUL_AUX) && !trp__matmul_is_derivative(g)
+            ? "aux"
+            : NULL, /* a derivative reads aux */
         gradients[g->gradient % 4],
     };
     const char *before = " epilogue=";
@@ -135,27 +135,23 @@ void trp__matmul_problem_text(const trp__matmul *problem, char *text, size_t siz
 
 /* Keys. */
 
-/* What else of a problem people may want to see. The whole of it is in the key as bytes. */
+/* Adds settings that people may want to read. The key also contains the whole problem as bytes. */
 static void add_layout(trp__key *key, const trp__matmul_key *problem)
 {
     static const char *const names[] = {"a", "b", "c", "d", "aux", "vector"};
-    static const uint8_t operands[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                       TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
     const trp__matmul *g = &problem->problem;
-    for (int i = 0; i < 6; i++) {
-        char text[160], name[16];
+    for (int i = 0; i < TRP__MATMUL_ALIGNED; i++) {
+        char text[160];
         trp__text out = {.out = text, .size = sizeof text};
-        if (g->access[operands[i]] == TRP__MATMUL_NO_ACCESS)
+        if (!trp__matmul_has(g, i))
             continue;
-        snprintf(name, sizeof name, "%s", names[i]);
         trp__text_add(&out, "aligned to %d", 1 << (problem->alignment[i] & 15));
-        if (operands[i] < TRP__MATMUL_MATRICES)
-            trp__text_add(&out, ", leading dimension %" PRId64, g->ld[operands[i]]);
+        if (i < TRP__MATMUL_MATRICES)
+            trp__text_add(&out, ", leading dimension %" PRId64, g->ld[i]);
         if (g->batch != 1)
             trp__text_add(&out, ", stride %" PRId64,
-                          operands[i] < TRP__MATMUL_MATRICES ? g->stride[operands[i]]
-                                                             : g->vector_stride);
-        trp__tuning_key_setting(key, name, text);
+                          i < TRP__MATMUL_MATRICES ? g->stride[i] : g->vector_stride);
+        trp__tuning_key_setting(key, names[i], text);
     }
 }
 

@@ -7,17 +7,12 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool has(const trp__matmul *g, int operand)
-{
-    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
-}
-
-/* Each of these leaves out or replaces one part of a problem, and returns false if the problem does
- * not have it. */
+/* Each of these functions removes or replaces one part of a problem, and returns false if the
+ * problem does not have it. */
 
 static bool without(trp__matmul *g, int operand)
 {
-    bool had = has(g, operand);
+    bool had = trp__matmul_has(g, operand);
     g->access[operand] = TRP__MATMUL_NO_ACCESS;
     return had;
 }
@@ -31,8 +26,7 @@ static bool drop_aux(trp__matmul *g)
 
 static bool without_aux(trp__matmul *g)
 {
-    bool needed = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-    return !needed && drop_aux(g);
+    return !trp__matmul_is_derivative(g) && drop_aux(g);
 }
 
 static bool without_gradient(trp__matmul *g)
@@ -130,7 +124,7 @@ static bool with_round_sizes_and_tn(trp__matmul *g)
     return sizes && tn;
 }
 
-/* The first that helps is named. */
+/* The changes in the order of trial; the error names the first that helps. */
 static const struct {
     bool (*change)(trp__matmul *g);
     const char *text;
@@ -171,7 +165,7 @@ trp_status trp__matmul_blame(const trp__matmul_planner *planner, const trp__matm
     const uint8_t *type = key->problem.type;
     return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
                                "cuBLASLt %s on compute capability %d.%d has no algorithm for this "
-                               "problem of %s x %s to %s, whatever part is left out",
+                               "problem of %s x %s to %s, even without any one of its parts",
                                version, planner->major, planner->minor,
                                trp_dtype_name((trp_dtype)type[TRP__MATMUL_A]),
                                trp_dtype_name((trp_dtype)type[TRP__MATMUL_B]),

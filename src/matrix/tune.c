@@ -13,25 +13,25 @@
 enum {
     CANDIDATES_QUICK = 8,
     CANDIDATES_FULL = 64,
-    ROOM = 2048,       /* for what a full search times */
-    CLIMBS = 2,        /* from the fastest so far to their neighbours */
-    SEEDS = 3,         /* so many of them */
-    SAMPLE = 64 << 10, /* bytes of D that are compared */
+    ROOM = 2048,       /* the most algorithms of a full search */
+    CLIMBS = 2,        /* rounds of timing the neighbours of the fastest */
+    SEEDS = 3,         /* algorithms whose neighbours are timed in a round */
+    SAMPLE = 64 << 10, /* compared bytes of D */
 };
 
 /* After this much time no more neighbours are tried. */
 #define CLIMB_NS INT64_C(1000000000)
 
-/* Workspace for what is not proposed, at most. */
+/* The most workspace for algorithms that are not proposed. */
 #define WORKSPACE_TO_CLIMB ((size_t)256 << 20)
 
-/* A neighbour that takes this much longer than the fastest is timed no further. */
+/* A neighbour that takes so many times as long as the fastest is not timed further. */
 #define HOPELESS 1.3f
 
-/* How long one measurement of a neighbour shall take. */
+/* The duration of one measurement of a neighbour. */
 #define LENGTH_CLIMB_US 300.0f
 
-/* A search among algorithms, each of which is an entry by its place in `algo`. */
+/* A search among algorithms. Entries refer to algorithms by their index in `algo`. */
 typedef struct tuner {
     trp__bench bench;
     const trp__matmul_planner *planner;
@@ -40,7 +40,7 @@ typedef struct tuner {
     trp__matmul_plan *plan;
     trp__matmul problem; /* with scalars */
     size_t workspace_bytes;
-    uint64_t place[TRP__MATMUL_OPERANDS]; /* of each operand in a copy */
+    uint64_t place[TRP__MATMUL_OPERANDS]; /* offset of each operand in a copy */
     trp__search search;
     trp__search_entry entry[ROOM];
     trp__cublaslt_result algo[ROOM];
@@ -49,7 +49,7 @@ typedef struct tuner {
 
 /* Operands. */
 
-/* Scale factors of 1; alpha 1, and beta 1 where there is a C. */
+/* Sets scale factors, alpha and beta to 1. */
 static bool fill_small(const tuner *t, int operand, trp__cu_address to, uint64_t bytes)
 {
     const trp__cuda *cu = t->bench.cu;
@@ -72,7 +72,8 @@ static bool fill_small(const tuner *t, int operand, trp__cu_address to, uint64_t
     return trp__cuda_upload(cu, to, from, bytes) == 0;
 }
 
-/* A complex number is two real ones. Of types without numbers of their own all bits are drawn. */
+/* Fills an operand with random numbers. A complex number is two real ones; for types whose bit
+ * patterns are all numbers, the bits are random. */
 static bool fill_operand(const tuner *t, int operand, trp__cu_address to)
 {
     const trp__matmul *g = &t->problem;
@@ -99,25 +100,19 @@ static bool fill_operand(const tuner *t, int operand, trp__cu_address to)
     }
 }
 
-/* Where each operand lies in a copy, aligned as it is in the problem; returns the copy's size. */
+/* Assigns offsets to the operands in a copy, aligned as in the problem; returns the size of a copy.
+ */
 static uint64_t lay_out(tuner *t)
 {
-    static const uint8_t aligned[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
-                                      TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
     uint64_t size = 0;
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
-        uint64_t skew = 0;
-        for (size_t k = 0; k < sizeof aligned; k++) {
-            if (aligned[k] == i && t->key->alignment[k] < 8)
-                skew = UINT64_C(1) << t->key->alignment[k];
-        }
-        t->place[i] = size + skew;
+        t->place[i] = size + trp__matmul_skew(t->key, i);
         size = (t->place[i] + t->bytes[i] + 255) / 256 * 256;
     }
     return size;
 }
 
-/* The address of an operand in a copy; NULL: there is none. C may lie in D's place. */
+/* Returns the address of an operand in a copy; NULL: there is none. C may be D. */
 static void *address_of(const tuner *t, uint32_t copy, int operand)
 {
     const trp__matmul *g = &t->problem;
@@ -167,7 +162,7 @@ static const trp__cublaslt_result *algo_of(const tuner *t, uint32_t entry)
     return &t->algo[t->search.entry[entry].what];
 }
 
-/* Measures until the search wants no more. */
+/* Measures until the search is complete. */
 static void measure_all(tuner *t)
 {
     trp__search_step step;
@@ -182,7 +177,7 @@ static void add(tuner *t, const trp__cublaslt_result *algo)
         t->algo[t->algos++] = *algo;
 }
 
-/* Climbing: what differs in one attribute from the fastest may be faster yet. */
+/* Climbing: an algorithm that differs from the fastest in one attribute may be faster. */
 
 typedef struct climb {
     tuner *t;
@@ -226,7 +221,8 @@ static void add_neighbours(tuner *t)
     }
 }
 
-/* What is fastest is used only if the first part of its D is that of the first algorithm. */
+/* The fastest algorithm is used only if the first part of its D equals that of the first algorithm.
+ */
 
 static bool take_sample(tuner *t, const trp__cublaslt_algo *algo, size_t size, void *out)
 {
@@ -250,7 +246,7 @@ static bool computes_the_same(tuner *t, const trp__cublaslt_algo *first,
     return same;
 }
 
-/* The plan has the algorithm afterwards. */
+/* Puts an algorithm into the plan, and returns whether it may be used. */
 static bool may_serve(tuner *t, const trp__cublaslt_result *result)
 {
     t->plan->algo = result->algo;
@@ -290,7 +286,7 @@ static bool search(tuner *t, const trp__cuda *cu, bool full, trp__matmul_record 
     return true;
 }
 
-/* The library's proposals. */
+/* Adds the library's proposals. */
 static void add_proposals(tuner *t, bool full)
 {
     trp__cublaslt_result results[CANDIDATES_FULL];
@@ -315,7 +311,7 @@ bool trp__matmul_tune(const trp__matmul_planner *planner, const trp__cuda *cu,
     t->plan = plan;
     t->problem = key->problem;
     t->problem.alpha[0] = 1;
-    t->problem.beta[0] = key->problem.access[TRP__MATMUL_C] != TRP__MATMUL_NO_ACCESS;
+    t->problem.beta[0] = trp__matmul_has(&key->problem, TRP__MATMUL_C);
     trp__search_begin(&t->search, rules, t->entry, ROOM);
     add_proposals(t, full);
     bool found = t->algos > 0 && search(t, cu, full, out);

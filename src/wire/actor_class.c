@@ -12,7 +12,7 @@ trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, 
     return pack->look ? pack->look(pack, name, buffer, access) : TRP_OK;
 }
 
-/* `rest`: not so many bytes, but all to the end of the buffer. */
+/* `rest`: ignores `bytes` and takes all up to the end of the buffer. */
 static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                              uint64_t bytes, bool rest, uint64_t alignment, uint32_t mode)
 {

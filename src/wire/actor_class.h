@@ -1,4 +1,4 @@
-/* What both sides know of a kind of actor.
+/* Class of an actor: the part that both sides know.
  *
  * The sender's part, pack(), checks a request and writes its record; it runs in the application.
  * The worker's part is the vtable of <troupe/worker.h>, opaque here. The table of all classes
@@ -12,44 +12,44 @@
 
 struct trp_actor_impl;
 
-/* A record in the making. */
+/* A record while it is filled in. */
 typedef struct trp__pack {
     trp__record *record;
     trp_error *error;
     trp_backend backend;
-    /* Looks a buffer up and holds it for what access->mode says, which the caller has set: fills
-     * slot, generation; sets *bytes to its size. Refuses stale handles, and sealed buffers if the
-     * mode has TRP__WRITE. The mode must stay as it is until the record's owner has released the
-     * access. */
+    /* Looks a buffer up and holds it for access->mode, which the caller has set: fills slot and
+     * generation, sets *bytes to its size. Refuses stale handles, and sealed buffers if the mode
+     * has TRP__WRITE. The mode must not change until the record's owner has released the access. */
     trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer,
                           trp__access *access, uint64_t *bytes);
     /* The second step, once the range of the access is known: refuses lost and poisoned contents if
-     * the mode has TRP__READ. Called by trp__pack_look(). NULL: nothing is known of contents. */
+     * the mode has TRP__READ. Called by trp__pack_look(). NULL: contents are not checked. */
     trp_status (*look)(struct trp__pack *pack, const char *name, trp_buffer buffer,
                        const trp__access *access);
-    /* Reserves room for `bytes` bytes of a result, zeroed, which go to `target` in the application
-     * if the request succeeds, before its end is told. At most once a request. The actor finds the
-     * room as one more access, behind those of the record. Waits for some as the request says, then
-     * TRP_E_BUSY. Who holds such room must not wait for more, nor submit() another request. */
+    /* Reserves room for `bytes` bytes of a result, zeroed, which are copied to `target` in the
+     * application if the request succeeds, before its end is delivered. At most once a request. The
+     * actor finds the room as one more access, behind those of the record. Waits for room as the
+     * request says, then TRP_E_BUSY. A holder of such room must not wait for more, nor submit()
+     * another request. */
     trp_status (*result)(struct trp__pack *pack, void *target, uint32_t bytes);
-    /* Reserves room for `bytes` bytes of input that the record has no room for, up to
-     * TRP__SMALL_BYTES; instead of a result, and like it. */
+    /* Reserves room for `bytes` bytes of input too large for the record, up to TRP__SMALL_BYTES;
+     * instead of a result, with the same rules. */
     trp_status (*input)(struct trp__pack *pack, uint32_t bytes, void **room);
-    /* Both in one piece: of `bytes` bytes of input the first result_bytes are where the result is
-     * to be written, which goes to `target`. */
+    /* Both in one piece: `bytes` bytes of input, over the first result_bytes of which the actor
+     * writes the result for `target`. */
     trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
                            uint32_t bytes, void **room);
     const trp__object_ops *objects;
     trp__heap *heap; /* of the device, for objects */
-    /* Sends a request of an operation of the actor's companions, or of its own, which nobody
-     * awaits, as trp_submit() does. It comes before the one that is packed. */
+    /* Sends a request, without a completion, to a companion or to the actor itself, as trp_submit()
+     * does. It gets its ticket before the request that is packed. */
     trp_status (*submit)(struct trp__pack *pack, const trp_request *request);
     uint32_t compute;     /* the device's compute capability, 90 for 9.0; 0 on the host */
     uint32_t processors;  /* of the device */
     uint64_t deadline_ns; /* the request's; 0: none */
     trp_actor *actor;
-    void *sender;  /* what the class keeps for the actor in the application */
-    void *context; /* the application's, for these */
+    void *sender;  /* see sender_make() below */
+    void *context; /* the client's */
 } trp__pack;
 
 /* Adds an access to the record after checking that the range lies inside the buffer and that its
@@ -57,8 +57,8 @@ typedef struct trp__pack {
 trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                             uint64_t bytes, uint64_t alignment, uint32_t mode);
 
-/* What follows acquire() where an actor adds an access by itself: its range is set, and lies within
- * the `size` bytes of the buffer. */
+/* For an actor that calls acquire() itself: checks the contents of the access, whose range is set
+ * and lies within the `size` bytes of the buffer. */
 trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
                           uint64_t size);
 
@@ -66,15 +66,14 @@ trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, 
 trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
                                  uint64_t offset, uint64_t alignment, uint32_t mode);
 
-/* Refuses a scalar that has a value but was not made by trp_real() or trp_complex(), and so would
- * count as none. */
+/* Refuses a scalar that has a value but is not `given`, and so would be ignored. */
 trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scalar *scalar);
 
 /* An operation that stands for several requests of another one, which are sent together and have
  * one completion. */
 typedef struct trp__list_class {
     uint32_t op; /* of each */
-    /* How many they are, at least 1; checks what they have in common. */
+    /* Sets *count, at least 1; checks the common fields. */
     trp_status (*count)(const trp_request *request, uint32_t *count, trp_error *error);
     /* Checks one of them and writes its record. */
     trp_status (*pack)(trp__pack *pack, const trp_request *request, uint32_t index);
@@ -86,9 +85,10 @@ typedef struct trp__op_class {
     const char *name;
     trp_status (*pack)(trp__pack *pack, const trp_request *request);
     const trp__list_class *list; /* instead of pack; else NULL */
-    bool apart;                  /* it goes to one of the actor's companions */
-    /* A standby goes through it before it takes over, for its first call plans, and loads kernels:
-     * so many bytes of the payload tell such requests apart. 0: it does not. */
+    bool apart;                  /* goes to one of the actor's companions */
+    /* Standbys rehearse the operation before they take over, because its first call plans and loads
+     * kernels. Requests whose payloads differ in the first `rehearsed` bytes are rehearsed apart.
+     * 0: not rehearsed. */
     uint32_t rehearsed;
 } trp__op_class;
 
@@ -100,19 +100,19 @@ typedef struct trp__actor_class {
     const trp__op_class *ops;
     const struct trp_actor_impl *cuda; /* NULL: the backend lacks this actor */
     const struct trp_actor_impl *host;
-    /* Actors of that class are made with the first of this one on a device, as many as there are
-     * processors, up to TRP__COMPANIONS, and shared by all: for operations that take long and that
-     * nothing shall wait for but what needs their results. Each such operation goes to the one that
-     * has the least to do. One class for all that have companions. */
+    /* The class of companions: actors for operations that take long, such as compiles, so that only
+     * requests that need their results wait. They are made with the first actor of this class on a
+     * device, one for each processor up to TRP__COMPANIONS, and shared by all. Each operation goes
+     * to the least busy one. All classes with companions share one class. */
     const struct trp__actor_class *companion;
     const char *name; /* of a companion, before its number */
-    /* Its requests make and use such objects. NULL: none. */
+    /* The class of objects that its requests make and use. NULL: none. */
     const trp__object_class *objects;
-    bool deep;       /* runs kernels of the program, which may need stack that nobody knows of */
+    bool deep;       /* runs kernels of the program, whose need of stack is unknown */
     bool host_alone; /* on the host it has no companions and no objects */
-    /* What is kept for an actor in the application, for pack(): made with it, NULL: no memory.
-     * sender_end() is called when no more of its requests can be sent; the device is NULL if it is
-     * closing, and its objects with it. Both or neither. */
+    /* The class's own state of an actor in the application, for pack(). sender_make() is called
+     * when the actor is made; NULL: no memory. sender_end() is called when no more requests can be
+     * sent; the device is NULL if it is closing, with all its objects. Both or neither. */
     void *(*sender_make)(void);
     void (*sender_end)(void *sender, trp_device *device);
 } trp__actor_class;

@@ -1,5 +1,5 @@
-/* Boxes of rows that lie apart: what pitched copies are made of. Packed, a box is its rows one
- * behind the other, which is how it lies in staging memory. */
+/* Boxes of rows at a pitch, for pitched copies. In staging memory a box is packed: its rows follow
+ * each other. */
 #ifndef TRP_WIRE_BOX_H
 #define TRP_WIRE_BOX_H
 

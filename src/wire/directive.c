@@ -9,9 +9,8 @@
 /* CUresult, as of CUDA 13.0.
  *   STICKY           the documentation says that any further work returns the same error, or that
  *                    the context can't be used any more.
- *   RESTART_CONTEXT  the process has lost the driver, its context or its server, and another
- *                    process may find them; UNKNOWN too, which says nothing else.
- *   RESTART_ACTOR    a handle, or a stream that was left in capture.
+ *   RESTART_CONTEXT the process has lost the driver, its context or its server, and another process
+ * may find them; also UNKNOWN. RESTART_ACTOR    a handle, or a stream that was left in capture.
  *   STOP             no process on this machine finds a device that it can use.
  * INVALID_DEVICE is not among the last, since it also says that an argument is wrong. */
 #define CUDA_ROWS(X)                                                                               \
@@ -117,7 +116,7 @@
     X(CUDA_ERROR_KEY_ROTATION, 916, RESTART_CONTEXT)                                               \
     X(CUDA_ERROR_UNKNOWN, 999, RESTART_CONTEXT)
 
-/* cublasStatus_t. What broke the context shows in its health, which is asked first. */
+/* cublasStatus_t. The worker asks the context's health first. */
 #define CUBLAS_ROWS(X)                                                                             \
     X(CUBLAS_STATUS_SUCCESS, 0, REPLY)                                                             \
     X(CUBLAS_STATUS_NOT_INITIALIZED, 1, RESTART_ACTOR)                                             \
@@ -198,7 +197,7 @@
     X(SIG63, 63, RESTART_CONTEXT)                                                                  \
     X(SIG64, 64, RESTART_CONTEXT)
 
-/* Only what differs from the rest of its domain has rows. */
+/* Codes without a row have the domain's default. */
 #define ERRNO_ROWS(X) X(ENOMEM, 12, TRIM)
 
 /* Drills: errors that a program asks for, one for each directive. */

@@ -1,6 +1,6 @@
-/* What is done about an error: one table over the domains and codes of error records. The worker
- * looks up what an actor's library said, the backend which results break a context, the
- * application's side how a worker ended; so all three judge a code alike.
+/* The reaction to an error: one table over the domains and codes of error records. The worker looks
+ * up errors of libraries, the backend results that break a context, the client how a worker ended;
+ * so all three judge a code alike.
  *
  * docs/directives.md says why each row is as it is. */
 #ifndef TRP_WIRE_DIRECTIVE_H

@@ -31,7 +31,7 @@ enum {
     TRP__SLOTS = 1 << TRP__SLOT_BITS, /* requests that exist at a time */
     TRP__RING = 2 * TRP__SLOTS,
     TRP__REHEARSED = 256,           /* requests that are kept for standbys */
-    TRP__REHEARSED_PIECE = 8 << 10, /* one with a larger piece is not */
+    TRP__REHEARSED_PIECE = 8 << 10, /* requests with a larger piece are not */
 };
 
 /* Every device has three actors for its memory, so that copies in both directions and on the device
@@ -44,11 +44,10 @@ enum {
     TRP__STREAMS = 2,
 };
 
-/* Staging memory: small pieces, for copies, results and what requests bring along beside their
- * records; then a ring of large pieces for each stream of large copies. Each request slot has a
- * small piece of its own, and larger ones are shared, in one pool for copies and one for the
- * requests of actors: so neither waits for the other. Small pieces are numbered through, the slots'
- * own ones first. */
+/* Staging memory: small pieces, for copies, results and inputs too large for their records; then a
+ * ring of large pieces for each stream of large copies. Each request slot has a small piece of its
+ * own, and larger ones are shared, in one pool for copies and one for the requests of actors: so
+ * neither waits for the other. Small pieces are numbered through, the slots' own ones first. */
 enum {
     TRP__OWN_BYTES = 1536,
     TRP__SMALL_BYTES = 64 << 10,
@@ -93,8 +92,8 @@ typedef struct trp__block_head {
 } trp__block_head;
 
 /* One buffer. The application changes the generation only when no request uses the slot.
- * `protection` is what the mapping of a sealable buffer's arena shall be, numbered as in
- * trp__message; 0 for all other buffers. */
+ * `protection` is the wanted protection of a sealable buffer's arena, numbered as in trp__message;
+ * 0 for all other buffers. */
 typedef struct trp__buffer_entry {
     _Atomic uint32_t generation;
     uint32_t arena;
@@ -114,7 +113,7 @@ typedef struct trp__padded_u64 {
  * untaken one holds a request slot, and there are fewer slots than cells. */
 typedef _Atomic uint64_t trp__cell;
 
-/* A request that has ended well, for standbys. */
+/* A request that succeeded, for standbys to rehearse. */
 typedef struct trp__rehearsed {
     _Atomic uint64_t number; /* of all that were kept, from 1; 0 while it is written */
     trp__record record;
@@ -139,12 +138,12 @@ typedef struct trp__control {
     /* The incarnation that takes requests; a futex. A lower one is dead or dying, a higher one is
      * warm and waits. */
     _Alignas(64) _Atomic uint32_t promoted;
-    _Atomic uint32_t tracing; /* not 0: both sides note times; beside what changes as rarely */
+    _Atomic uint32_t tracing; /* not 0: both sides note times; on a line that rarely changes */
     _Alignas(128) _Atomic uint32_t doorbell; /* futex: changes when a sleeping worker shall wake */
     _Alignas(128) trp__padded_u64 next_ticket;
 
-    /* Streams: the last chunk + 1 for which the application is done with a piece of staging memory:
-     * it has filled it (upload) or emptied it (download). */
+    /* For each piece of staging memory of a stream, the last chunk + 1 that the application has
+     * filled (upload) or emptied (download). */
     trp__padded_u64 piece_ready[TRP__STREAMS][TRP__PIECES];
 
     _Alignas(64) trp__cell ring[TRP__RING];
@@ -168,17 +167,16 @@ typedef struct trp__reply_error {
 
 _Static_assert(sizeof(trp__reply_error) == 256, "layout of an error reply");
 
-/* What the GPU writes, page-aligned because pages are what can be registered with a driver.
- * timeline[a]: every request of actor a with a ticket up to this number is done.
- * stream_done[s]: chunks of stream s that the device has copied. */
+/* Words that the GPU writes; page-aligned, since a driver registers whole pages. timeline[a]: every
+ * request of actor a with a ticket up to this number is done. stream_done[s]: chunks of stream s
+ * that the device has copied. */
 typedef struct trp__timelines {
     trp__padded_u64 timeline[TRP__ACTORS];
     trp__padded_u64 stream_done[TRP__STREAMS];
 } __attribute__((aligned(4096))) trp__timelines;
 
-/* While the device is traced, and of timed requests. Of a request: when it was issued. Of an actor:
- * that its timeline had come to a ticket, and when the scheduler saw that. Times are of
- * CLOCK_MONOTONIC, in ns. */
+/* A time of a traced or timed request: when it was issued; or of an actor: when the scheduler saw
+ * its timeline reach a ticket. CLOCK_MONOTONIC, in ns. */
 typedef struct trp__stamp {
     _Atomic uint64_t ticket; /* written after the time */
     _Atomic int64_t ns;
@@ -199,15 +197,15 @@ typedef struct trp__reply {
     _Alignas(128) trp__padded_u64 taken;          /* tickets below this were taken from the ring */
     _Alignas(128) _Atomic uint32_t fault_present; /* `fault` is complete; the worker ends */
     int64_t fault_time_ns;                        /* when it was reported, CLOCK_MONOTONIC */
-    _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
-    /* Counts answers of actors that a request is to wait for something that they make: a kernel, a
-     * plan, a proof. While it counts, requests that are not begun are not forgotten. */
+    _Atomic uint32_t starting;                    /* 1 + the actor whose init() runs; 0: none */
+    /* Counts answers of actors that a request has to wait for a kernel, a plan or a proof. While it
+     * changes, a request that is not begun misses no deadline. */
     _Atomic uint32_t again;
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */
     trp__padded_u64 issued[TRP__ACTORS];
-    /* The request, of those issued, that actor a has done nothing for yet: it waits for a kernel, a
-     * plan or a proof. 0: there is none. A death is not its doing, and its time has not begun. */
+    /* The issued request of actor a that waits for a kernel, a plan or a proof; 0: none. It has no
+     * work on the device, so it can't have caused a death, and its deadline does not run. */
     trp__padded_u64 waiting[TRP__ACTORS];
     trp__timelines timelines;
     trp__reply_error error[TRP__SLOTS];

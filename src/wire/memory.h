@@ -1,6 +1,6 @@
 /* Payload of the requests to a device's three memory actors, see wire/layout.h. access[0] is the
  * buffer; of a copy access[0] is the source and access[1] the target. A fill with a pattern of 8 or
- * 16 bytes brings it along in staging memory, over and over (TRP__FILL_SEED bytes). */
+ * 16 bytes has TRP__FILL_SEED bytes of repeated pattern in staging memory. */
 #ifndef TRP_WIRE_MEMORY_H
 #define TRP_WIRE_MEMORY_H
 
@@ -14,7 +14,7 @@ enum {
     TRP__OP_MEMORY_STREAM = 0x0003,   /* through staging pieces: stream, first_chunk, chunks */
     TRP__OP_MEMORY_COPY = 0x0004,
     TRP__OP_MEMORY_FILL = 0x0005,    /* pattern, width */
-    TRP__OP_MEMORY_DISCARD = 0x0006, /* writes nothing, and counts as a fill */
+    TRP__OP_MEMORY_DISCARD = 0x0006, /* ordered as a fill; writes nothing */
 };
 
 typedef struct trp__memory_payload {
@@ -26,9 +26,9 @@ typedef struct trp__memory_payload {
     uint64_t chunk_bytes; /* at most TRP__PIECE_BYTES; the last one may be shorter */
     uint32_t pattern;
     uint32_t width;
-    trp__box box;    /* of a pitched copy, of which a stream has the packed bytes */
+    trp__box box;    /* of a pitched copy; a stream carries its packed bytes */
     trp_pitch pitch; /* of access[0] */
-    trp_pitch other; /* of the host's side where the device reaches it, or of access[1] */
+    trp_pitch other; /* of host memory that the device reaches, or of access[1] */
 } trp__memory_payload;
 
 enum { TRP__FILL_SEED = 1024 };

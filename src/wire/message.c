@@ -36,7 +36,7 @@ trp_status trp__message_send(int socket, trp__message_type type, trp__message *m
         rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(rights), fds, sizeof(int) * count);
     }
-    /* They come from the scheduler's thread too, which waits for nobody. */
+    /* Sent from the scheduler's thread too, which must not block. */
     const bool passing = type == TRP__MSG_NOTICE || type == TRP__MSG_LOG;
     int flags = MSG_NOSIGNAL | (passing ? MSG_DONTWAIT : 0);
     ssize_t sent;
@@ -96,14 +96,14 @@ trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__
     }
     take_descriptors(&header, fds);
     message->version[sizeof message->version - 1] = '\0';
-    trp__text_clean(message->version); /* it may come from anything, and is shown */
+    trp__text_clean(message->version); /* untrusted, and shown */
     message->text[sizeof message->text - 1] = '\0';
     message->library[sizeof message->library - 1] = '\0';
     message->config[sizeof message->config - 1] = '\0';
     message->error.domain[sizeof message->error.domain - 1] = '\0';
     message->error.actor[sizeof message->error.actor - 1] = '\0';
     message->error.message[sizeof message->error.message - 1] = '\0';
-    /* Fewer descriptors than there was room for have come, since this process may open no more. */
+    /* Descriptors were dropped because of RLIMIT_NOFILE, not for lack of room. */
     bool lacking =
         (header.msg_flags & MSG_CTRUNC) && header.msg_controllen < sizeof ancillary.bytes;
     bool cut = header.msg_flags & (MSG_TRUNC | MSG_CTRUNC);

@@ -1,6 +1,6 @@
-/* Messages over the control socket between application and worker: rare things that carry file
- * descriptors or answers. A packet each (SOCK_SEQPACKET). The fields up to `type` never change
- * between versions, so that two versions can at least tell each other apart. */
+/* Messages over the control socket between application and worker, for rare events, file
+ * descriptors and answers. One packet each (SOCK_SEQPACKET). The fields up to `type` never change,
+ * so that two versions recognise each other. */
 #ifndef TRP_WIRE_MESSAGE_H
 #define TRP_WIRE_MESSAGE_H
 
@@ -36,8 +36,8 @@ typedef enum trp__message_type {
 } trp__message_type;
 
 /* `protection` numbers the changes of an arena's mapping: an odd one makes it read-only, an even
- * one writable. It only rises, also when the arena's id is used again, so a message that was
- * overtaken by a later one is known by its number. */
+ * one writable. It only rises, also when the arena's id is reused, so an outdated message is
+ * recognised. */
 typedef struct trp__message {
     uint64_t magic;
     uint32_t abi;
@@ -55,16 +55,16 @@ typedef struct trp__message {
 } trp__message;
 
 /* Sends one message with `count` descriptors (which stay open here). Waits for room, unless the
- * socket is non-blocking or the message is a notice or a line; then TRP_E_SYSTEM with EAGAIN says
- * that there is none. */
+ * socket is non-blocking or the message is a notice or a line; then a full socket gives
+ * TRP_E_SYSTEM with EAGAIN. */
 trp_status trp__message_send(int socket, trp__message_type type, trp__message *message,
                              const int *fds, uint32_t count, trp_error *error);
 
 /* Receives one message; descriptors are stored in fds (-1 where none came) and belong to the
  * caller. *closed is set when the other side is gone. Waits unless the socket is non-blocking; then
- * TRP_E_TIMEOUT says that nothing is there. A message of another ABI version gives TRP_E_VERSION
- * with both versions in the text. One whose descriptors this process may not open (RLIMIT_NOFILE)
- * gives TRP_E_SYSTEM, and is complete but for them. */
+ * TRP_E_TIMEOUT: no message. A message of another ABI version gives TRP_E_VERSION with both
+ * versions in the text. A message whose descriptors this process may not open (RLIMIT_NOFILE) gives
+ * TRP_E_SYSTEM; its fields are complete. */
 trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__MESSAGE_FDS],
                                 bool *closed, trp_error *error);
 

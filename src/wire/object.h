@@ -1,18 +1,18 @@
-/* Objects: what requests make, use and share in the order that they do buffers in, and what only an
- * actor knows the meaning of: a module of kernels, a plan with what it was made from.
+/* Objects: things that requests make, use and share in the same order as buffers, and whose meaning
+ * only an actor knows: a module of kernels, a plan with its inputs.
  *
- * 1. An object has a *token*, a buffer of TRP__OBJECT_TOKEN bytes that nobody reads or writes. From
- *    it come order, generations, freeing while requests are on their way, and that whoever uses
- *    what could not be made is refused. The object's handle is the token's with one bit more, so
- *    that neither is taken for the other.
- * 2. The object itself is a struct of its class in the application, whose first member is a
+ * 1. An object has a *token*, a buffer of TRP__OBJECT_TOKEN bytes that is never read or written.
+ * The token gives order, generations, freeing while requests are in flight, and refusal of requests
+ * whose object could not be made. The object's handle is the token's with one more bit, so neither
+ * is taken for the other. 2. The object itself is a struct of its class in the application, whose
+ * first member is a
  *    trp__object. The class allocates it and hands it over with make(); from then on it is the
  *    client's, which calls destroy() once nobody holds the token any more, or at the device's end.
- * 3. Bytes that workers shall see lie in the device's *heap*, memory that the application shares
- *    with all its workers. So the next worker finds what the last one has left. An extent of it is
- *    whose who took it. A worker may write anywhere in the heap: what is read there is checked.
- * 4. What a class has for all its objects of a device is its *cache*. It is made with the first
- *    actor whose class names the class of objects, and ended after the device's last object.
+ * 3. Bytes for workers lie in the device's *heap*, memory that the application shares with all its
+ * workers, so the next worker finds what the last one left. The taker of an extent owns it. A
+ * worker may write anywhere in the heap: the application checks all that it reads there. 4. The
+ * state that a class shares among all its objects of a device is its *cache*. It is made with the
+ * first actor whose class names the class of objects, and ended after the device's last object.
  *
  * Threads: any. Locks: those of the rank TRP__RANK_OBJECT and TRP__RANK_OBJECTS are for classes.
  * The functions of the heap may be called while they are held, all others while none is. */
@@ -30,18 +30,18 @@
 struct trp__pack;
 struct trp__client_actor;
 typedef struct trp__heap trp__heap;     /* of a device */
-typedef struct trp__extent trp__extent; /* a part of it that somebody has taken */
+typedef struct trp__extent trp__extent; /* a part of it that was taken */
 typedef struct trp__object trp__object;
 
 typedef struct trp__object_class {
     const char *name; /* for messages: "module" */
-    /* The cache. NULL: there is no memory, and the class does without. All three or none. */
+    /* The cache. NULL: out of memory; the class works without. All three or none. */
     void *(*cache_make)(trp__heap *heap);
     void (*cache_end)(void *cache);
-    void (*cache_drop)(void *cache); /* the heap is full: gives up what no object needs */
-    /* The same of an object that was made. Takes no locks but those of a class. NULL: nothing. */
+    void (*cache_drop)(void *cache); /* the heap is full: frees extents that no object needs */
+    /* The same for an object that was made. Takes no locks but those of a class. May be NULL. */
     void (*trim)(trp__object *object);
-    /* Nobody has it any more. `made`: the request that makes it has succeeded. */
+    /* The object has no holder any more. `made`: the request that makes it has succeeded. */
     void (*destroy)(trp__object *object, bool made);
 } trp__object_class;
 
@@ -49,28 +49,28 @@ struct trp__object {
     const trp__object_class *class; /* set by the class; the rest is the client's */
     trp_device *device;
     uint64_t handle;
-    struct trp__client_actor *actor; /* that has made it, */
-    uint64_t actor_made;             /* which of those of this number */
+    struct trp__client_actor *actor; /* that made it */
+    uint64_t actor_made;             /* `made` of that actor, whose struct may be used again */
 };
 
-/* A request, named as long as its device is open. */
+/* Identifies a request for the life of its device. */
 typedef struct trp__request_id {
     uint32_t slot;
     uint64_t generation;
 } trp__request_id;
 
-/* What a pack function does with objects. */
+/* Operations on objects for pack functions. */
 typedef struct trp__object_ops {
-    /* Gives an object its token, of which the record's next access is that it writes it whole, and
-     * its handle. Takes it: on an error it was destroyed, or is with what the request holds. */
+    /* Gives an object its token, which the record's next access writes whole, and its handle. Takes
+     * ownership: on an error the object was destroyed, or is destroyed with the request. */
     trp_status (*make)(struct trp__pack *pack, trp__object *object, uint64_t *handle);
-    /* Adds an object of that class, which an actor uses that has made it, as an access, as
-     * acquire() and look() do for a buffer. `name` is the argument's. */
+    /* Adds an object of that class, made by the same actor, as an access, as acquire() and look()
+     * do for a buffer. `name` is the argument's. */
     trp_status (*use)(struct trp__pack *pack, const trp__object_class *class, const char *name,
                       uint64_t handle, uint32_t mode, trp__object **object);
-    /* Has all classes give back extents that they can do without. */
+    /* Makes all classes free extents that they can do without. */
     void (*shed)(struct trp__pack *pack);
-    /* The request that is packed. Those that are over have been ended when it returns. */
+    /* The request that is packed. Ends requests that are done before it returns. */
     trp__request_id (*request)(struct trp__pack *pack);
     bool (*has_ended)(const struct trp__pack *pack, trp__request_id request);
 } trp__object_ops;
@@ -81,24 +81,23 @@ typedef struct trp__object_ops {
 trp_status trp__object_hold(trp_device *device, const trp__object_class *class, uint64_t handle,
                             trp__object **object);
 void trp__object_release(trp__object *object);
-/* Whoever holds it may go on to do so. Raises TRP_E_STALE. */
+/* Holders may keep it. Raises TRP_E_STALE. */
 trp_status trp__object_free(trp_device *device, const trp__object_class *class, uint64_t handle);
 
 typedef enum trp__object_state {
     TRP__OBJECT_PENDING = 0,
     TRP__OBJECT_MADE,
-    TRP__OBJECT_FAILED, /* it never will be made; that this was told does not change it */
+    TRP__OBJECT_FAILED, /* it never will be made, even after the failure was delivered */
 } trp__object_state;
 
-/* Of one that is held; ends what is over if that may say more. */
+/* State of a held object; ends requests that are done if the state may follow from them. */
 trp__object_state trp__object_look(const trp__object *object);
 /* The same without ending anything. */
 bool trp__object_is_made(const trp__object *object);
 
 /* The heap. */
 
-/* An extent that begins on a page, whose content is not known, and where it lies; NULL: there is no
- * room. */
+/* Takes an extent that begins on a page, of undefined content; sets *offset. NULL: no room. */
 trp__extent *trp__heap_take(trp__heap *heap, uint64_t bytes, uint64_t *offset);
 /* Keeps the first `bytes` of an extent. */
 void trp__heap_cut(trp__heap *heap, trp__extent *extent, uint64_t bytes);
@@ -108,7 +107,7 @@ trp_device *trp__heap_device(const trp__heap *heap);
 char *trp__heap_at(const trp__heap *heap, uint64_t offset);
 /* The segment by which workers know the heap. */
 uint32_t trp__heap_segment(const trp__heap *heap);
-/* Changes with each worker: one that died may have written anywhere before. */
+/* Changes with each worker, since a dead one may have written anywhere before. */
 uint32_t trp__heap_incarnation(const trp__heap *heap);
 /* The cache of a class; NULL: it has none. */
 void *trp__heap_cache(const trp__heap *heap, const trp__object_class *class);

@@ -13,7 +13,7 @@ typedef enum trp__rank {
     TRP__RANK_REGISTRY,   /* devices by tag; held while the traces of all are written */
     TRP__RANK_SYSTEM,     /* devices and queues of a system; held while mailboxes are swept */
     TRP__RANK_JUDGING,    /* what becomes of a request that is cancelled, or whose worker died */
-    TRP__RANK_TRACE,      /* waits for requests that are being ended, for which others take: */
+    TRP__RANK_TRACE,      /* waits for requests that are being ended, by threads that take: */
     TRP__RANK_STREAM,     /* one direction of large copies */
     TRP__RANK_MEMORY,     /* sub-allocator, slots of buffers */
     TRP__RANK_DEVICE,     /* worker, actors, arenas, host segments */

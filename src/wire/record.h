@@ -1,4 +1,4 @@
-/* A request as it crosses: no pointers, fixed size, so that it can be run again. */
+/* A request in shared memory: no pointers, fixed size, so that it can be replayed. */
 #ifndef TRP_WIRE_RECORD_H
 #define TRP_WIRE_RECORD_H
 
@@ -28,8 +28,8 @@ typedef struct trp__access {
     uint8_t mode;  /* TRP__READ and so on */
     uint8_t whole; /* the range is all of the buffer */
     /* The ticket, 0 for none, of the last failed request that should have written all of the range
-     * and whose failure was told before this one was sent: this one reads what is there. See also
-     * `told` of the record. */
+     * and whose failure was delivered before this one was sent: this one may read the range. See
+     * also `told` of the record. */
     uint16_t accepted_high;
     uint32_t accepted_low;
 } trp__access;
@@ -53,18 +53,18 @@ typedef struct trp__record {
     uint16_t actor; /* index in the actor table */
     uint16_t access_count;
     /* A futex of the application, changed when the request has ended. The worker may wake its
-     * sleepers, of whom there are `sleepers`, when the work is done. */
+     * `sleepers` when the work is done. */
     _Atomic uint32_t ended;
     _Atomic uint32_t sleepers;
-    /* Found out by the sender with the ticket in its hand, too late to refuse the call: the request
-     * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
+    /* Set by the sender after it took the ticket, too late to refuse the call: the worker refuses
+     * the request, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
     _Atomic uint32_t refuse; /* TRP_OK: it is not */
-    /* It has a deadline: how long it has run must be seen, so it shares no timeline write. */
+    /* It has a deadline, so it shares no timeline write. */
     uint8_t timed : 1;
     uint8_t sampled : 1; /* when it is issued and ends shall be noted */
     uint8_t labelled;    /* `label` is its own */
     /* Its outputs may be half-written unless it succeeds: a worker died while it was in flight, or
-     * they were so before and it writes all of them. */
+     * they were half-written before and it writes all of them. */
     _Atomic uint8_t begun;
     uint8_t reserved;
     uint64_t cause;
@@ -78,9 +78,9 @@ typedef struct trp__record {
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
     char label[TRP_LABEL_MAX + 1]; /* for people; untouched without */
-    /* More failed requests whose failure was told before: they should have written parts of what
-     * this one reads. Bit i of the words together: that with ticket told_last - i. 0: none; then
-     * the words are not looked at. */
+    /* More failed requests that should have written parts of this one's inputs and whose failures
+     * were delivered before. Bit i of the words together stands for ticket told_last - i. told_last
+     * 0: none, and the words are undefined. */
     uint64_t told_last;
     uint64_t told[TRP__TOLD_WORDS];
 } __attribute__((aligned(64))) trp__record;
@@ -88,7 +88,8 @@ typedef struct trp__record {
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 960, "layout of a record");
 
-/* Notes one of those; false if it is too old. told_last is set, and the words were zero. */
+/* Adds a failed request to `told`; false if it is too old. told_last is set, and the words were
+ * zero. */
 static inline bool trp__name_told(trp__record *record, uint64_t failed)
 {
     uint64_t age = record->told_last - failed;
@@ -98,8 +99,8 @@ static inline bool trp__name_told(trp__record *record, uint64_t failed)
     return true;
 }
 
-/* Whether the sender of a request knew of a failure when it sent the request, which reads what the
- * failed one should have written. */
+/* Whether the failure of a request, which should have written a part of `access`, was delivered
+ * before this request was sent. */
 static inline bool trp__was_told(const trp__record *record, const trp__access *access,
                                  uint64_t failed)
 {
@@ -115,7 +116,7 @@ static inline bool trp__was_told(const trp__record *record, const trp__access *a
  * because of request `cause`, or TRP_E_CANCELLED. Returns `status`. */
 trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause);
 
-/* Whether no worker has had a part in a request that ended so. */
+/* Whether a request with this status was ended without a worker. */
 static inline bool trp__is_refusal(trp_status status)
 {
     return status == TRP_E_LOST || status == TRP_E_DEPENDENCY || status == TRP_E_CANCELLED;

@@ -1,9 +1,8 @@
-/* What other processes may see of a device: a memory file of its own, "troupe-stats", that the
- * application writes and that nobody else can write. `troupe top` finds it through /proc/PID/fd.
+/* Figures of a device for other processes: a memory file, "troupe-stats", that only the application
+ * can write. `troupe top` finds it through /proc/PID/fd.
  *
- * It holds only what is not to be had from the control and the reply block, which it names by
- * descriptor and inode: those that look read requests, tickets and timelines there, so that being
- * looked at costs the application nothing. */
+ * It holds only what the control and the reply block lack, which it names by descriptor and inode:
+ * observers read requests, tickets and timelines there, at no cost to the application. */
 #ifndef TRP_WIRE_STATS_H
 #define TRP_WIRE_STATS_H
 
@@ -19,7 +18,7 @@ typedef struct trp__shared_name {
     _Atomic uint64_t word[4];
 } trp__shared_name;
 
-/* How long requests took, see client/observe/latency.h. Any thread of the application adds. */
+/* Durations of requests, see client/observe/latency.h. Any thread of the application adds to it. */
 typedef struct trp__histogram {
     _Atomic uint64_t sum_ns;
     _Atomic uint64_t bucket[TRP_LATENCY_BUCKETS];

@@ -1,4 +1,4 @@
-/* What the worker does for actors: the table of services, and what is made of their refusals. */
+/* Services of the worker for actors, and validation of the statuses that they return. */
 #include "worker/actor.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Services. The instance that an actor sees is the first member of ours. */
+/* Services. The actor's trp_instance is the first member of trp__instance. */
 
 static trp__instance *of(trp_instance *instance)
 {
@@ -116,9 +116,9 @@ static bool is_for_actors(trp_status status)
     }
 }
 
-/* The other codes say what Troupe knows, and have consequences: contents that are lost, say. A
- * fault of the device that an actor reports is one if the device says so too, which is asked
- * next. */
+/* Makes TRP_E_INTERNAL of a status that only Troupe itself may give, since those have consequences
+ * such as lost contents. A device fault that an actor reports counts only if the device's health
+ * confirms it, which is asked next. */
 trp_status trp__actor_verdict(trp_status status, trp_error *error)
 {
     char given[sizeof error->message], domain[sizeof error->domain];

@@ -1,10 +1,10 @@
 /* Actors in the worker: the public vtable of <troupe/worker.h>, which all of them implement, and
- * what the worker keeps with it.
+ * the worker's state of each.
  *
- * What the worker does about an error of handle() follows from its domain and code
- * (wire/directive.h). Out of memory, which is also the status TRP_E_MEMORY of an error whose domain
- * is not in that table: every actor's trim() runs, then handle() once more. Restart: when what the
- * actor enqueued before is done, stop() and init() run, on a new stream and with `state` zeroed. */
+ * The domain and code of an error of handle() decide the reaction (wire/directive.h). Out of
+ * memory, also TRP_E_MEMORY of a domain without rows: every actor's trim() runs, then handle() once
+ * more. Restart: when the actor's stream is empty, stop() and init() run, on a new stream and with
+ * `state` zeroed. */
 #ifndef TRP_WORKER_ACTOR_H
 #define TRP_WORKER_ACTOR_H
 
@@ -18,28 +18,29 @@ struct trp__worker;
 
 /* One actor in the worker. */
 typedef struct trp__instance {
-    trp_instance api; /* what the actor sees; first, so that it leads back here */
+    trp_instance api; /* the actor's view; first, so that a pointer to it converts back */
     const trp_actor_impl *impl;
     const struct trp__actor_class *class; /* for names */
     const trp__backend *backend;
     trp__accel *accel;
     trp__stream *stream;
     struct trp__worker *worker; /* for the services below */
-    trp__library library;       /* where impl comes from; closed for a built-in actor */
+    trp__library library;       /* of impl; closed for a built-in actor */
     uint32_t id;
-    bool rehearsing; /* handle() is called for what another worker has done: see rehearse.c */
-    bool makes;      /* what it makes is the request's own work: one that is to wait has begun */
+    bool rehearsing; /* handle() is called for a rehearsal, see rehearse.c */
+    bool makes; /* its plans are work of the request itself: a request that waits for one has begun
+                 */
     char name[32];
     char config[TRP_ACTOR_CONFIG_MAX + 1];
 } trp__instance;
 
 /* One request. */
 typedef struct trp__job {
-    trp_job api; /* what the actor sees; first */
+    trp_job api; /* the actor's view; first */
     const trp__record *record;
 } trp__job;
 
-/* Fills what the actor sees of an instance whose other fields are set. */
+/* Fills the actor's view of an instance whose other fields are set. */
 void trp__instance_begin(trp__instance *instance, trp_backend kind, uint32_t ordinal,
                          uint32_t incarnation);
 
@@ -58,37 +59,36 @@ static inline void trp__job_begin(trp__job *job, const trp__record *record)
 /* Whether the device's option says that plans serve without a proof. */
 bool trp__instance_proof_off(const trp_instance *instance);
 
-/* Whether handle() is called ahead, in a standby. What it enqueues is dropped; it must search
- * nothing, write to no memory that it shares with the application, and take little memory. */
+/* Whether handle() is called for a rehearsal, in a standby. Its stream drops all work; it must not
+ * search, write to memory shared with the application, or take much memory. */
 static inline bool trp__instance_rehearses(const trp_instance *instance)
 {
     return ((const trp__instance *)instance)->rehearsing;
 }
 
-/* The process that the worker works for, which may be its own. */
+/* The application's process, which may be the worker's own. */
 uint64_t trp__instance_owner(const trp_instance *instance);
 
-/* Makes a status and an error that an actor gave into ones that an actor may give. */
+/* Validates a status and error of an actor. */
 trp_status trp__actor_verdict(trp_status status, trp_error *error);
 
 static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *job, trp_error *error)
 {
-    error->status = TRP_OK; /* what is in it is no word of this actor's */
+    error->status = TRP_OK; /* an old error is not this actor's */
     trp_status status = instance->impl->handle(&instance->api, &job->api, error);
     if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
         status = trp__actor_verdict(status, error);
     return status;
 }
 
-/* Services for the memory actors and jit only: they end at memory that belongs to the application.
- */
+/* Services for the memory actors and jit only: they reach memory of the application. */
 
 /* The address of host memory that the application shared: segment 0 is the staging memory.
- * TRP__AGAIN: the segment is on its way (a new worker registers them one by one). */
+ * TRP__AGAIN: the segment is not registered yet (a new worker registers them one by one). */
 trp_status trp__worker_host_address(struct trp__worker *worker, uint32_t segment, uint64_t offset,
                                     uint64_t bytes, void **out, trp_error *error);
 
-/* Whether a buffer is still there: its slot has that generation. */
+/* Whether a buffer is live: its slot has that generation. */
 bool trp__worker_buffer_live(const struct trp__worker *worker, uint32_t slot, uint32_t generation);
 
 /* Streams of staging pieces, see wire/layout.h. */

@@ -1,7 +1,6 @@
-/* What the scheduler needs from a kind of device: memory, streams, and a view on its health.
- *
- * All stream_ calls only enqueue; work in one stream runs in order. Errors of a call that say that
- * the whole context is broken are told apart by health(), asked after any error. */
+/* Interface of a backend for the scheduler: memory, streams and health. All stream_ calls only
+ * enqueue; work in one stream runs in order. Errors of a call that say that the whole context is
+ * broken are told apart by health(), asked after any error. */
 #ifndef TRP_WORKER_BACKEND_H
 #define TRP_WORKER_BACKEND_H
 
@@ -9,12 +8,11 @@
 
 #include <stdatomic.h>
 
-/* Not now; from handle() (worker/actor.h): a part is enqueued, call again soon. */
+/* Not yet; from handle() (worker/actor.h): a part is enqueued, call again soon. */
 #define TRP__AGAIN TRP_AGAIN
 
-/* On the host so much before and behind an arena may be read, which gives zeros, and not written.
- * OpenBLAS's kernels for some processors load one element beyond the last of a vector, an increment
- * away, without using it. */
+/* Readable zeros before and behind each arena of the host. OpenBLAS's kernels for some processors
+ * load one element beyond the last of a vector, an increment away, without using it. */
 #define TRP__HOST_MARGIN (UINT64_C(64) << 20)
 
 typedef struct trp__accel trp__accel;   /* an open device; the backend defines it */
@@ -28,12 +26,12 @@ typedef struct trp__backend {
     void (*close)(trp__accel *accel);
     /* Makes the device current in another thread, before that thread makes any call. */
     trp_status (*attach)(trp__accel *accel, trp_error *error);
-    /* In a process of its own: whether kernels may come whose need of stack is not known when they
-     * are compiled, for they recurse or call through pointers. At first they may; until they may
-     * again the device holds no memory ready for them, some hundred MB. NULL: nothing to do. */
+    /* In a worker process: whether to expect kernels whose need of stack is unknown at compile
+     * time, since they recurse or call through pointers. They are expected at first; otherwise the
+     * device need not reserve some hundred MB for them. NULL: nothing to do. */
     void (*expect_deep_kernels)(trp__accel *accel, bool expected);
 
-    /* Maps memory that the application exported; *base is an address for kernels. What writes to a
+    /* Maps memory that the application exported; *base is an address for kernels. A write to a
      * read-only mapping faults and changes nothing. */
     trp_status (*arena_map)(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error);
@@ -46,7 +44,7 @@ typedef struct trp__backend {
     /* Lets the device reach host memory that is mapped in this process at `base`. */
     trp_status (*host_register)(trp__accel *accel, void *base, uint64_t bytes, trp_error *error);
     void (*host_unregister)(trp__accel *accel, void *base);
-    /* What work on the device calls an address in it; NULL: the same. */
+    /* The device's address of an address in it; NULL: the same. */
     void *(*host_address)(trp__accel *accel, void *address);
 
     trp_status (*stream_create)(trp__accel *accel, trp__stream **out, trp_error *error);
@@ -64,44 +62,42 @@ typedef struct trp__backend {
     /* Writes a word of registered host memory when the work before it is done. */
     trp_status (*stream_signal)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                 trp_error *error);
-    /* The same of a stream in which only this backend's copies run, and which goes on meanwhile if
-     * what is before it is long. Words are written in order, and who follows the stream waits for
-     * them too. */
+    /* The same for a stream in which only this backend's copies run. The write may overlap later
+     * copies, but words are written in order, and stream_follow() waits for them too. */
     trp_status (*stream_tell)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);
     /* Holds the stream until the word is at least `value`. */
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);
 
-    /* Holds the stream until the other one has done what is in it now. NULL: it has nothing better
-     * than stream_wait(). */
+    /* Holds the stream until the other one has done its present work. NULL: use stream_wait(). */
     trp_status (*stream_follow)(trp__stream *stream, trp__stream *other, trp_error *error);
 
-    /* Between the two what is enqueued is taken and dropped: nothing of it runs, but the libraries
-     * have planned and loaded what it needs. NULL: there is no such thing. */
+    /* Between the two calls, enqueued work is dropped: nothing runs, but the libraries plan and
+     * load kernels. NULL: not possible. */
     trp_status (*stream_rehearse)(trp__stream *stream, trp_error *error);
     void (*stream_forget)(trp__stream *stream);
 
-    /* Wakes all sleepers on a futex when the work before it is done. It may wait for an interrupt
-     * of the device in a thread of its own, so it is for those who have waited long already. One at
-     * a time in a stream: TRP__AGAIN while the last is under way. */
+    /* Wakes all sleepers on a futex when the work before it is done. May wait for an interrupt of
+     * the device in a thread of its own, so use it for long waits. One at a time in a stream:
+     * TRP__AGAIN while the last is under way. */
     trp_status (*stream_wake)(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);
 
     /* Waits until the stream has done everything enqueued so far; whether it has. */
     void (*stream_drain)(trp__stream *stream);
     bool (*stream_idle)(const trp__stream *stream);
-    /* What actors issue to by themselves: the CUstream; NULL if there is no such thing. */
+    /* The native stream for actors: the CUstream, or NULL. */
     void *(*stream_native)(trp__stream *stream);
     /* Runs run(arguments) in the stream, with a copy of the arguments; NULL if streams run no
      * functions of the host. */
     trp_status (*stream_run)(trp__stream *stream, void (*run)(void *arguments),
                              const void *arguments, size_t bytes, trp_error *error);
-    /* Fills an error from a result of the device's own library that an actor met, and remembers it
-     * if the context is broken. */
+    /* Fills an error from a result of the driver that an actor got, and remembers it if the context
+     * is broken. */
     trp_status (*fail)(trp__accel *accel, int result, const char *call, trp_error *error);
 
     /* TRP_OK, or TRP_E_FAULT with fault, domain, code and message set: the context is broken and
-     * the process must be replaced. Asks the device for news about finished work; cheap. */
+     * the process must be replaced. Asks the device about finished work; cheap. */
     trp_status (*health)(trp__accel *accel, trp_error *error);
 } trp__backend;
 

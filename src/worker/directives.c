@@ -1,9 +1,9 @@
-/* What the worker does about errors of actors; wire/directive.h decides what.
+/* Reactions to errors of actors, by the table of wire/directive.h.
  *
- * A restart takes an actor from the scheduler's thread to the side thread and back, by its state:
- * the scheduler, when all that it issued is signalled, sets RESTARTING and holds the actor's
- * requests; the side thread waits until the timeline shows that the stream is empty, ends the
- * instance, starts it again, and publishes READY or FAILED. Other actors go on all the while. */
+ * A restart passes an actor from the scheduler's thread to the side thread and back, by its state:
+ * the scheduler signals all issued work, sets RESTARTING and holds the actor's requests; the side
+ * thread waits until the timeline shows that the stream is empty, ends the instance, starts it
+ * again, and publishes READY or FAILED. Other actors go on meanwhile. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
@@ -15,9 +15,9 @@
 
 #include <unistd.h>
 
-#define STREAM_CHECK_MS 1 /* between looks at a stream that is to come to its end */
+#define STREAM_CHECK_MS 1 /* between checks whether a stream is empty */
 
-/* Tells the application of something that is no answer; never waits. */
+/* Sends the application a notice; never waits. */
 static void notice(trp__worker *w, trp_notice_kind kind, const char *actor, const trp_error *error)
 {
     trp__message m = {.about = kind, .bytes = (uint64_t)trp__now_ns(), .error = *error};
@@ -27,8 +27,8 @@ static void notice(trp__worker *w, trp_notice_kind kind, const char *actor, cons
         atomic_fetch_add(&w->unsent, m.id + 1);
 }
 
-/* Out of memory. The side thread leaves an actor alone while it is READY, and one that it is about
- * to stop until the scheduler's next turn. */
+/* Out of memory: calls trim() of all actors. The side thread does not touch an actor that is READY,
+ * or that it is about to stop, before the scheduler's next turn. */
 static void trim_all(trp__worker *w)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
@@ -39,7 +39,7 @@ static void trim_all(trp__worker *w)
     }
 }
 
-/* A domain that the table does not have may say by the status that memory is short. */
+/* TRP_E_MEMORY of a domain without rows means TRIM. */
 static trp__directive directive_of(const trp_error *error)
 {
     trp__directive directive = trp__directive_of(error->domain, error->code);
@@ -60,7 +60,7 @@ static bool may_restart(trp__worker *w)
     return true;
 }
 
-/* Makes the error of a call the reason why this worker ends. */
+/* Turns an error into the fault by which this worker ends. */
 static trp_status give_up(trp_error *error, const char *why)
 {
     const trp_error call = *error;
@@ -87,7 +87,7 @@ bool trp__is_broken(trp__worker *w, trp_error *error)
     return true;
 }
 
-/* One try at an error: whether the context is broken, else what the table says. */
+/* RESTART_CONTEXT if the context is broken, else the table's directive. */
 static trp__directive judge(trp__worker *w, trp_error *error)
 {
     return trp__is_broken(w, error) ? TRP__DIRECTIVE_RESTART_CONTEXT : directive_of(error);
@@ -108,7 +108,7 @@ trp_status trp__obey(trp__worker *w, trp__instance *instance, trp__job *job, trp
         *directive = judge(w, error);
     }
     switch (*directive) {
-    case TRP__DIRECTIVE_TRIM: /* a second time: there is no more to be had */
+    case TRP__DIRECTIVE_TRIM: /* a second time: no memory was freed */
         *directive = TRP__DIRECTIVE_REPLY;
         return error->status = TRP_E_MEMORY;
     case TRP__DIRECTIVE_RESTART_ACTOR:
@@ -134,7 +134,7 @@ void trp__actor_restart(trp__worker *w, uint32_t actor, uint64_t after, const tr
     uint64_t one = 1;
     a->restart_cause = *cause;
     a->restart_after = after;
-    /* If it is READY no more, the side thread is about to drop it. */
+    /* If it is not READY any more, the side thread is about to drop it. */
     if (!atomic_compare_exchange_strong(&a->state, &ready, TRP__RESTARTING))
         return;
     ssize_t done = write(w->side_fd, &one, sizeof one);
@@ -145,23 +145,23 @@ static void restart(trp__worker *w, trp__worker_actor *a)
 {
     trp_error error = {0};
     trp__instance *instance = &a->instance;
-    atomic_store(&w->reply->making, instance->id + 1);
+    atomic_store(&w->reply->starting, instance->id + 1);
     trp__instance_stop(w, instance, true);
     trp_status status = trp__instance_start(w, instance, &error);
     if (status != TRP_OK)
         trp__instance_stop(w, instance, false);
-    atomic_store(&w->reply->making, 0);
+    atomic_store(&w->reply->starting, 0);
     a->error = error;
     if (status == TRP_OK)
         notice(w, TRP_NOTICE_ACTOR_RESTART, instance->name, &a->restart_cause);
     else
         notice(w, TRP_NOTICE_ACTOR_FAILED, instance->name, &error);
-    /* From here on it is the scheduler's, which may give it back at once. */
+    /* From here on the scheduler owns it, and may restart it again at once. */
     atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
 }
 
-/* Restarts the actors whose streams are empty; true if there are others. */
+/* Restarts the actors whose streams are empty; true if others are waiting. */
 static bool restart_some(trp__worker *w)
 {
     bool waiting = false;

@@ -1,4 +1,4 @@
-/* The thread that ends a worker process when nobody is left to work for. */
+/* The thread that ends a worker process when its application is gone. */
 #include "worker/guard.h"
 
 #include "base/os/clock.h"
@@ -18,7 +18,7 @@
 static void *guard_main(void *argument)
 {
     struct pollfd polled[] = {
-        {.fd = (int)(intptr_t)argument}, /* only its end: the side thread reads it */
+        {.fd = (int)(intptr_t)argument}, /* hang-up only: the side thread reads it */
         {.fd = trp__descriptor_apart((int)syscall(SYS_pidfd_open, getppid(), 0)),
          .events = POLLIN}, /* -1 where the system refuses it */
     };

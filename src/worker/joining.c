@@ -1,10 +1,11 @@
-/* Joining. Requests at the front of a lane that are alike and independent go to their actor in one
- * call. Each is otherwise what it would be by itself: it has its ticket, its accesses are resolved,
- * it can be cancelled up to the last moment, and after a fault it is one of those in flight. */
+/* Joining: requests at the front of a lane that are alike and independent go to their actor in one
+ * call. Otherwise each is treated as a single one: it has its ticket, its accesses are resolved, it
+ * can be cancelled up to the last moment, and after a fault it counts as in flight. */
 #include "base/fault_point.h"
 #include "worker/scheduler.h"
 
-/* Begins the jobs of those at the front of a lane that their actor would join; returns how many. */
+/* Begins the jobs of the requests at the front of a lane that their actor would join; returns their
+ * number. */
 static uint32_t find_joined(trp__scheduler *s, uint32_t actor)
 {
     trp__instance *instance = &s->worker->actor[actor].instance;
@@ -26,7 +27,7 @@ static uint32_t find_joined(trp__scheduler *s, uint32_t actor)
     return count;
 }
 
-/* A request that destroys an input of one before it in the stream, see trp__prepare(). */
+/* Signals requests whose inputs later ones overwrite, see trp__prepare(). */
 static trp_status signal_overwritten(trp__scheduler *s, uint32_t actor, uint32_t count,
                                      trp_error *error)
 {
@@ -40,8 +41,8 @@ static trp_status signal_overwritten(trp__scheduler *s, uint32_t actor, uint32_t
     return status;
 }
 
-/* Leaves in *count those that can be begun now, from the first on, and marks them as issued. An
- * error means that the worker must end. */
+/* Reduces *count to the requests, from the first on, that can be begun now, and marks them as
+ * issued. On an error the worker must end. */
 static trp_status begin_joined(trp__scheduler *s, uint32_t actor, uint32_t *count, trp_error *error)
 {
     trp__lane *l = &s->lane[actor];

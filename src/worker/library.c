@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Everything that is read here lies in the part of the head that no version changes. */
+/* Reads only the part of the head that no version changes. */
 static trp_status check_head(const trp_actor_head *head, const char *path, trp_error *error)
 {
     char version[sizeof head->troupe];

@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One place for each function that a tool may want to be called; only three of them are. */
+/* Room for each function that a tool may set; only three of them are called. */
 enum { PLACES = 16 };
 
 static trp__nvtx_function function[TRP__NVTX_CB_MODULE_SIZE][PLACES];
-/* What a tool gets: pointers to the places, NULL at index 0 and behind the last. */
+/* The tool's table: pointers to the places, NULL at index 0 and behind the last. */
 static trp__nvtx_function *place[TRP__NVTX_CB_MODULE_SIZE][PLACES + 1];
 
 static const unsigned int table_size[TRP__NVTX_CB_MODULE_SIZE] = {
@@ -44,7 +44,7 @@ static int get_module_function_table(int module, trp__nvtx_function_table *table
 
 static void set_injection_version(uint32_t version)
 {
-    (void)version; /* of no use to us; a tool expects that it can tell */
+    (void)version; /* unused; tools expect the function */
 }
 
 static const void *get_export_table(uint32_t id)
@@ -70,8 +70,8 @@ static void fill_tables(void)
     }
 }
 
-/* A tool that can't be loaded is passed over in silence, as NVIDIA's headers do it: the variable is
- * inherited by programs that know nothing of it. It is never unloaded again. */
+/* Ignores a tool that can't be loaded, as NVIDIA's headers do: the variable is inherited by
+ * programs that know nothing of it. A loaded tool is never unloaded. */
 static void load(void)
 {
     const char *path = secure_getenv("NVTX_INJECTION64_PATH");
@@ -91,7 +91,7 @@ static void load(void)
     range_push = (trp__nvtx_range_push *)core2[TRP__NVTX_CBID_CORE2_DomainRangePushEx];
     range_pop = (trp__nvtx_range_pop *)core2[TRP__NVTX_CBID_CORE2_DomainRangePop];
     if (!range_push || !range_pop)
-        range_push = NULL; /* a tool with no interest in ranges */
+        range_push = NULL; /* the tool wants no ranges */
     else if (create)
         domain = create("troupe");
 }

@@ -82,7 +82,7 @@ typedef struct trp__nvtx_version_info {
 
 typedef const void *(*trp__nvtx_get_export_table)(uint32_t id);
 
-/* Exported by the tool under this name; 0: it does not want to. */
+/* Exported by the tool under this name; 0: it refuses. */
 #define TRP__NVTX_INITIALIZE "InitializeInjectionNvtx2"
 typedef int trp__nvtx_initialize(trp__nvtx_get_export_table get_export_table);
 

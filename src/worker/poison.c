@@ -1,7 +1,7 @@
 #include "worker/poison.h"
 
-/* If a buffer had more poisoned ranges than that, neighbours become one, and what is between them
- * is poisoned, too. */
+/* Beyond so many poisoned ranges of a buffer neighbours are joined, and the gap between them is
+ * poisoned, too. */
 enum { PARTS_MAX = 4096 };
 
 typedef struct part {
@@ -26,8 +26,8 @@ static void clear(trp__poisons *poisons, trp__poisoned *b)
     *b = (trp__poisoned){0};
 }
 
-/* The poison of the buffer that an access means, NULL if it has none. That of a buffer which had
- * the same slot before is over: its requests had ended when the slot was given out again. */
+/* The poison of an access's buffer, NULL if it has none. Clears that of an earlier buffer in the
+ * slot, whose requests have ended. */
 static trp__poisoned *find(trp__poisons *poisons, const trp__access *access)
 {
     trp__poisoned *b = &poisons->buffer[access->slot % TRP__BUFFERS];
@@ -36,7 +36,8 @@ static trp__poisoned *find(trp__poisons *poisons, const trp__access *access)
     return b->counted ? b : NULL;
 }
 
-/* Only who was told of all failures that there may be has `accepted` as late as the last. */
+/* For a coarse part, `accepted` is as late as the last failure only if all possible failures were
+ * delivered. */
 static uint64_t cause_of(const trp__poison *p, const trp__record *record, const trp__access *access)
 {
     bool told = p->coarse ? p->ticket <= trp__accepted(access)
@@ -111,7 +112,7 @@ static void add_to(trp__poisoned *b, const trp__access *access, const trp__poiso
     for (uint32_t i = first; !b->all && i < last; i++) {
         trp__poison *p = &part_at(b, i)->poison;
         put(p, now);
-        p->coarse = false; /* who was told of this failure reads what is there */
+        p->coarse = false; /* a request to which this failure was delivered may read the range */
     }
 }
 
@@ -124,7 +125,7 @@ void trp__poisons_add(trp__poisons *poisons, const trp__record *record, bool par
         trp__poisoned *b = &poisons->buffer[access->slot % TRP__BUFFERS];
         if (!(access->mode & TRP__WRITE) || access->bytes == 0)
             continue;
-        find(poisons, access); /* what is there may be of the buffer before */
+        find(poisons, access); /* drops poison of an earlier buffer in the slot */
         poisons->count += !b->counted;
         b->counted = true;
         b->generation = access->generation;
@@ -132,7 +133,7 @@ void trp__poisons_add(trp__poisons *poisons, const trp__record *record, bool par
     }
 }
 
-/* Takes a range out. Where there is no memory to cut it out, it stays poisoned. */
+/* Clears a range. Without memory to cut it out, it stays poisoned. */
 static void heal(trp__poisons *poisons, trp__poisoned *b, const trp__access *access)
 {
     uint32_t first, last;

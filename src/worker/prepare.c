@@ -1,5 +1,5 @@
 /* Whether a request can be issued: its causes are in streams, its inputs are good, its buffers are
- * where it can reach them. */
+ * mapped. */
 #include "base/error.h"
 #include "worker/scheduler.h"
 
@@ -14,8 +14,8 @@ bool trp__may_read(trp__scheduler *s, const trp__record *record, trp_error *erro
     return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
 }
 
-/* Whether a request may use a buffer that can be sealed. The sender has seen to it already; so a
- * record that writes a sealed buffer is nothing that a sender wrote. */
+/* Whether a request may use a sealable buffer. The sender has checked that already, so a record
+ * that writes a sealed buffer is corrupted. */
 static trp__readiness may_use(const trp__access *access, uint64_t protection, trp__arena *arena,
                               trp_error *error)
 {
@@ -25,7 +25,7 @@ static trp__readiness may_use(const trp__access *access, uint64_t protection, tr
                        access->slot);
         return TRP__REFUSE;
     }
-    /* Until the side thread has made the last change, it may be about to make one before that. */
+    /* Until the side thread has made the last change, it may still make an earlier one. */
     if (atomic_load_explicit(&arena->protection, memory_order_acquire) < protection)
         return TRP__HOLD;
     if (!writes || !atomic_load(&arena->read_only))
@@ -34,10 +34,9 @@ static trp__readiness may_use(const trp__access *access, uint64_t protection, tr
     return TRP__REFUSE;
 }
 
-/* The side thread changes a mapping only when nobody uses it. Here the request is noted as a user
- * first, and then looked whether a change is due; the application says that one is due, tells the
- * side thread, and that looks who uses the arena. All is sequentially consistent, so if the change
- * is not seen here, the user is seen there. */
+/* Enters the request as a user of its sealable arenas, then checks whether a change of mapping is
+ * due. The application publishes the change and sends the side thread, which then checks for users.
+ * All is sequentially consistent, so if the change is not seen here, the user is seen there. */
 static trp__readiness enter_arenas(trp__scheduler *s, const trp__record *record)
 {
     uint32_t actor = record->actor % TRP__ACTORS;
@@ -59,7 +58,7 @@ static trp__readiness enter_arenas(trp__scheduler *s, const trp__record *record)
     return due ? TRP__HOLD : TRP__GO;
 }
 
-/* Finds the piece of staging memory that a result goes to, which is one more access. */
+/* Resolves the piece of staging memory of a request, which is one more access. */
 static trp__readiness resolve_piece(const trp__scheduler *s, trp__job *job, trp_error *error)
 {
     const trp__record *record = job->record;
@@ -150,8 +149,8 @@ static bool causes_issued(trp__scheduler *s, trp__pending *p)
     return true;
 }
 
-/* The stream of a cause that is the last in it, NULL: it is not. A stream that is about to go, see
- * announce_ends(), is none. */
+/* The stream of a cause, if the cause is the last work in it; else NULL. Also NULL for a stream
+ * that may be about to go, see announce_ends(). */
 static trp__stream *stream_behind(const trp__scheduler *s, uint32_t actor, uint64_t ticket)
 {
     const trp__worker_actor *a = &s->worker->actor[actor];
@@ -171,10 +170,10 @@ static trp_status signal_up_to(trp__scheduler *s, uint32_t actor, uint64_t ticke
     return s->lane[actor].signalled < ticket ? trp__signal_lane(s, actor, error) : TRP_OK;
 }
 
-/* The end of a cause is written before the request starts if the request destroys what the cause
- * may need, or has made, when it has to run again after a fault, or if the cause has a result for
- * the program, which must be there when the request's end is seen. Else it is written beside the
- * request, which need not wait for that. */
+/* Makes the stream wait for a cause. The cause's end is written before the request starts if the
+ * request overwrites inputs or outputs of the cause, which may have to run again after a fault, or
+ * if the cause has a result, which must be delivered before the request's end. Else the end is
+ * written concurrently. */
 static trp_status wait_for_cause(trp__scheduler *s, uint32_t self, const trp__pending *p,
                                  uint32_t actor, trp_error *error)
 {
@@ -213,20 +212,21 @@ trp__readiness trp__prepare(trp__scheduler *s, uint32_t actor, trp__pending *p, 
         return TRP__HOLD;
     if (state == TRP__FAILED) {
         *error = a->error;
-        return p->waits_for ? TRP__HOLD : TRP__REFUSE; /* no stream that could wait */
+        return p->waits_for ? TRP__HOLD : TRP__REFUSE; /* without a stream it can't wait in order */
     }
     trp__readiness ready =
         trp__may_read(s, record, error) ? trp__resolve(s, &l->job, error) : TRP__REFUSE;
     if (ready == TRP__HOLD)
         return TRP__HOLD;
-    /* What is not known to be done may have to run again after a fault. So a request that destroys
-     * an input of one before it in the stream starts only after that one's end is written. */
+    /* A request whose end is not written may have to run again after a fault. So a request that
+     * overwrites an input of an earlier one in the stream starts after that one's end is
+     * written. */
     if (p->overwrites > l->signalled && trp__signal_lane(s, actor, error) != TRP_OK)
         return TRP__BROKEN;
-    /* The time of a request with a deadline begins when the end of what is before it is seen. */
+    /* The time of a request with a deadline begins when its predecessor's end is seen. */
     if (record->timed && l->unsignalled && trp__signal_lane(s, actor, error) != TRP_OK)
         return TRP__BROKEN;
-    /* A refused request waits too: those after it rely on it having waited for their causes. */
+    /* A refused request waits too: later ones rely on its having waited for their causes. */
     trp_error waiting;
     if (p->waits_for && wait_for_causes(s, actor, p, &waiting) != TRP_OK) {
         *error = waiting;

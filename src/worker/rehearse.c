@@ -1,10 +1,10 @@
-/* A library plans, and loads its kernels, when it is first asked for something: cuBLASLt takes 130
- * to 170 ms for the first product of a type, which the first request behind a fault would wait for.
- * So a standby goes through requests that the active worker has done, of which the application
- * keeps one of each kind: it calls the same handle() of the same actor while the actor's stream
- * records instead of running, and drops what was recorded.
+/* Rehearsals. A library plans, and loads its kernels, at the first request of a kind: cuBLASLt
+ * takes 130 to 170 ms for the first product of a type, which the first request after a fault would
+ * wait for. So a standby rehearses requests that the active worker has done, of which the
+ * application stores one of each kind: it calls the same handle() of the same actor while the
+ * actor's stream records instead of running, and drops the recording.
  *
- * Only requests that have ended well are kept, so no standby dies of what has killed a worker. */
+ * Only requests that succeeded are stored, so none that has killed a worker is rehearsed. */
 #include "worker/rehearse.h"
 
 #include "base/os/clock.h"
@@ -14,21 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS (5 * TRP__MS)   /* until an actor is asked again that has asked for it */
-#define PAUSE_NS (100 * TRP__MS) /* between looks for new ones */
+#define AGAIN_NS (5 * TRP__MS)   /* until an actor that answered TRP_AGAIN is called again */
+#define PAUSE_NS (100 * TRP__MS) /* between checks for new requests */
 
 enum {
-    ATTEMPTS = 2000, /* of one request: plans and proofs may take some seconds */
-    ROUNDS = 50,     /* through all, while there are some whose actor is not made yet */
+    ATTEMPTS = 2000, /* calls for one request: plans and proofs may take some seconds */
+    ROUNDS = 50,     /* over all requests, while some have no actor yet */
 };
 
 struct trp__rehearsal {
     trp__worker *worker;
-    uint64_t done;     /* the last number that was gone through, */
-    uint32_t attempts; /* and how often the next one has asked for more time */
+    uint64_t done;     /* the last number rehearsed */
+    uint32_t attempts; /* how often the next one has answered TRP_AGAIN */
     uint32_t rounds;
-    bool missed;         /* in this round, one whose actor is not there */
-    trp__rehearsed kept; /* a copy of that one */
+    bool missed;         /* in this round a request had no actor */
+    trp__rehearsed kept; /* a copy of the request */
     trp__job job;
 };
 
@@ -47,7 +47,7 @@ void trp__rehearsal_end(trp__rehearsal *r)
     free(r);
 }
 
-/* Copies a request. False: a newer one is taking its place. */
+/* Copies a request. False: a newer one is replacing it. */
 static bool copy_kept(trp__rehearsal *r, uint64_t number)
 {
     const trp__rehearsed *kept = &r->worker->control->rehearsed[number % TRP__REHEARSED];
@@ -77,8 +77,8 @@ static bool add_piece(trp__rehearsal *r)
     return true;
 }
 
-/* Where the request's memory lies, or would: nothing is read or written there, so a buffer that is
- * gone, and another one in its place, do no harm. */
+/* Resolves the request's accesses. Nothing is read or written there, so buffers that are gone or
+ * replaced do no harm. */
 static bool find_memory(trp__rehearsal *r)
 {
     trp__worker *w = r->worker;
@@ -100,7 +100,7 @@ static bool find_memory(trp__rehearsal *r)
     return add_piece(r);
 }
 
-/* The actor of the request, if it may be called for it. */
+/* The actor of the request, if it can rehearse it. */
 static trp__instance *find_actor(trp__rehearsal *r)
 {
     trp__worker_actor *a = &r->worker->actor[r->kept.record.actor];
@@ -113,7 +113,7 @@ static trp__instance *find_actor(trp__rehearsal *r)
     return op && op->rehearsed != 0 ? &a->instance : NULL;
 }
 
-/* False: the actor asks to be called again. */
+/* Rehearses the request. False: the actor answered TRP_AGAIN. */
 static bool go_through(trp__rehearsal *r)
 {
     const trp__backend *backend = r->worker->backend;
@@ -143,7 +143,7 @@ int64_t trp__rehearse(trp__rehearsal *r)
         r->missed = false;
         return PAUSE_NS;
     }
-    if (count - r->done >= TRP__REHEARSED) { /* the oldest are no more */
+    if (count - r->done >= TRP__REHEARSED) { /* the oldest were replaced */
         r->done = count - TRP__REHEARSED + 1;
         r->attempts = 0;
     }

@@ -48,8 +48,8 @@ void trp__worker_nudge(trp__worker *w)
     trp__sleep_ns(20 * TRP__US);
 }
 
-/* Waits until the scheduler has left whatever it was doing: the application may see a request end,
- * and drop what the request used, before the scheduler has returned from issuing it. */
+/* Waits for the scheduler's next turn: the application may see a request end, and drop its
+ * resources, before the scheduler has returned from issuing it. */
 static void await_scheduler_turn(trp__worker *w)
 {
     uint64_t seen = atomic_load(&w->turns);
@@ -57,8 +57,8 @@ static void await_scheduler_turn(trp__worker *w)
         trp__worker_nudge(w);
 }
 
-/* After a restart the application may tell of a resource twice: from the thread that makes it, and
- * when it lists all that there is. The second time is only answered. */
+/* After a restart the application may send a resource twice: from the thread that makes it, and in
+ * its list of all resources. The second one is only answered. */
 
 static void add_arena(trp__worker *w, const trp__message *m, int fd)
 {
@@ -87,9 +87,8 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
     TRP__FAULT_POINT(ARENA_ANSWERED);
 }
 
-/* Waits until no request uses an arena: a GPU's driver takes pages away for a moment while it
- * changes how they are mapped. The scheduler holds back what comes later (see enter_arenas there).
- */
+/* Waits until no request uses an arena: a GPU's driver unmaps pages for a moment while it changes
+ * their protection. The scheduler holds back later requests (enter_arenas() in prepare.c). */
 static trp_status await_unused(trp__worker *w, trp__arena *arena, uint64_t limit_ns,
                                trp_error *error)
 {
@@ -107,8 +106,8 @@ static trp_status await_unused(trp__worker *w, trp__arena *arena, uint64_t limit
     return TRP_OK;
 }
 
-/* Makes a mapping read-only or writable. One that is not there yet will be made as its number says.
- */
+/* Makes a mapping read-only or writable. A mapping that does not exist yet will be made with that
+ * protection. */
 static void protect_arena(trp__worker *w, const trp__message *m)
 {
     trp__arena *arena = &w->arena[m->id];
@@ -206,7 +205,7 @@ trp_status trp__instance_start(trp__worker *w, trp__instance *instance, trp_erro
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
     status = w->backend->stream_create(w->accel, &instance->stream, error);
     TRP__FAULT_POINT(ACTOR_STREAM_MADE);
-    /* A stream's first work sets it up; let it be this, which changes nothing. */
+    /* The first work of a stream is slow, so enqueue a signal that changes nothing. */
     _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
     if (status == TRP_OK)
         status = w->backend->stream_signal(instance->stream, word, atomic_load(word), error);
@@ -237,7 +236,7 @@ void trp__worker_expect_deep_kernels(trp__worker *w, bool expected)
         w->backend->expect_deep_kernels(w->accel, expected);
 }
 
-/* The implementation that an actor runs: built in, or the one of the application's library. */
+/* The implementation of an actor: built in, or of the application's library. */
 static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__message *m,
                             trp_error *error)
 {
@@ -267,7 +266,7 @@ static void stop_actor(trp__worker *w, uint32_t id)
     trp__worker_actor *a = &w->actor[id];
     int state = atomic_exchange(&a->state, TRP__ABSENT);
     bool started = state == TRP__READY || state == TRP__RESTARTING;
-    if (state != TRP__ABSENT) { /* of a FAILED one too, requests are refused */
+    if (state != TRP__ABSENT) { /* a FAILED one also has requests to refuse */
         TRP__FAULT_POINT(DROP_ACTOR);
         await_scheduler_turn(w);
         TRP__FAULT_POINT(DROP_ACTOR_STOPPING);
@@ -277,13 +276,13 @@ static void stop_actor(trp__worker *w, uint32_t id)
     memset(&a->instance, 0, sizeof a->instance);
 }
 
-/* Makes an actor. While `making` names it, the application takes a death of this worker for its
- * doing; so what its init() has begun comes to its end first. */
+/* Makes an actor. While `starting` names it, the application blames it for a death of this worker;
+ * so its init()'s work on the device is drained first. */
 static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *error)
 {
     trp__worker_actor *a = &w->actor[m->id];
     trp_error health = {0};
-    atomic_store(&w->reply->making, m->id + 1);
+    atomic_store(&w->reply->starting, m->id + 1);
     trp_status status = find_impl(w, &a->instance, m, error);
     if (status == TRP_OK && a->instance.class && a->instance.class->deep)
         trp__worker_expect_deep_kernels(w, true);
@@ -298,7 +297,7 @@ static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *e
     }
     if (status != TRP_OK)
         stop_actor(w, m->id);
-    atomic_store(&w->reply->making, 0);
+    atomic_store(&w->reply->starting, 0);
     return status;
 }
 
@@ -322,7 +321,7 @@ static void add_actor(trp__worker *w, const trp__message *m)
     if (status == TRP_OK)
         status = make_actor(w, m, &error);
     else
-        error = m->error; /* it has killed workers and is not tried again */
+        error = m->error; /* it is quarantined */
     a->error = error;
     atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
@@ -371,7 +370,7 @@ void trp__worker_dispatch(trp__worker *w, const trp__message *m, int fd)
         drop(w, m);
         break;
     default:
-        break; /* a message that only a newer application knows would have another ABI */
+        break; /* not possible: newer messages have another ABI */
     }
 }
 

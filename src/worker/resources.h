@@ -1,5 +1,5 @@
-/* What the application tells a worker of by messages: arenas, host memory, actors. All in the side
- * thread, which may wait; worker.c has the threads. */
+/* Resources that the application sends by messages: arenas, host memory, actors. All in the side
+ * thread, which may wait. */
 #ifndef TRP_WORKER_RESOURCES_H
 #define TRP_WORKER_RESOURCES_H
 
@@ -17,20 +17,18 @@ void trp__worker_answer(trp__worker *w, trp__message_type type, const trp__messa
 trp_status trp__worker_map_host(trp__worker *w, uint32_t id, uint64_t bytes, bool plain, int fd,
                                 trp_error *error);
 
-/* Whether kernels with deep stacks are expected. A thread of the application shares its context,
- * whose settings are the application's. */
+/* Sets whether kernels with deep stacks are expected. Does nothing with thread isolation, where the
+ * context's settings are the application's. */
 void trp__worker_expect_deep_kernels(trp__worker *w, bool expected);
 
 /* Stops all actors and unmaps all memory. */
 void trp__worker_drop_all(trp__worker *w);
 
-/* Sleepers on the application's futexes can be woken from here, though the words can't be changed
- * (the memory is read-only); callers repeat this, because one that is just falling asleep is
- * missed. */
+/* Wakes the scheduler from the application's futexes. The words can't be changed here (read-only
+ * memory), so a thread that is just falling asleep is missed: callers repeat this. */
 void trp__worker_nudge(trp__worker *w);
 
-/* worker.c: reports that the context is broken, from whichever thread meets it. A process ends by
- * that. */
+/* worker.c: reports that the context is broken, from any thread. Ends a worker process. */
 void trp__worker_report_fault(trp__worker *w, const trp_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* The scheduler: takes requests from the ring in ticket order, finds what each has to wait for, and
- * issues it to its actor's stream.
+/* The scheduler: takes requests from the ring in ticket order, finds the causes of each, and issues
+ * it to its actor's stream.
  *
  * Tickets give every request of the device a place in one total order, so "earlier" means the same
  * for all: whatever a request waits for has a smaller ticket, and no cycle can form. An actor's
@@ -26,12 +26,12 @@ enum {
 #define SPIN_NS       (200 * TRP__US) /* how long an idle scheduler spins before it sleeps */
 #define SPIN_SHORT_NS (2 * TRP__US)   /* the same where cores are few */
 #define SPIN_PARTS_NS (TRP__MS)       /* the same for the next part of a request, with many cores */
-#define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
+#define HEALTH_NS     (250 * TRP__US) /* between calls of health() while work is in flight */
 #define HEALTH_MAX_NS (4 * TRP__MS)   /* the same while requests come and go */
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight, at first; */
-#define NAP_SHARE     8               /* later this part of the time that nothing has happened, */
+#define NAP_SHARE     8               /* later this part of the time since the last event, */
 #define NAP_MAX_NS    (4 * TRP__MS)   /* up to this */
-#define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited, */
+#define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something without a wake-up is awaited, */
 #define SOON_SHARE    16              /* later this part of the time waited, up to NAP_NS */
 #define HELD_SHARE    8               /* the same while a lane is full, which takes longer to end */
 
@@ -64,8 +64,8 @@ void trp__scheduler_destroy(trp__scheduler *s)
 
 /* Taking. */
 
-/* Memory that was freed and used again is ordered by the application, which saw the first request's
- * end before it sent the second. ThreadSanitizer does not see through the other process. */
+/* The application orders reuse of memory: it saw the first request's end before it sent the second.
+ * ThreadSanitizer does not see that order through the other process. */
 static void show_order_to_tsan(const trp__scheduler *s)
 {
 #ifdef __SANITIZE_THREAD__
@@ -108,8 +108,7 @@ static bool ring_has(const trp__scheduler *s)
     return atomic_load(cell) >> TRP__SLOT_BITS == s->next;
 }
 
-/* What is to be taken lies in the sender's cache; so it is all asked for at once, before the first
- * is looked at. */
+/* Prefetches the next records, which lie in the sender's cache, all at once. */
 static void fetch_records(const trp__scheduler *s)
 {
     for (uint64_t ticket = s->next; ticket < s->next + s->take_most; ticket++) {
@@ -129,8 +128,8 @@ static void fetch_records(const trp__scheduler *s)
 
 static bool anything_in_flight(trp__scheduler *s);
 
-/* Requests that were in flight when a worker died run alone, so that one that kills this worker too
- * is known to be the culprit. True if the next one has to wait. */
+/* Whether the next request has to wait: requests that were in flight when a worker died run alone,
+ * so that one that kills this worker too is known to be the culprit. */
 static bool must_stay_alone(trp__scheduler *s)
 {
     if (s->together || s->resumed == 0 || s->resumed > s->control->resume_alone)
@@ -160,7 +159,7 @@ static uint32_t take_some(trp__scheduler *s)
             atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
         TRP__FAULT_POINT(RING_TAKING);
         uint32_t slot = (uint32_t)(cell & (TRP__SLOTS - 1));
-        /* A slot of another ticket: the request was ended before anybody took it. */
+        /* With another ticket the request was ended before it was taken. */
         if (s->control->record[slot].ticket == s->next)
             take(s, slot);
         s->next++;
@@ -207,14 +206,14 @@ static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error
     atomic_store_explicit(&reply->ticket, s->control->record[slot].ticket, memory_order_release);
 }
 
-/* A request was refused, or its actor could not do it. */
+/* Notes a refused or failed request. */
 static void note_failure(trp__scheduler *s, const trp__lane *l, const trp_error *error)
 {
     trp__poisons_add(&s->poisons, l->job.record, l->job.api.progress > 0);
     reply_error(s, l->head, error);
 }
 
-/* Gives an actor to the side thread once all that it has in its stream is signalled. */
+/* Signals an actor's stream and gives the actor to the side thread for a restart. */
 static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
     trp_error cause = *error;
@@ -224,7 +223,7 @@ static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *err
     return status;
 }
 
-/* Operations in a stream that are not known to be done; more than a few only if they are not. */
+/* Operations in a stream that are not known to be done; exact only from LOOK_FROM on. */
 static uint32_t backlog(trp__scheduler *s, uint32_t actor)
 {
     trp__window *w = &s->lane[actor].window;
@@ -233,7 +232,7 @@ static uint32_t backlog(trp__scheduler *s, uint32_t actor)
     return (uint32_t)(w->enqueued - w->done);
 }
 
-/* Gives a request to its actor. */
+/* Calls the actor for a request, within an NVTX range if wanted. */
 static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job *job,
                             trp_error *error)
 {
@@ -245,8 +244,8 @@ static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job
     return status;
 }
 
-/* Says whether the first request of a lane waits for what its actor makes. It does not while the
- * actor is called, which may then begin its work. */
+/* Publishes whether the first request of a lane waits for a plan or kernel of its actor. Not while
+ * the actor is called, which may begin the request's work. */
 static void note_waiting(trp__scheduler *s, uint32_t actor, bool waiting)
 {
     trp__lane *l = &s->lane[actor];
@@ -280,7 +279,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
-        /* What comes next is in this processor's cache by the time it is looked at. */
+        /* Prefetches the next record. */
         uint32_t next = s->pending[slot].next;
         if (next != TRP__NO_SLOT)
             __builtin_prefetch(&s->control->record[next]);
@@ -315,15 +314,15 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
 }
 
 /* Whether a lane's timeline write may wait for more requests to share it: as long as they are few
- * against what is in the stream before them, so that their ends are not seen much later than they
- * come. Between two kernels a write costs a GPU as much as an empty kernel (2.7 us on an H200). */
+ * compared with the work in the stream before them, so that their ends are not seen much late.
+ * Between two kernels a write costs a GPU as much as an empty kernel (2.7 us on an H200). */
 static bool may_share_more(trp__scheduler *s, uint32_t actor)
 {
     trp__lane *l = &s->lane[actor];
     uint64_t before = l->window.enqueued - l->window.done;
     if (l->unsignalled * SHARING >= before)
         return false;
-    trp__window_look(&l->window, trp__timeline(s, actor)); /* what is known to be done is old */
+    trp__window_look(&l->window, trp__timeline(s, actor)); /* `done` may be old */
     before = l->window.enqueued - l->window.done;
     return l->unsignalled * SHARING < before;
 }
@@ -405,8 +404,8 @@ static bool anything_in_flight(trp__scheduler *s)
     return s->in_flight != 0;
 }
 
-/* Has those woken who sleep until the last request of a lane ends: the device tells of it sooner
- * than they would look by themselves. Who waits for one before it looks now and then. */
+/* Wakes sleepers when the last request of a lane ends, sooner than they would poll. Waiters for
+ * earlier requests poll. */
 static void announce_ends(trp__scheduler *s)
 {
     for (uint64_t rest = s->in_flight; rest; rest &= rest - 1) {
@@ -417,7 +416,7 @@ static void announce_ends(trp__scheduler *s)
         const trp__worker_actor *a = &s->worker->actor[actor];
         if (l->announced == l->signalled || l->signalled != l->issued ||
             atomic_load_explicit(&record->sleepers, memory_order_relaxed) == 0 ||
-            atomic_load(&a->state) != TRP__READY) /* else its stream may be about to go */
+            atomic_load(&a->state) != TRP__READY) /* else its stream may be about to be destroyed */
             continue;
         if (s->backend->stream_wake(a->instance.stream, (_Atomic uint32_t *)&record->ended,
                                     &ignored) == TRP_OK)
@@ -441,7 +440,7 @@ static void sleep_idle(trp__scheduler *s, int64_t timeout_ns)
 
 typedef struct idleness {
     int64_t since; /* 0: not idle */
-    int64_t asked; /* when the device's health was asked last */
+    int64_t asked; /* the last call of health() */
     uint32_t spins;
 } idleness;
 
@@ -459,8 +458,8 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     if (idle->since == 0)
         idle->since = now;
     bool in_flight = anything_in_flight(s);
-    /* Who waits may wait for work of an actor's side thread on the device. Asking takes some
-     * microseconds for each stream, so a request that soon ends is not made to wait for it. */
+    /* A polling request may wait for work of an actor's side thread on the device. health() takes
+     * some microseconds for each stream, which would delay a request that is about to end. */
     const int64_t asked = now - idle->asked;
     if ((in_flight || s->polling) &&
         (asked > HEALTH_MAX_NS || (asked > HEALTH_NS && now - idle->since > s->spin_ns / 2))) {
@@ -472,14 +471,14 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     bool many = s->spin_ns == SPIN_NS;
     if (now - idle->since < (s->polling && many ? SPIN_PARTS_NS : s->spin_ns))
         return TRP_OK;
-    if (s->to_signal) /* nobody would, asleep */
+    if (s->to_signal) /* before sleeping */
         return signal_all(s, error);
     if (in_flight)
         announce_ends(s);
-    /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
+    /* Requests of the last worker are taken one by one, without a wake-up for the next. */
     const bool soon = s->polling || s->resumed < s->control->resume_count;
     const bool traced = trp__tracing(s) && in_flight;
-    trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
+    trp__tracer_look(&s->tracer); /* notes ends before a long sleep */
     const int64_t waited = now - idle->since;
     sleep_idle(s, traced      ? SHORT_NAP_NS
                   : soon      ? between(waited / SOON_SHARE, SHORT_NAP_NS, NAP_NS)

@@ -1,5 +1,5 @@
-/* What the parts of the scheduler share: scheduler.c takes requests and issues them, prepare.c
- * finds out whether one can be issued, joining.c issues several as one. */
+/* State of the scheduler: scheduler.c takes requests and issues them, prepare.c checks whether one
+ * can be issued, joining.c issues several as one. */
 #ifndef TRP_WORKER_SCHEDULER_H
 #define TRP_WORKER_SCHEDULER_H
 
@@ -18,22 +18,22 @@ enum { TRP__SIGNAL_BATCH = 64 }; /* requests of an actor that share one timeline
  * later requests may not add to them. */
 typedef struct trp__pending {
     uint32_t next;
-    uint64_t overwrites; /* the last request of the same actor that reads what this one writes, */
-    uint64_t follows;    /* and the last that writes what this one uses */
+    uint64_t overwrites; /* the last request of the same actor that reads an output of this one */
+    uint64_t follows;    /* the last that writes a range of this one */
     uint64_t waits_for;  /* bit a: ticket[a] of actor a */
-    uint64_t destroys;   /* bit a: it writes what one of these reads or writes */
+    uint64_t destroys;   /* bit a: it overwrites a range of one of these */
     uint64_t ticket[TRP__ACTORS];
 } trp__pending;
 
 typedef struct trp__lane {
     uint32_t head, tail; /* taken, not issued */
-    trp__job job;        /* the first of them, as its actor sees it */
+    trp__job job;        /* the first of them */
     uint64_t issued;     /* the last ticket whose work is completely in the stream */
     uint64_t signalled;  /* the last ticket for which a timeline write is in the stream */
     uint32_t unsignalled;
     uint32_t last_slot; /* of the request with ticket `issued` */
     uint64_t announced; /* the last ticket whose end wakes its sleepers */
-    uint64_t apart;     /* requests up to this one are not to be joined */
+    uint64_t apart;     /* requests up to this ticket are not joined */
     bool waiting; /* the first request has nothing in the stream and asked to be called again */
     trp__window window; /* what is in the stream and not done */
 } trp__lane;
@@ -53,7 +53,7 @@ struct trp__scheduler {
     bool full;          /* a lane has enough in its stream */
     uint32_t take_most; /* requests to take before issuing again */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
-    bool nvtx;          /* a tool wants to know of each request */
+    bool nvtx;          /* an NVTX tool is loaded */
     trp__tracer tracer;
     trp__lane lane[TRP__ACTORS];
     trp__pending pending[TRP__SLOTS];
@@ -73,15 +73,15 @@ static inline uint64_t trp__bit(uint32_t actor)
     return UINT64_C(1) << actor;
 }
 
-/* Whether the application wants times to be noted. */
+/* Whether the device is traced. */
 static inline bool trp__tracing(const trp__scheduler *s)
 {
     return __builtin_expect(atomic_load_explicit(&s->control->tracing, memory_order_relaxed) != 0,
                             0);
 }
 
-/* Whether all that runs in an actor's stream are copies with the host. None of them reads a buffer
- * that a later one of the same actor writes, so no end must be written before the next begins. */
+/* Whether an actor's stream runs only copies with the host. None of them reads a buffer that a
+ * later one of the same actor writes, so no end must be written before the next begins. */
 static inline bool trp__only_copies(uint32_t actor)
 {
     return actor == TRP__LANE_UPLOAD || actor == TRP__LANE_DOWNLOAD;
@@ -90,8 +90,8 @@ static inline bool trp__only_copies(uint32_t actor)
 /* One timeline write for everything issued to an actor since the last. */
 trp_status trp__signal_lane(trp__scheduler *s, uint32_t actor, trp_error *error);
 
-/* Takes the first request of a lane off it: its work, so many operations, or its error, is in its
- * place. */
+/* Takes the first request off a lane, after its work of so many operations was enqueued or its
+ * error was replied. */
 static inline void trp__leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket,
                                    uint64_t operations)
 {
@@ -114,21 +114,20 @@ static inline void trp__leave_lane(trp__scheduler *s, uint32_t actor, uint64_t t
 /* TRP__BROKEN: a stream did not take a signal or a wait, on which other requests rely. */
 typedef enum trp__readiness { TRP__HOLD, TRP__GO, TRP__REFUSE, TRP__BROKEN } trp__readiness;
 
-/* Whether the inputs of a request are what they should be. All earlier ones are issued or refused.
- */
+/* Whether the inputs of a request are good. All earlier ones are issued or refused. */
 bool trp__may_read(trp__scheduler *s, const trp__record *record, trp_error *error);
 
 /* Finds the addresses of a request's buffers. */
 trp__readiness trp__resolve(trp__scheduler *s, trp__job *job, trp_error *error);
 
-/* Whether the first request of a lane, whose job is begun, can be issued; has its stream wait for
- * what it waits for. */
+/* Whether the first request of a lane, whose job is begun, can be issued; makes its stream wait for
+ * its causes. */
 trp__readiness trp__prepare(trp__scheduler *s, uint32_t actor, trp__pending *p, trp_error *error);
 
-/* The last look before the work begins. Who cancels a request marks it and then looks whether it is
- * issued; here it is the other way round. All four accesses are sequentially consistent, so if the
- * other side does not see `issued`, this one sees the mark. `issued` never falls: requests that
- * were begun together and that their actor can't join are begun once more, one by one. */
+/* The last check before the work begins. A canceller marks the request and then reads `issued`;
+ * here it is the other way round. All four accesses are sequentially consistent, so if the
+ * canceller does not see `issued`, this side sees the mark. `issued` never falls: requests that
+ * were begun together but that their actor can't join are begun once more, one by one. */
 static inline trp_status trp__begin(trp__scheduler *s, uint32_t actor, uint32_t slot,
                                     trp_error *error)
 {
@@ -147,8 +146,8 @@ static inline trp_status trp__begin(trp__scheduler *s, uint32_t actor, uint32_t 
 
 /* joining.c */
 
-/* Whether there is more than one request in a lane, and nothing against issuing them as one but
- * what they are themselves. Asked for each request, so it is here. */
+/* Whether a lane has several requests and may join them, apart from the requests themselves.
+ * Inline, for it is called for each request. */
 static inline bool trp__may_join(const trp__scheduler *s, uint32_t actor)
 {
     const trp__lane *l = &s->lane[actor];
@@ -161,8 +160,8 @@ static inline bool trp__may_join(const trp__scheduler *s, uint32_t actor)
            s->poisons.count == 0 && !first->timed && first->ticket > l->apart;
 }
 
-/* Issues what can be joined at the front of a lane that may join; says how many in *count. If that
- * is 0, the first one goes by itself, which also finds out why if something is wrong. */
+/* Issues the requests at the front of a lane that can be joined, *count of them. 0: the first one
+ * must be issued by itself, which also finds its error. */
 trp_status trp__issue_joined(trp__scheduler *s, uint32_t actor, uint32_t *count, trp_error *error);
 
 #endif

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* Work that comes in parts follows itself at once, and a thread that sleeps is woken late, up to
- * 200 microseconds in a virtual machine: so it spins for so long, where there are cores for it. */
+/* The next part of work follows at once, and a sleeping thread wakes up late, up to 200 us in a
+ * virtual machine: so it spins for so long, if there are cores for it. */
 #define SPIN_NS (200 * TRP__US)
 
 struct trp__side {
@@ -81,7 +81,7 @@ trp_status trp__side_start(trp__side **out, void (*enter)(void *argument), void 
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a thread of an actor");
     side->enter = enter;
     side->enter_argument = argument;
-    /* Who spins takes it as soon as the work is posted, while it is held for some instructions. */
+    /* The thread spins for the lock, which is held for some instructions only. */
     pthread_mutexattr_t spinning;
     pthread_mutexattr_init(&spinning);
     pthread_mutexattr_settype(&spinning, PTHREAD_MUTEX_ADAPTIVE_NP);
@@ -90,6 +90,8 @@ trp_status trp__side_start(trp__side **out, void (*enter)(void *argument), void 
     pthread_cond_init(&side->changed, NULL);
     int code = trp__thread_start(&side->thread, TRP__SIGNALS_BLOCKED, side_main, side);
     if (code != 0) {
+        pthread_cond_destroy(&side->changed);
+        pthread_mutex_destroy(&side->lock);
         free(side);
         errno = code;
         return trp__error_set_errno(error, "a thread of an actor");

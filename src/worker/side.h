@@ -1,5 +1,5 @@
-/* A thread of an actor's own for what is slow: planning, tuning, compiling. It does one piece of
- * work at a time, while handle() returns TRP_AGAIN. */
+/* A thread of an actor for slow work: planning, tuning, compiling. It does one piece at a time,
+ * while handle() returns TRP_AGAIN. */
 #ifndef TRP_WORKER_SIDE_H
 #define TRP_WORKER_SIDE_H
 
@@ -15,7 +15,7 @@ trp_status trp__side_start(trp__side **out, void (*enter)(void *argument), void 
 /* Waits for the work to end, and ends the thread. NULL is ignored. */
 void trp__side_stop(trp__side *side);
 
-/* Whether it works. What the work has written may be read once it does not. */
+/* Whether it works. The results may be read once it does not. */
 bool trp__side_busy(const trp__side *side);
 
 /* Work is to come soon: wakes the thread ahead, if it sleeps. */

@@ -1,15 +1,14 @@
-/* What the scheduler notes for a trace, and of timed requests, in the reply block: when a request
- * was issued, and how far timelines had come when it looked. Only stores into memory that nobody
- * else writes. */
+/* Times for traces and timed requests, noted by the scheduler in the reply block: when a request
+ * was issued, and when timelines moved. Only plain stores, since no other thread writes there. */
 #ifndef TRP_WORKER_TRACER_H
 #define TRP_WORKER_TRACER_H
 
 #include "base/os/clock.h"
 #include "wire/layout.h"
 
-/* Ends of an actor that come this much apart are worth a timeline write each; those that come
- * faster share one, for it costs about a fifth of a launch. Between the two, things stay as they
- * are. What shares a write has the time between two of them in equal parts. */
+/* Ends of an actor that come SLOW_NS apart get a timeline write each; those that come within
+ * FAST_NS share one, for it costs about a fifth of a launch. In between the mode stays. Requests
+ * that share a write share its time equally. */
 #define TRP__SLOW_NS (100 * TRP__US)
 #define TRP__FAST_NS (10 * TRP__US)
 
@@ -19,11 +18,11 @@ typedef struct trp__tracer {
     uint64_t fast;                /* bit a: its ends come fast */
     uint64_t issued[TRP__ACTORS]; /* the last request that was noted */
     uint64_t seen[TRP__ACTORS];   /* of the timeline */
-    int64_t since[TRP__ACTORS];   /* when it moved last, or had something to do again */
+    int64_t since[TRP__ACTORS];   /* when it moved last, or became busy again */
     int64_t between[TRP__ACTORS]; /* requests that were issued since then */
 } trp__tracer;
 
-/* Notes that a timeline has moved, if it has. `now` is 0 if the time is not known yet. */
+/* Notes a move of a timeline. *now is 0 before the clock is read. */
 static inline void trp__tracer_look_at(trp__tracer *t, uint32_t actor, int64_t *now)
 {
     uint64_t bit = UINT64_C(1) << actor;
@@ -49,7 +48,7 @@ static inline void trp__tracer_look_at(trp__tracer *t, uint32_t actor, int64_t *
     atomic_store_explicit(&log->count, count + 1, memory_order_release);
 }
 
-/* Whether the end of what was just issued should be written by itself. */
+/* Whether the request that was just issued gets a timeline write of its own. */
 static inline bool trp__tracer_wants_end(const trp__tracer *t, uint32_t actor)
 {
     return !(t->fast >> actor & 1);
@@ -63,8 +62,8 @@ static inline void trp__tracer_look(trp__tracer *t)
         trp__tracer_look_at(t, (uint32_t)__builtin_ctzll(rest), &now);
 }
 
-/* A request is about to be handed to its actor; again, if it is handed over in parts. With a look
- * at its own actor's timeline, so that a long turn does not make all ends seem the same. */
+/* Notes that a request is about to be issued; repeated for its further parts. Checks its actor's
+ * timeline, so that a long turn does not give all ends the same time. */
 static inline void trp__tracer_issue(trp__tracer *t, uint32_t actor, uint32_t slot, uint64_t ticket)
 {
     trp__stamp *stamp = &t->reply->issue_stamp[slot];

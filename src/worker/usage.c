@@ -40,8 +40,7 @@ static void depend(const taken *t, uint32_t actor, uint64_t ticket)
         p->destroys |= trp__bit(actor);
 }
 
-/* It uses what another one writes. One with its own ticket is another access of the same request.
- */
+/* Orders the request after a writer. The same ticket means another access of the same request. */
 static void come_after_writer(const taken *t, uint32_t writer, uint64_t ticket)
 {
     depend(t, writer, ticket);
@@ -49,7 +48,7 @@ static void come_after_writer(const taken *t, uint32_t writer, uint64_t ticket)
         t->p->follows = ticket;
 }
 
-/* It writes what another one reads. */
+/* Orders the request after a reader. */
 static void come_after_reader(const taken *t, uint32_t reader, uint64_t ticket)
 {
     depend(t, reader, ticket);
@@ -97,7 +96,7 @@ static void note_whole(const taken *t, trp__usage *u, bool writes)
 
 /* Parts. */
 
-/* A place among the readers of a part; NULL: there is none. */
+/* A place among the readers of a part; NULL: none is free. */
 static uint64_t *place_for(const taken *t, part *x)
 {
     for (uint32_t i = 0; i < x->readers; i++) {
@@ -117,7 +116,7 @@ static void read_part(const taken *t, trp__usage *u, part *x)
         join_readers(t, u);
 }
 
-/* They become one. */
+/* Joins the parts into one with this writer. */
 static void write_parts(const taken *t, trp__usage *u, uint32_t first, uint32_t last)
 {
     part *one = part_at(u, first);
@@ -152,7 +151,7 @@ void trp__usage_note(trp__scheduler *s, trp__pending *p, const trp__record *reco
     uint64_t end = access->offset + access->bytes;
     uint32_t first, last;
     if (access->slot >= TRP__BUFFERS || access->bytes == 0)
-        return; /* the former is refused when it is issued */
+        return; /* a bad slot is refused when the request is issued */
     trp__usage *u = &s->usage[access->slot];
     come_after_writer(&t, u->writer, u->writer_ticket);
     if (!access->whole &&

@@ -1,20 +1,20 @@
-/* A bound on what is in a stream and not done. A stream has room for a limited number of
- * operations, about 1,024 on either backend; enqueueing one more waits until the stream moves on,
- * and with it the scheduler, and all other actors. So a lane that has enough in its stream is held.
+/* A bound on the operations in a stream that are not done. A stream has room for a limited number
+ * of operations, about 1,024 on either backend; enqueueing one more waits until the stream moves
+ * on, and with it the scheduler, and all other actors. So a lane that has enough in its stream is
+ * held.
  *
- * A timeline tells tickets and not how much work they stand for. Beside each timeline write the
- * window notes how many operations had been enqueued by then; that number is looked up only when
- * the window seems full. */
+ * A timeline has tickets, not amounts of work. With each timeline write the window notes how many
+ * operations had been enqueued; it looks that up only when it seems full. */
 #ifndef TRP_WORKER_WINDOW_H
 #define TRP_WORKER_WINDOW_H
 
 #include <troupe/worker.h>
 
 enum {
-    /* What <troupe/worker.h> promises. Operations of a stream, where a call of an actor counts as
-     * one whatever it makes of it: half of what fits is left for those that make two. The last
-     * request may bring some more: a wait for each other actor. The chunks of large copies are not
-     * counted; they are bounded by the pieces of staging memory. */
+    /* The promise of <troupe/worker.h>. A call of an actor counts as one operation, though it may
+     * enqueue more: half of a stream's room is left for those. The last request may bring some
+     * more: a wait for each other actor. The chunks of large copies are not counted; they are
+     * bounded by the pieces of staging memory. */
     TRP__WINDOW_LIMIT = TRP_ACTOR_CALLS_MAX,
     /* A timeline write is an operation itself and stands for at least one more, so this many are
      * never out at a time. */
@@ -34,7 +34,7 @@ static inline void trp__window_add(trp__window *w, uint64_t operations)
     w->enqueued += operations;
 }
 
-/* A write of `ticket` is enqueued behind all the rest. */
+/* A write of `ticket` was enqueued. */
 static inline void trp__window_mark(trp__window *w, uint64_t ticket)
 {
     uint32_t at = w->last++ % TRP__WINDOW_MARKS;
@@ -47,7 +47,7 @@ static inline bool trp__window_seems_full(const trp__window *w)
     return w->enqueued - w->done >= TRP__WINDOW_LIMIT;
 }
 
-/* Notes what is done, now that the timeline is at `timeline`. */
+/* Updates `done` for a timeline at `timeline`. */
 static inline void trp__window_look(trp__window *w, uint64_t timeline)
 {
     for (; w->first != w->last; w->first++) {
@@ -58,7 +58,7 @@ static inline void trp__window_look(trp__window *w, uint64_t timeline)
     }
 }
 
-/* Whether it is full, now that the timeline is at `timeline`. */
+/* Whether it is full, for a timeline at `timeline`. */
 static inline bool trp__window_full(trp__window *w, uint64_t timeline)
 {
     trp__window_look(w, timeline);

@@ -1,4 +1,4 @@
-/* The worker: handshake, threads, end. See worker.h for who does what. */
+/* The worker: handshake, threads, end. See worker.h. */
 #include "worker/worker.h"
 
 #include "base/os/clock.h"
@@ -48,7 +48,7 @@ _Atomic uint64_t *trp__worker_stream_done(trp__worker *w, uint32_t stream)
     return &w->reply->timelines.stream_done[stream].value;
 }
 
-/* Side thread: what is slow. */
+/* Side thread. */
 
 void trp__worker_report_fault(trp__worker *w, const trp_error *error)
 {
@@ -85,12 +85,13 @@ static void side_loop(trp__worker *w)
         trp_error error;
         trp_status status = trp__message_receive(w->socket, &m, fds, &closed, &error);
         if (closed && w->own_process && !atomic_load(&w->stop))
-            _exit(TRP__EXIT_ABANDONED); /* nobody is left to work for */
+            _exit(TRP__EXIT_ABANDONED); /* the application is gone */
         if (closed || (status == TRP_OK && m.type == TRP__MSG_STOP))
             return;
         if (status == TRP_OK)
             trp__worker_dispatch(w, &m, fds[0]);
-        if (status == TRP_E_SYSTEM) { /* its descriptor did not come, so it can't be obeyed */
+        if (status ==
+            TRP_E_SYSTEM) { /* without its descriptor the message is answered with the error */
             m.error = error;
             trp__worker_dispatch(w, &m, -1);
         }
@@ -100,7 +101,7 @@ static void side_loop(trp__worker *w)
 
 /* Scheduler thread. */
 
-/* A standby takes no request until it is promoted. Meanwhile it gets ready for those that come. */
+/* Waits for the promotion of a standby; rehearses meanwhile. */
 static void await_promotion(trp__worker *w)
 {
     const _Atomic uint32_t *word = &w->control->promoted;
@@ -138,8 +139,8 @@ static void *scheduler_main(void *argument)
     return NULL;
 }
 
-/* A thread that can't use the device is a refusal, not a fault: it would be blamed on the actor
- * that is being made. */
+/* A scheduler thread that can't use the device makes the worker refuse: a fault would be blamed on
+ * an actor. */
 static trp_status start_scheduler(trp__worker *w, pthread_t *thread, trp_error *error)
 {
     scheduler_start start = {.worker = w};
@@ -231,9 +232,9 @@ static void tear_down(trp__worker *w)
     trp__shm_unmap((void *)w->control, TRP__CONTROL_BYTES);
 }
 
-/* Ctrl-C in a terminal reaches every process of the group; what it means is the application's
- * decision, and the worker ends with the application in any case. A file past a limit of size is an
- * error where it is written. */
+/* Ctrl-C in a terminal reaches every process of the group; the application decides what it means,
+ * and the worker ends with the application in any case. A write past a file size limit returns an
+ * error instead of SIGXFSZ. */
 static void ignore_terminal_signals(void)
 {
     const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGXFSZ};
@@ -241,13 +242,13 @@ static void ignore_terminal_signals(void)
         signal(ignored[i], SIG_IGN);
 }
 
-/* What the worker's code has to say to an operator is the application's to show. */
+/* Sends a log line to the application, which shows it. */
 static void send_line(void *user_data, int level, const char *line)
 {
     const trp__worker *w = user_data;
     trp__message m = {.about = (uint32_t)level};
     trp__copy_string(m.library, sizeof m.library, line);
-    trp__message_send(w->socket, TRP__MSG_LOG, &m, NULL, 0, NULL); /* no room: it is lost */
+    trp__message_send(w->socket, TRP__MSG_LOG, &m, NULL, 0, NULL); /* lost if the socket is full */
 }
 
 int trp__worker_run(int socket, bool own_process)
@@ -293,7 +294,8 @@ int trp__worker_run(int socket, bool own_process)
         status = start_scheduler(w, &scheduler, &error);
     if (status != TRP_OK) {
         trp__worker_answer(w, TRP__MSG_REFUSE, NULL, &error);
-        atomic_store(&w->stop, true); /* no scheduler runs whose turn could be waited for */
+        atomic_store(&w->stop,
+                     true); /* no scheduler runs, so await_scheduler_turn() must not wait */
         goto out;
     }
 

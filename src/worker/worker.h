@@ -1,10 +1,9 @@
-/* Inside the worker: what the side thread and the scheduler thread share.
- *
- * The side thread reads the control socket and does what is slow: mapping arenas, registering host
- * memory, loading libraries. The scheduler thread takes requests and issues them. They meet in
- * `state` fields that go from ABSENT to READY or FAILED, published by the side thread. The
- * scheduler changes one of them itself: an actor from READY to RESTARTING, which gives its instance
- * to the side thread until that publishes READY or FAILED again. */
+/* The worker, and the state that its side thread and scheduler thread share. The side thread reads
+ * the control socket and does the slow work: mapping arenas, registering host memory, loading
+ * libraries. The scheduler thread takes requests and issues them. They meet in `state` fields that
+ * go from ABSENT to READY or FAILED, published by the side thread. The scheduler changes one of
+ * them itself: an actor from READY to RESTARTING, which gives its instance to the side thread until
+ * that publishes READY or FAILED again. */
 #ifndef TRP_WORKER_WORKER_H
 #define TRP_WORKER_WORKER_H
 
@@ -15,7 +14,7 @@
 #include <pthread.h>
 
 typedef enum trp__resource_state {
-    TRP__ABSENT = 0, /* the message that announces it may be under way */
+    TRP__ABSENT = 0, /* its message may be under way */
     TRP__RESTARTING, /* an actor: the side thread stops it and starts it again */
     TRP__READY,
     TRP__FAILED, /* `error` says why */
@@ -25,11 +24,11 @@ typedef struct trp__arena {
     _Atomic int state;
     void *base;
     uint64_t bytes;
-    _Atomic uint64_t protection; /* the last change that was asked for, see wire/message.h */
+    _Atomic uint64_t protection; /* the last change requested, see wire/message.h */
     _Atomic bool read_only;      /* the mapping, once there is one */
-    /* Of an arena that can be changed: the last request of each actor that may use it. */
+    /* For a sealable buffer's arena: the last request of each actor that may use it. */
     _Atomic uint64_t used[TRP__ACTORS];
-    trp_error error; /* why it is FAILED, or why it is not as `protection` says */
+    trp_error error; /* why it is FAILED, or why it differs from `protection` */
 } trp__arena;
 
 typedef struct trp__host_segment {
@@ -44,7 +43,8 @@ typedef struct trp__worker_actor {
     _Atomic int state;
     trp__instance instance;
     trp_error error;
-    /* While it restarts: why, and the ticket that its timeline must reach before it is stopped. */
+    /* While it restarts: the cause, and the ticket that its timeline must reach before it is
+     * stopped. */
     trp_error restart_cause;
     uint64_t restart_after;
 } trp__worker_actor;
@@ -82,25 +82,25 @@ void trp__scheduler_destroy(trp__scheduler *scheduler);
  * filled when the device context is broken. */
 trp_status trp__scheduler_run(trp__scheduler *scheduler, trp_error *error);
 
-/* resources.c: an actor whose impl, name and so on are set; stop undoes start, also halfway. Both
- * leave what identifies the actor as it is. Side thread. */
+/* resources.c: starts and stops an actor whose impl, name and so on are set; stop also undoes an
+ * incomplete start. Side thread. */
 trp_status trp__instance_start(trp__worker *worker, trp__instance *instance, trp_error *error);
 void trp__instance_stop(trp__worker *worker, trp__instance *instance, bool initialised);
 
-/* directives.c: what is done about an error of handle(), by the table of wire/directive.h. */
+/* directives.c: reactions to an error of handle(), by the table of wire/directive.h. */
 
 /* After an error: whether the context is broken. *error becomes the fault then. */
 bool trp__is_broken(trp__worker *worker, trp_error *error);
 
-/* Obeys what can be obeyed at once: trims, and calls handle() again. Returns what handle() returned
- * then, TRP_OK or TRP__AGAIN; or an error and in *directive what is left to do: REPLY,
- * RESTART_ACTOR (reply, then trp__actor_restart()), or RESTART_CONTEXT (`error` is a fault to
- * report, whether or not another worker will come). Scheduler thread. */
+/* Reacts to an error of handle(): for TRIM, trims and calls handle() again. Returns the new result
+ * TRP_OK or TRP__AGAIN; or an error and in *directive what is left to do: REPLY, RESTART_ACTOR
+ * (reply, then trp__actor_restart()), or RESTART_CONTEXT (`error` is a fault to report). Scheduler
+ * thread. */
 trp_status trp__obey(trp__worker *worker, trp__instance *instance, trp__job *job, trp_error *error,
                      trp__directive *directive);
 
-/* Gives an actor to the side thread, to be started anew when its timeline has reached `after`: the
- * last ticket that is, and whose timeline write is, in its stream. Scheduler thread. */
+/* Gives an actor to the side thread, to be restarted when its timeline has reached `after`: the
+ * last signalled ticket in its stream. Scheduler thread. */
 void trp__actor_restart(trp__worker *worker, uint32_t actor, uint64_t after,
                         const trp_error *cause);
 

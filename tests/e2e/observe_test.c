@@ -154,6 +154,14 @@ static void memory(void)
     H_EQUAL(stats.info.buffers, 0);
     H_EQUAL(stats.info.memory_used, 0);
     H_OK(trp_device_trim(w.device));
+    /* A sealable buffer has an arena of its own, which goes with it. */
+    b = h_sealable(w.device, 3 * H_MIB);
+    info = h_info(w.device);
+    stats = get(w.device);
+    H_CHECK(stats.info.memory_used >= 3 * H_MIB);
+    H_EQUAL(stats.info.memory_used, info.memory_used);
+    H_EQUAL(stats.info.memory_reserved, info.memory_reserved);
+    H_OK(trp_buffer_free(w.device, b));
     stats = get(w.device);
     H_EQUAL(stats.info.memory_reserved, 0);
     h_close(&w);

@@ -154,7 +154,7 @@ static void refusals(void)
     r = request(TRP_OP_AXPY, TRP_F32, x, y);
     r.value = value_of(&t);
     H_IS(trp_submit(blas, &r.header, &done), TRP_E_ARGUMENT);
-    H_SAYS("value: expected none: the operation gives none");
+    H_SAYS("value: expected none: the operation has no result");
     r = request(TRP_OP_DOT, TRP_F32, x, x);
     r.n = N + 1;
     r.value = value_of(&t);

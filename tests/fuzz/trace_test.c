@@ -113,7 +113,7 @@ static void check_file(const char *path, int64_t start)
     size_t count = 0;
     H_CHECK(trace);
     const cJSON *events = cJSON_GetObjectItem(trace, "traceEvents");
-    H_CHECK(events && events->kind == JSON_ARRAY);
+    H_CHECK(cJSON_IsArray(events));
     for (const cJSON *e = events->child; e; e = e->next) {
         const char *phase = json_string(e, "ph");
         if (strcmp(phase, "M") == 0)

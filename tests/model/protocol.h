@@ -71,7 +71,7 @@ typedef struct model_request {
     X(SECOND_PASS_FAILS)      /* it ends what can not run itself, and marks what that poisons */   \
     X(POISONED_EARLY)       /* what a death ends poisons its outputs then, and not in its turn */  \
     X(FAILED_NOT_LISTED)    /* the next worker does not hear of it */                              \
-    X(DETAINED_FREED)       /* the slot of one that is detained is given back at once */           \
+    X(RETIRED_EARLY_FREED)  /* the slot of one that is retired early is given back at once */      \
     X(PASSING_NOT_AWAITED)  /* judges while a thread is about to poison what was passed */         \
     X(LATER_TOLD_COUNTS)    /* the failure of a later request passes for that of an input */       \
     X(TOLD_COUNTS_HALFWAY)  /* the worker lets in who was told of a later failure than that which  \
@@ -101,7 +101,7 @@ typedef struct model_plan {
     uint8_t hangs;     /* kills by the supervisor, of any request in flight */
     uint8_t budget;    /* restarts before the device is down */
     bool sweeper;      /* a thread that ends what is over, at any moment */
-    bool slow_passing; /* what was detained and passed is given back in more than one step */
+    bool slow_passing; /* what was retired early and passed is given back in more than one step */
     model_request request[MODEL_REQUESTS];
 } model_plan;
 

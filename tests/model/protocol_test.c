@@ -302,7 +302,7 @@ static const struct wrong {
     {MODEL_SECOND_PASS_FAILS, "refused", "a failed one should have written"},
     {MODEL_POISONED_EARLY, "hidden", "a failed one should have written"},
     {MODEL_FAILED_NOT_LISTED, "lost", "no end can be reached"},
-    {MODEL_DETAINED_FREED, "lost", "or that shall be refused"},
+    {MODEL_RETIRED_EARLY_FREED, "lost", "or that shall be refused"},
     {MODEL_PASSING_NOT_AWAITED, "cancelled-first", "a failed one should have written"},
     {MODEL_LATER_TOLD_COUNTS, "told-of-a-later-one", "a failed one should have written"},
     {MODEL_TOLD_COUNTS_HALFWAY, "half-told", "half-written"},

@@ -268,19 +268,19 @@ static void start_sweep(const run *r, const state *now, explorer *e)
     }
 }
 
-/* trp__detained_over() of a slot that is detained. */
+/* trp__retired_early_over() of a slot that is retired early. */
 static bool was_passed(const state *s, const slot *x)
 {
     return model_is_over(s, x) || s->device == DOWN;
 }
 
 /* Somebody who waits for the device to be idle: trp_device_drain(). It stands for sweepers in plans
- * that have none, as far as these pass what is detained. */
+ * that have none, as far as these pass what is retired early. */
 static void start_drain(const run *r, const state *now, explorer *e)
 {
     for (uint32_t i = 0; i < r->plan->slots; i++) {
         const slot *s = &now->slots[i];
-        if (s->phase == RETIRING || !(s->detained & UNPASSED) || !was_passed(now, s))
+        if (s->phase == RETIRING || !(s->retired_early & UNPASSED) || !was_passed(now, s))
             continue;
         state n = *now;
         model_pass(r, &n, &n.threads[SWEEPER], i, Z_IDLE);
@@ -302,7 +302,7 @@ static void sweep_look(const run *r, state *n, thread *t)
         model_begin_retire(t, t->slot, &seen, OK, Z_ENDED);
     } else if (t->phase == PENDING) {
         t->place = (uint8_t)(is(r, MODEL_SWEEP_SKIPS_UNFINISHED) ? clear : Z_LEAVE);
-    } else if (s->detained & UNPASSED) {
+    } else if (s->retired_early & UNPASSED) {
         t->place = Z_LEAVE;
         if (was_passed(n, s))
             model_pass(r, n, t, t->slot, Z_ENDED);

@@ -30,13 +30,13 @@ static void free_slot(const run *r, slot *s)
                 .record_ticket = s->record_ticket};
 }
 
-/* One of the two for which a detained slot waits has come; the last one frees it, in the same step:
- * until it is free, others can't tell. */
-static void leave_detained(const run *r, state *n, thread *t, uint8_t flag)
+/* One of the two for which a slot that is retired early waits has come; the last one frees it, in
+ * the same step: until it is free, others can't tell. */
+static void leave_retired_early(const run *r, state *n, thread *t, uint8_t flag)
 {
     slot *s = &n->slots[t->slot];
-    s->detained = (uint8_t)(s->detained & ~flag);
-    if (s->detained == 0 || is(r, MODEL_DETAINED_FREED))
+    s->retired_early = (uint8_t)(s->retired_early & ~flag);
+    if (s->retired_early == 0 || is(r, MODEL_RETIRED_EARLY_FREED))
         free_slot(r, s);
     t->ended = 1;
     t->place = t->back;
@@ -45,8 +45,8 @@ static void leave_detained(const run *r, state *n, thread *t, uint8_t flag)
 /* trp__slot_taken(): the thread owns a slot of which nobody wants anything any more. */
 void model_taken(const run *r, state *n, thread *t)
 {
-    if (n->slots[t->slot].detained)
-        leave_detained(r, n, t, UNTAKEN);
+    if (n->slots[t->slot].retired_early)
+        leave_retired_early(r, n, t, UNTAKEN);
     else
         t->place = has_mailbox(r) ? R_CLEAR : R_FREE;
 }
@@ -150,7 +150,7 @@ static void retiring(const run *r, state *n, thread *t)
         t->failure = n->mapped.said[t->slot];
     check_end(r, n, s, t->failure);
     if (t->early)
-        s->detained = UNPASSED | UNTAKEN; /* nobody looks before it is told */
+        s->retired_early = UNPASSED | UNTAKEN; /* nobody looks before it is told */
     const model_request *q = s->request != 0 ? &r->plan->request[s->request - 1] : NULL;
     t->place = q && q->delivers ? R_COPY : q && q->writes ? R_SETTLE : R_TELL;
     if (t->place == R_COPY && is(r, MODEL_DELIVERY_COUNTED_EARLY))
@@ -166,22 +166,22 @@ static void copy_result(const run *r, state *n, thread *t, const slot *s)
     t->place = r->plan->request[s->request - 1].writes ? R_SETTLE : R_TELL;
 }
 
-/* trp__detained_pass() of a slot that was passed. It is one step if there is nothing to poison, or
- * if the plan is not about that. */
+/* trp__retired_early_pass() of a slot that was passed. It is one step if there is nothing to
+ * poison, or if the plan is not about that. */
 void model_pass(const run *r, state *n, thread *t, uint32_t slot_index, place back)
 {
     slot *s = &n->slots[slot_index];
     bool writes = s->request != 0 && r->plan->request[s->request - 1].writes != 0;
     t->slot = (uint8_t)slot_index;
     t->back = (uint8_t)back;
-    s->detained = (uint8_t)((s->detained & ~UNPASSED) | PASSING);
+    s->retired_early = (uint8_t)((s->retired_early & ~UNPASSED) | PASSING);
     if (writes && r->plan->slow_passing) {
         t->place = D_POISON;
         return;
     }
     if (writes)
         model_raise_outputs(r, n, s->request - 1U, s->ticket, false);
-    leave_detained(r, n, t, PASSING);
+    leave_retired_early(r, n, t, PASSING);
 }
 
 static void step_pass(const run *r, const state *now, explorer *e, uint32_t index)
@@ -194,9 +194,9 @@ static void step_pass(const run *r, const state *now, explorer *e, uint32_t inde
         t->place = D_PASSED;
         offer(e, &n, "thread %d: the outputs of slot %d are poisoned", (int)index, t->slot);
     } else {
-        leave_detained(r, &n, t, PASSING);
+        leave_retired_early(r, &n, t, PASSING);
         model_go_on(r, &n, index);
-        offer(e, &n, "thread %d: slot %d is detained no longer", (int)index,
+        offer(e, &n, "thread %d: slot %d is no longer retired early", (int)index,
               now->threads[index].slot);
     }
 }

@@ -16,7 +16,7 @@ typedef enum phase { FREE, FILLING, PENDING, RETIRING, DONE } phase;
 
 typedef enum status { OK, LOST, FAULT, DEPENDENCY, DEVICE_DOWN, LIBRARY, CANCELLED } status;
 
-/* A slot whose request has failed before its turn (detained.c): what is still to come. */
+/* A slot whose request has failed before its turn (retired_early.c): what is still to come. */
 enum { UNPASSED = 1, UNTAKEN = 2, PASSING = 4 };
 
 typedef enum cause { BY_FAULT, BY_KILL, BY_DEADLINE } cause;
@@ -109,10 +109,10 @@ typedef enum operation { NOTHING, WORK, SIGNAL, WAIT } operation;
 typedef struct slot {
     uint8_t phase, wanted, generation; /* one word */
     uint8_t ticket, actor, refuse;
-    uint8_t deaths;              /* those with it in flight */
-    uint8_t begun;               /* of the record */
-    uint8_t detained, cancelled; /* `cancelled` of the record, and `cancelling` */
-    uint8_t request;             /* which one fills it, + 1; nobody reads it but the checks */
+    uint8_t deaths;                   /* those with it in flight */
+    uint8_t begun;                    /* of the record */
+    uint8_t retired_early, cancelled; /* `cancelled` of the record, and `cancelling` */
+    uint8_t request;                  /* which one fills it, + 1; nobody reads it but the checks */
     uint8_t record_ticket;
 } slot;
 

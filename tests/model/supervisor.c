@@ -18,7 +18,7 @@ static void collect(const run *r, state *n)
     v->count = 0;
     for (uint32_t i = 0; i < r->plan->slots; i++) {
         const slot *s = &n->slots[i];
-        if ((s->phase != PENDING && !(s->detained & UNPASSED)) || s->ticket < v->begin ||
+        if ((s->phase != PENDING && !(s->retired_early & UNPASSED)) || s->ticket < v->begin ||
             s->ticket >= v->end)
             continue;
         uint32_t at = v->count++;
@@ -37,11 +37,11 @@ static void find_progress(state *n)
     v->in_flight = 0;
     for (uint32_t i = 0; i < v->count; i++) {
         const slot *s = &n->slots[v->slot[i]];
-        bool detained = s->detained & UNPASSED;
-        progress p = n->mapped.timeline[s->actor] >= v->ticket[i]              ? FINISHED
-                     : n->mapped.issued[s->actor] >= v->ticket[i] && !detained ? IN_FLIGHT
-                     : s->deaths > 0                                           ? SUSPECT
-                                                                               : QUEUED;
+        bool retired_early = s->retired_early & UNPASSED;
+        progress p = n->mapped.timeline[s->actor] >= v->ticket[i]                   ? FINISHED
+                     : n->mapped.issued[s->actor] >= v->ticket[i] && !retired_early ? IN_FLIGHT
+                     : s->deaths > 0                                                ? SUSPECT
+                                                                                    : QUEUED;
         if (n->mapped.replied[v->slot[i]] == v->ticket[i])
             p = FINISHED;
         v->progress[i] = (uint8_t)p;
@@ -147,7 +147,7 @@ static void judge_entry(const run *r, state *n, progress p)
     slot *s = &n->slots[v->slot[v->i]];
     const model_request *q = &r->plan->request[s->request - 1];
     status cannot;
-    if ((s->detained & UNPASSED) || (s->cancelled && p != IN_FLIGHT)) {
+    if ((s->retired_early & UNPASSED) || (s->cancelled && p != IN_FLIGHT)) {
         leave_refused(r, n, v->slot[v->i++], CANCELLED);
         return;
     }
@@ -214,7 +214,7 @@ static void step_end_judged(const run *r, const state *now, explorer *e)
     status with = failed ? (status)t->failure : OK;
     if (s->phase == RETIRING)
         return;
-    if (same && (s->detained & PASSING) && !is(r, MODEL_PASSING_NOT_AWAITED))
+    if (same && (s->retired_early & PASSING) && !is(r, MODEL_PASSING_NOT_AWAITED))
         return;
     if (same && s->phase == PENDING) {
         if (failed && !fails_at_once(r, &n, with))
@@ -224,7 +224,7 @@ static void step_end_judged(const run *r, const state *now, explorer *e)
         offer(e, &n, "supervisor: ends ticket %d with status %d", s->ticket, t->failure);
         return;
     }
-    if (same && (s->detained & UNPASSED) && !failed) {
+    if (same && (s->retired_early & UNPASSED) && !failed) {
         model_pass(r, &n, t, v->slot[v->i], J_FINISH);
         offer(e, &n, "supervisor: ticket %d was passed", v->ticket[v->i], 0);
         return;
@@ -304,9 +304,9 @@ static void step_down(const run *r, const state *now, explorer *e)
         offer(e, &n, "supervisor: ends slot %d", v->i, 0);
         return;
     }
-    if (s->detained & PASSING)
+    if (s->retired_early & PASSING)
         return;
-    if (s->detained & UNPASSED) {
+    if (s->retired_early & UNPASSED) {
         model_pass(r, &n, t, v->i, V_FAIL);
         offer(e, &n, "supervisor: no worker will pass slot %d", v->i, 0);
         return;
@@ -337,7 +337,7 @@ static void step_recover(const run *r, const state *now, explorer *e)
         if (!published(&n, v->end) && !is(r, MODEL_NO_AWAIT_PUBLICATION))
             return;
         for (uint32_t i = 0; i < r->plan->slots; i++) {
-            if (n.slots[i].phase == RETIRING || (n.slots[i].detained & PASSING))
+            if (n.slots[i].phase == RETIRING || (n.slots[i].retired_early & PASSING))
                 return;
         }
         collect(r, &n);

@@ -8,7 +8,7 @@
 
 #include <troupe/blas.h>
 
-/* An operation's place is the low byte of its number, from 1 on. */
+/* The index of an operation in the table is the low byte of its number, less 1. */
 #define PLACE(number) [((number)&0xff) - 1]
 
 static const trp__op_class ops[] = {

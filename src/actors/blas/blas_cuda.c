@@ -14,7 +14,7 @@
 
 typedef trp__blas_state state;
 
-/* Life of an actor. */
+/* Start and end of an actor. */
 
 static void stop(trp_instance *instance)
 {
@@ -30,7 +30,7 @@ static void stop(trp_instance *instance)
     memset(s, 0, sizeof *s);
 }
 
-/* Asks for the device's generation. */
+/* Determines the major compute capability of the device. */
 static trp_status find_major(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
@@ -45,7 +45,7 @@ static trp_status find_major(trp_instance *instance, trp_error *error)
     return status;
 }
 
-/* Memory of the host that the device can read at the same address; NULL if there is none. */
+/* Allocates host memory that the device reads at the same address; NULL: there is none. */
 static void *device_readable(const state *s, size_t bytes)
 {
     void *memory = NULL;
@@ -54,8 +54,8 @@ static void *device_readable(const state *s, size_t bytes)
     return result == TRP__CU_SUCCESS ? memory : NULL;
 }
 
-/* Without the one products are not joined, without the other there are no batches of trsm, and no
- * LAPACK. */
+/* Without the ring, products are not joined. Without the list, there are neither batches of trsm
+ * nor LAPACK. */
 static void make_lists(state *s)
 {
     if (s->blas->cublasGemmBatchedEx)
@@ -81,7 +81,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
     if (status == TRP_OK)
         status = trp_cuda_check(instance, s->cu->cuMemAlloc_v2(&s->workspace, bytes), "cuMemAlloc",
                                 error);
-    /* Setting the stream takes a workspace away, so it comes first. */
+    /* cublasSetStream() resets the workspace, so it is called first. */
     if (status == TRP_OK)
         status = trp__cublas_check(blas, blas->cublasSetStream_v2(s->handle, instance->stream),
                                    "cublasSetStream", error);
@@ -110,8 +110,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
                : trp__levels_cuda(instance, job, s, error);
 }
 
-/* No trim: all that it holds is the handle and the workspace, and a handle without one would have
- * to find memory at a later request. */
+/* There is no trim(): a handle without its workspace would have to allocate memory in a later
+ * request. */
 const trp_actor_impl trp__blas_cuda = {
     .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),

@@ -1,4 +1,4 @@
-/* What the blas actor keeps on a GPU. */
+/* State of the blas actor on a GPU. */
 #ifndef TRP_ACTORS_BLAS_BLAS_CUDA_H
 #define TRP_ACTORS_BLAS_BLAS_CUDA_H
 
@@ -8,7 +8,8 @@
 
 #include <troupe/worker.h>
 
-/* Addresses of the matrices of products that are done in one call; read by the device. */
+/* Addresses of the matrices of joined products, which are computed by one call. The device reads
+ * them. */
 typedef struct trp__gemm_addresses {
     const void *a[TRP_ACTOR_JOINED_MAX], *b[TRP_ACTOR_JOINED_MAX];
     void *c[TRP_ACTOR_JOINED_MAX];
@@ -19,10 +20,10 @@ typedef struct trp__blas_state {
     const trp__cublas *blas;
     trp__cublas_handle handle;
     trp__cu_address workspace;
-    int major; /* of the device's compute capability */
-    /* One for each call that may be in the stream; NULL: none could be had. */
+    int major; /* compute capability of the device */
+    /* one for each call that may be in the stream; NULL: no memory */
     trp__gemm_addresses *ring;
-    uint32_t next; /* in the ring */
+    uint32_t next; /* index in the ring */
     trp__blas_addresses addresses;
 } trp__blas_state;
 

@@ -14,7 +14,7 @@
 
 typedef trp__blas_host_state state;
 
-/* Life of an actor. */
+/* Start and end of an actor. */
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {
@@ -30,7 +30,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
     return TRP_OK;
 }
 
-/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
+/* Releases the pages of the scratch memory; the next product gets zeroed pages. */
 static void trim(trp_instance *instance)
 {
     state *s = instance->state;

@@ -11,15 +11,15 @@
 
 _Static_assert(sizeof(trp__gemm) <= TRP__PAYLOAD_BYTES, "the payload fits into a record");
 
-/* The element types that go together, and what they can be computed in beside the default and
- * TRP_COMPUTE_PEDANTIC. The first row of a type has its default.
+/* The supported pairs of element types, and the compute modes that they support besides the default
+ * and TRP_COMPUTE_PEDANTIC. The first row of a type is its default.
  *
  * Source: cublasGemmEx. */
 enum { TF32 = 1 << TRP_COMPUTE_TF32, EMULATED = 1 << TRP_COMPUTE_EMULATED };
 
 static const struct pair {
     trp_dtype type, type_c;
-    uint32_t compute; /* bit c: TRP_COMPUTE_ c */
+    uint32_t compute; /* bit c: compute mode c */
 } pairs[] = {
     {TRP_F64, TRP_F64, EMULATED},
     {TRP_F32, TRP_F32, TF32 | EMULATED},
@@ -34,7 +34,8 @@ static const struct pair {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-/* The row of a request's types; NULL if there is none, with *type_known. */
+/* Finds the row of a request's types; NULL: there is none. *type_known: whether there is one for
+ * `type`. */
 static const struct pair *find_pair(const trp_gemm_request *r, bool *type_known)
 {
     *type_known = false;
@@ -75,10 +76,8 @@ static trp_status check_types(trp__pack *pack, const trp_gemm_request *r, trp_dt
                                     "only",
                               trp_dtype_name(r->type));
     if (r->compute == TRP_COMPUTE_EMULATED && pack->backend == TRP_BACKEND_HOST)
-        return trp__error_set(
-            pack->error, TRP_E_UNSUPPORTED,
-            "compute: TRP_COMPUTE_EMULATED is not to be had on the host; expected "
-            "another one");
+        return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
+                              "compute: the host does not support TRP_COMPUTE_EMULATED");
     return TRP_OK;
 }
 
@@ -119,7 +118,7 @@ static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_
     return status;
 }
 
-/* With beta 0 nothing of C is read, and it is covered if there is no gap between its elements. */
+/* With beta 0, C is not read; it is covered if there are no gaps between its elements. */
 static uint32_t c_mode(const trp__operand *c, const trp__gemm *g)
 {
     if (g->beta[0] != 0 || g->beta[1] != 0 || g->scalars != TRP__GEMM_NO_ACCESS)
@@ -133,7 +132,7 @@ static trp_status check_matrix(trp__pack *pack, trp__operand *x, trp_order order
     return status == TRP_OK ? trp__operand_measure(pack, x, batch) : status;
 }
 
-/* What cuBLAS asks of inputs whose products are summed as integers.
+/* Checks what cuBLAS demands of inputs whose products are summed as integers.
  *
  * Source: cuBLAS documentation, cublasGemmEx. */
 static trp_status check_multiples(trp__pack *pack, const trp__operand *x)
@@ -155,7 +154,7 @@ static trp_status check_multiples(trp__pack *pack, const trp__operand *x)
     return TRP_OK;
 }
 
-/* Whether A and B have no part in C: then they are checked, and not read. */
+/* Returns whether A and B do not contribute to C: they are checked, but not read. */
 static bool adds_nothing(const trp__gemm *g)
 {
     return g->k == 0 || (g->scalars == TRP__GEMM_NO_ACCESS && g->alpha[0] == 0 && g->alpha[1] == 0);
@@ -185,7 +184,7 @@ static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp_
     return status;
 }
 
-/* The scalars, as far as they come from a buffer. */
+/* Adds the access to the scalars if they are in a buffer. */
 static trp_status pack_scalars(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
                                const trp__operand *c)
 {
@@ -199,7 +198,7 @@ static trp_status pack_scalars(trp__pack *pack, const trp_gemm_request *r, trp__
     return status == TRP_OK ? trp__operand_check_apart(pack, c, &x, g->batch) : status;
 }
 
-/* One that is read; C's mode is set later. */
+/* Returns an operand that is read; the mode of C is set later. */
 static trp__operand matrix(trp_dtype type, const char *name, trp_buffer buffer, uint64_t offset,
                            int64_t ld, int64_t stride)
 {
@@ -212,7 +211,8 @@ static trp__operand matrix(trp_dtype type, const char *name, trp_buffer buffer, 
                           .mode = TRP__READ};
 }
 
-/* What is not looked at must still satisfy the library. */
+/* Returns a leading dimension for a matrix that is not read, which the library checks all the same.
+ */
 static int64_t unread_ld(const trp__operand *x, const trp__gemm *g)
 {
     int64_t least = x->rows > 0 ? x->rows : 1;
@@ -269,7 +269,7 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
     if (status != TRP_OK)
         return status;
     if (adds_nothing(&g))
-        g.k = 0; /* a library may read them all the same, and 0 times NaN is NaN */
+        g.k = 0; /* since a library may read A and B all the same, and 0 times NaN is NaN */
     g.lda = g.k > 0 ? a.ld : unread_ld(&a, &g);
     g.ldb = g.k > 0 ? b.ld : unread_ld(&b, &g);
     g.ldc = c.ld;

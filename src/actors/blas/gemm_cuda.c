@@ -1,19 +1,20 @@
-/* gemm on NVIDIA GPUs: cublasGemmEx and its kin. */
+/* gemm on NVIDIA GPUs: cublasGemmEx and its variants. */
 #include "actors/blas/gemm_cuda.h"
 
 #include "actors/blas/blas_wire.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
 #include <limits.h>
 #include <string.h>
 
-/* Products are joined up to this size, m n k: as far as it is known to be faster on an H200, where
- * larger ones keep the device busy by themselves. */
+/* Products are joined up to this m n k. Larger ones keep an H200 busy by themselves, so joining
+ * them is not known to be faster. */
 #define JOINED_WORK (INT64_C(1024) * 1024 * 1024)
 
-/* From this compute capability on there are products of bf16 that f32 can be emulated with. */
+/* Devices of this compute capability or later can emulate f32 by products of bf16. */
 enum { EMULATION_MAJOR = 10 };
 
 typedef trp__blas_state state;
@@ -77,32 +78,7 @@ static bool fits_32_bits(const trp__gemm *g)
            g->ldb <= INT_MAX && g->ldc <= INT_MAX && g->batch <= INT_MAX;
 }
 
-static trp__cublas_operation operation(uint8_t trans)
-{
-    return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
-}
-
-/* Scalars travel as f64; cuBLAS wants them in the compute type. */
-typedef union scalar {
-    double f64[2];
-    float f32[2];
-    int32_t i32;
-} scalar;
-
-static scalar scalar_of(const trp__gemm *g, const double value[2])
-{
-    switch (scalar_type(g)) {
-    case TRP_F64:
-    case TRP_C128:
-        return (scalar){.f64 = {value[0], value[1]}};
-    case TRP_I32:
-        return (scalar){.i32 = (int32_t)value[0]};
-    default:
-        return (scalar){.f32 = {(float)value[0], (float)value[1]}};
-    }
-}
-
-/* Addresses of a product. The scalars are on the device if they come from a buffer. */
+/* Addresses of a product. Scalars from a buffer are on the device. */
 typedef struct gemm_operands {
     const void *a, *b, *alpha, *beta;
     void *c;
@@ -115,19 +91,19 @@ static trp_status gemm_32(state *s, const trp__gemm *g, const gemm_operands *x, 
     if (g->batch == 1)
         return trp__cublas_check(
             blas,
-            blas->cublasGemmEx(s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
-                               (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, x->b, type,
-                               (int)g->ldb, x->beta, x->c, type_c, (int)g->ldc, compute_type(g),
-                               TRP__CUBLAS_GEMM_DEFAULT),
+            blas->cublasGemmEx(
+                s->handle, trp__cublas_trans(g->trans_a), trp__cublas_trans(g->trans_b), (int)g->m,
+                (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, x->b, type, (int)g->ldb,
+                x->beta, x->c, type_c, (int)g->ldc, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
             "cublasGemmEx", error);
-    return trp__cublas_check(blas,
-                             blas->cublasGemmStridedBatchedEx(
-                                 s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
-                                 (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda,
-                                 g->a_stride, x->b, type, (int)g->ldb, g->b_stride, x->beta, x->c,
-                                 type_c, (int)g->ldc, g->c_stride, (int)g->batch, compute_type(g),
-                                 TRP__CUBLAS_GEMM_DEFAULT),
-                             "cublasGemmStridedBatchedEx", error);
+    return trp__cublas_check(
+        blas,
+        blas->cublasGemmStridedBatchedEx(
+            s->handle, trp__cublas_trans(g->trans_a), trp__cublas_trans(g->trans_b), (int)g->m,
+            (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, g->a_stride, x->b, type,
+            (int)g->ldb, g->b_stride, x->beta, x->c, type_c, (int)g->ldc, g->c_stride,
+            (int)g->batch, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx", error);
 }
 
 static trp_status gemm_64(state *s, const trp__gemm *g, const gemm_operands *x, trp_error *error)
@@ -140,39 +116,41 @@ static trp_status gemm_64(state *s, const trp__gemm *g, const gemm_operands *x, 
                               "cuBLAS has no cublasGemmEx_64");
     if (g->batch == 1)
         return trp__cublas_check(blas,
-                                 blas->cublasGemmEx_64(s->handle, operation(g->trans_a),
-                                                       operation(g->trans_b), g->m, g->n, g->k,
-                                                       x->alpha, x->a, type, g->lda, x->b, type,
-                                                       g->ldb, x->beta, x->c, type_c, g->ldc,
+                                 blas->cublasGemmEx_64(s->handle, trp__cublas_trans(g->trans_a),
+                                                       trp__cublas_trans(g->trans_b), g->m, g->n,
+                                                       g->k, x->alpha, x->a, type, g->lda, x->b,
+                                                       type, g->ldb, x->beta, x->c, type_c, g->ldc,
                                                        compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
                                  "cublasGemmEx_64", error);
     return trp__cublas_check(blas,
                              blas->cublasGemmStridedBatchedEx_64(
-                                 s->handle, operation(g->trans_a), operation(g->trans_b), g->m,
-                                 g->n, g->k, x->alpha, x->a, type, g->lda, g->a_stride, x->b, type,
-                                 g->ldb, g->b_stride, x->beta, x->c, type_c, g->ldc, g->c_stride,
-                                 g->batch, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+                                 s->handle, trp__cublas_trans(g->trans_a),
+                                 trp__cublas_trans(g->trans_b), g->m, g->n, g->k, x->alpha, x->a,
+                                 type, g->lda, g->a_stride, x->b, type, g->ldb, g->b_stride,
+                                 x->beta, x->c, type_c, g->ldc, g->c_stride, g->batch,
+                                 compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
                              "cublasGemmStridedBatchedEx_64", error);
 }
 
-/* cuBLAS 13 has no more than one layout for integers, and not for all sizes. */
+/* cuBLAS 13 supports only one layout for integers, and not all sizes. */
 static trp_status refuse_integers(const state *s, trp_error *error)
 {
     char version[32];
     trp__cublas_version(s->blas, version, sizeof version);
-    return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
-                               "type_c: cuBLAS %s does not do this product of i8 with C of i32. It "
-                               "does those with A transposed and B not (in row-major order: A not "
-                               "and B transposed) whose m, n and k are multiples of 16; with C of "
-                               "f32 it does all",
-                               version);
+    return trp__error_set_code(
+        error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
+        "type_c: cuBLAS %s does not support this product of i8 with C of i32. "
+        "It supports those with A transposed and B not (in row-major order: A "
+        "not and B transposed) whose m, n and k are multiples of 16; with C "
+        "of f32, it supports all",
+        version);
 }
 
 static trp_status multiply(state *s, const trp__gemm *given, const gemm_operands *x,
                            trp_error *error)
 {
     trp__gemm product = *given, *g = &product;
-    if (g->k == 0) { /* A and B are not looked at, so they may as well be in the layout that goes */
+    if (g->k == 0) { /* A and B are not read, so they get the layout that cuBLAS supports */
         g->trans_a = TRP_T;
         g->trans_b = TRP_N;
         g->lda = g->ldb = 4;
@@ -181,8 +159,8 @@ static trp_status multiply(state *s, const trp__gemm *given, const gemm_operands
     return status == TRP_E_UNSUPPORTED && g->type_c == TRP_I32 ? refuse_integers(s, error) : status;
 }
 
-/* Whether library and device have the emulation that a product asks for. Of themselves they would
- * do without it and not say so. */
+/* Checks that library and device support the emulation that a product requests. cuBLAS would
+ * compute without emulation and not report it. */
 static trp_status check_emulation(const state *s, const trp__gemm *g, trp_error *error)
 {
     bool wide = g->type == TRP_F64 || g->type == TRP_C128;
@@ -204,7 +182,7 @@ static trp_status check_emulation(const state *s, const trp__gemm *g, trp_error 
     return TRP_OK;
 }
 
-/* Between calls the handle has the host's mode and the default strategy. */
+/* Between calls, the handle has the pointer mode of the host and the default strategy. */
 static trp_status set_modes(const state *s, trp__cublas_pointer_mode mode,
                             trp__cublas_strategy strategy, trp_error *error)
 {
@@ -226,10 +204,10 @@ trp_status trp__gemm_cuda(state *s, const trp_job *job, trp_error *error)
         return TRP_OK;
     bool in_buffer = g.scalars != TRP__GEMM_NO_ACCESS;
     bool emulated = g.compute == TRP_COMPUTE_EMULATED;
-    scalar alpha = scalar_of(&g, g.alpha);
-    scalar beta = scalar_of(&g, g.beta);
+    trp__scalar alpha = trp__scalar_of(scalar_type(&g), g.alpha);
+    trp__scalar beta = trp__scalar_of(scalar_type(&g), g.beta);
     gemm_operands x = {.c = job->access[TRP__GEMM_C].address, .alpha = &alpha, .beta = &beta};
-    /* With k 0 cuBLAS reads neither A nor B, but may ask that they are not NULL. */
+    /* With k 0, cuBLAS reads neither A nor B, but may refuse NULL. */
     x.a = g.k > 0 ? job->access[TRP__GEMM_A].address : x.c;
     x.b = g.k > 0 ? job->access[TRP__GEMM_B].address : x.c;
     if (!in_buffer && !emulated)
@@ -256,7 +234,7 @@ trp_status trp__gemm_cuda(state *s, const trp_job *job, trp_error *error)
 
 /* Joined products. */
 
-/* A product that can be done together with others of its kind. */
+/* Returns whether a product can be joined with others of its kind. */
 static bool can_join(const trp__gemm *g)
 {
     int64_t work;
@@ -266,7 +244,7 @@ static bool can_join(const trp__gemm *g)
            !__builtin_mul_overflow(work, g->k, &work) && work <= JOINED_WORK;
 }
 
-/* Whether cublasGemmGroupedBatchedEx takes products of a kind.
+/* Returns whether cublasGemmGroupedBatchedEx supports products of a kind.
  *
  * Source: cuBLAS documentation. */
 static bool can_group(const state *s, const trp__gemm *g)
@@ -306,7 +284,7 @@ bool trp__gemm_cuda_joins(trp_instance *instance, const trp_job *first, const tr
     return can_group(s, &other) && may_be_grouped(&other, &g) && can_join(&g);
 }
 
-/* The kernels for batches take only addresses that vector loads can use. */
+/* The kernels for batches need addresses that are aligned for vector loads. */
 static bool is_aligned(const trp_job *job)
 {
     uintptr_t all = 0;
@@ -315,24 +293,24 @@ static bool is_aligned(const trp_job *job)
     return all % 16 == 0;
 }
 
-/* Products of one size. */
+/* Multiplies products of one size. */
 static trp_status multiply_equal(const state *s, const trp__gemm *g, const trp__gemm_addresses *at,
                                  uint32_t count, trp_error *error)
 {
-    scalar alpha = scalar_of(g, g->alpha);
-    scalar beta = scalar_of(g, g->beta);
+    trp__scalar alpha = trp__scalar_of(scalar_type(g), g->alpha);
+    trp__scalar beta = trp__scalar_of(scalar_type(g), g->beta);
     trp__cublas_type type = data_type(g->type), type_c = data_type(g->type_c);
-    return trp__cublas_check(s->blas,
-                             s->blas->cublasGemmBatchedEx(
-                                 s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
-                                 (int)g->n, (int)g->k, &alpha, at->a, type, (int)g->lda, at->b,
-                                 type, (int)g->ldb, &beta, at->c, type_c, (int)g->ldc, (int)count,
-                                 compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
-                             "cublasGemmBatchedEx", error);
+    return trp__cublas_check(
+        s->blas,
+        s->blas->cublasGemmBatchedEx(
+            s->handle, trp__cublas_trans(g->trans_a), trp__cublas_trans(g->trans_b), (int)g->m,
+            (int)g->n, (int)g->k, &alpha, at->a, type, (int)g->lda, at->b, type, (int)g->ldb, &beta,
+            at->c, type_c, (int)g->ldc, (int)count, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+        "cublasGemmBatchedEx", error);
 }
 
-/* Products each of a size of its own: a group of one. What cuBLAS takes of each group is in memory
- * of the host, but for the addresses. */
+/* Multiplies products of different sizes, each of which is a group of one. cuBLAS reads the options
+ * of the groups from host memory, and the addresses from device memory. */
 static trp_status multiply_each(const state *s, trp_job *const *jobs, const trp__gemm_addresses *at,
                                 uint32_t count, trp_error *error)
 {
@@ -348,8 +326,8 @@ static trp_status multiply_each(const state *s, trp_job *const *jobs, const trp_
     trp__cublas_type type = data_type(g.type);
     for (uint32_t i = 0; i < count; i++) {
         memcpy(&g, jobs[i]->payload, sizeof g);
-        trans_a[i] = operation(g.trans_a);
-        trans_b[i] = operation(g.trans_b);
+        trans_a[i] = trp__cublas_trans(g.trans_a);
+        trans_b[i] = trp__cublas_trans(g.trans_b);
         m[i] = (int)g.m;
         n[i] = (int)g.n;
         k[i] = (int)g.k;
@@ -357,7 +335,8 @@ static trp_status multiply_each(const state *s, trp_job *const *jobs, const trp_
         ldb[i] = (int)g.ldb;
         ldc[i] = (int)g.ldc;
         one[i] = 1;
-        scalar a = scalar_of(&g, g.alpha), b = scalar_of(&g, g.beta);
+        trp__scalar a = trp__scalar_of(scalar_type(&g), g.alpha),
+                    b = trp__scalar_of(scalar_type(&g), g.beta);
         memcpy(alpha + i * scalar_bytes, &a, scalar_bytes);
         memcpy(beta + i * scalar_bytes, &b, scalar_bytes);
     }
@@ -379,7 +358,8 @@ trp_status trp__gemm_cuda_joined(trp_instance *instance, trp_job *const *jobs, u
     memcpy(&g, jobs[0]->payload, sizeof g);
     for (uint32_t i = 0; i < count; i++) {
         if (!is_aligned(jobs[i]))
-            return trp__error_set(error, TRP_E_UNSUPPORTED, "matrices that are not aligned");
+            return trp__error_set(error, TRP_E_UNSUPPORTED,
+                                  "the matrices are not aligned to 16 bytes");
         at->a[i] = jobs[i]->access[TRP__GEMM_A].address;
         at->b[i] = jobs[i]->access[TRP__GEMM_B].address;
         at->c[i] = jobs[i]->access[TRP__GEMM_C].address;

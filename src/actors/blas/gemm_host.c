@@ -1,28 +1,22 @@
-/* gemm on the host: OpenBLAS, also for types that are widened for it. */
+/* gemm on the host by OpenBLAS. Types that it lacks are widened. */
 #include "actors/blas/gemm_host.h"
 
 #include "base/error.h"
 #include "base/numbers/half.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
 #include <limits.h>
 #include <string.h>
 
-/* Requests, on the stream's thread. */
+/* Requests on the thread of the stream. */
 
 typedef trp__gemm_host_job gemm_arguments;
 
 _Static_assert(sizeof(gemm_arguments) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
-static int cblas_trans(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
-
-/* The request as it is when it runs. */
+/* Returns the product with its scalars, which may have to be read from a buffer. */
 static trp__gemm gemm_now(const gemm_arguments *x)
 {
     trp__gemm g = x->g;
@@ -37,7 +31,7 @@ static trp__gemm gemm_now(const gemm_arguments *x)
         return g;
     }
     bool wide = g.type == TRP_F64 || g.type == TRP_C128;
-    int parts = g.type == TRP_C64 || g.type == TRP_C128 ? 2 : 1;
+    int parts = trp__is_complex(g.type) ? 2 : 1;
     for (int i = 0; i < parts; i++) {
         g.alpha[i] = wide ? f64[i] : (double)f32[i];
         g.beta[i] = wide ? f64[parts + i] : (double)f32[parts + i];
@@ -45,7 +39,7 @@ static trp__gemm gemm_now(const gemm_arguments *x)
     return g;
 }
 
-/* C = beta C, for products of nothing. With beta 0, C is not read. */
+/* C = beta C, for products without a sum. With beta 0, C is not read. */
 #define DEFINE_SCALE(type)                                                                         \
     static void scale_##type(const trp__gemm *g, type *c)                                          \
     {                                                                                              \
@@ -59,49 +53,35 @@ DEFINE_SCALE(float)
 DEFINE_SCALE(double)
 #undef DEFINE_SCALE
 
-/* With alpha 0, A and B are not looked at (their NaNs don't reach C), as BLAS has it. */
+/* With alpha 0, A and B are not read, as in BLAS: NaNs in them do not reach C. */
 static bool nothing_to_add(const trp__gemm *g)
 {
     return g->k == 0 || (g->alpha[0] == 0 && g->alpha[1] == 0);
 }
 
-static void run_f32(void *arguments)
-{
-    const gemm_arguments *x = arguments;
-    const trp__gemm now = gemm_now(x), *g = &now;
-    for (int64_t i = 0; i < g->batch; i++) {
-        const float *a = (const float *)x->a + i * g->a_stride;
-        const float *b = (const float *)x->b + i * g->b_stride;
-        float *c = (float *)x->c + i * g->c_stride;
-        if (nothing_to_add(g))
-            scale_float(g, c);
-        else
-            x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
-                                        cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
-                                        (float)g->alpha[0], a, (int)g->lda, b, (int)g->ldb,
-                                        (float)g->beta[0], c, (int)g->ldc);
+#define DEFINE_RUN(type, gemm)                                                                     \
+    static void run_##type(void *arguments)                                                        \
+    {                                                                                              \
+        const gemm_arguments *x = arguments;                                                       \
+        const trp__gemm now = gemm_now(x), *g = &now;                                              \
+        for (int64_t i = 0; i < g->batch; i++) {                                                   \
+            const type *a = (const type *)x->a + i * g->a_stride;                                  \
+            const type *b = (const type *)x->b + i * g->b_stride;                                  \
+            type *c = (type *)x->c + i * g->c_stride;                                              \
+            if (nothing_to_add(g))                                                                 \
+                scale_##type(g, c);                                                                \
+            else                                                                                   \
+                x->state->blas->gemm(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),        \
+                                     trp__cblas_trans(g->trans_b), (int)g->m, (int)g->n,           \
+                                     (int)g->k, (type)g->alpha[0], a, (int)g->lda, b, (int)g->ldb, \
+                                     (type)g->beta[0], c, (int)g->ldc);                            \
+        }                                                                                          \
     }
-}
+DEFINE_RUN(float, cblas_sgemm)
+DEFINE_RUN(double, cblas_dgemm)
+#undef DEFINE_RUN
 
-static void run_f64(void *arguments)
-{
-    const gemm_arguments *x = arguments;
-    const trp__gemm now = gemm_now(x), *g = &now;
-    for (int64_t i = 0; i < g->batch; i++) {
-        const double *a = (const double *)x->a + i * g->a_stride;
-        const double *b = (const double *)x->b + i * g->b_stride;
-        double *c = (double *)x->c + i * g->c_stride;
-        if (nothing_to_add(g))
-            scale_double(g, c);
-        else
-            x->state->blas->cblas_dgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
-                                        cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
-                                        g->alpha[0], a, (int)g->lda, b, (int)g->ldb, g->beta[0], c,
-                                        (int)g->ldc);
-    }
-}
-
-/* C = beta C of complex numbers, as above; `c` is two real numbers an element. */
+/* The same for complex numbers; each element of `c` is two real numbers. */
 #define DEFINE_SCALE(type)                                                                         \
     static void scale_complex_##type(const trp__gemm *g, type *c)                                  \
     {                                                                                              \
@@ -132,10 +112,11 @@ static void run_complex(void *arguments)
     for (int64_t i = 0; i < g->batch; i++) {
         char *c = x->c + i * g->c_stride * size;
         if (!nothing_to_add(g))
-            multiply(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                     (int)g->m, (int)g->n, (int)g->k, wide ? (const void *)g->alpha : alpha,
-                     x->a + i * g->a_stride * size, (int)g->lda, x->b + i * g->b_stride * size,
-                     (int)g->ldb, wide ? (const void *)g->beta : beta, c, (int)g->ldc);
+            multiply(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                     trp__cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
+                     wide ? (const void *)g->alpha : alpha, x->a + i * g->a_stride * size,
+                     (int)g->lda, x->b + i * g->b_stride * size, (int)g->ldb,
+                     wide ? (const void *)g->beta : beta, c, (int)g->ldc);
         else if (wide)
             scale_complex_double(g, (double *)(void *)c);
         else
@@ -143,7 +124,7 @@ static void run_complex(void *arguments)
     }
 }
 
-/* Types of 16 and 8 bits: widened tile by tile to f32. */
+/* Types of 16 and 8 bits, which are widened to f32 tile by tile. */
 
 enum { TILE = TRP__GEMM_TILE };
 #define TILE_ELEMENTS ((size_t)TILE * TILE)
@@ -176,8 +157,8 @@ static void narrow(uint8_t type, const float *from, char *to, int64_t count)
         memcpy(to, from, (size_t)count * sizeof *from);
 }
 
-/* Widens the part of a stored matrix that makes `rows` x `columns` of op(X) from (row, column) on;
- * the result, of leading dimension TILE, is transposed like the original. */
+/* Widens the tile of op(X) that begins at (row, column) and has `rows` x `columns` elements. The
+ * result has the leading dimension TILE and is transposed like the stored matrix. */
 static void widen_tile(uint8_t type, uint8_t trans, const char *x, int64_t ld, int64_t row,
                        int64_t column, int64_t rows, int64_t columns, float *to)
 {
@@ -194,7 +175,7 @@ static int64_t at_most_a_tile(int64_t rest)
     return rest < TILE ? rest : TILE;
 }
 
-/* The tile of C at `c`: c = alpha sum + beta c, rounded once. `line` is room for a column. */
+/* Computes the tile c = alpha sum + beta c, rounded once. `line` is room for a column. */
 static void finish_tile(const trp__gemm *g, char *c, int64_t rows, int64_t columns,
                         const float *sum, float *line)
 {
@@ -228,10 +209,10 @@ static void run_tile(const gemm_arguments *x, const trp__gemm *g, const char *a,
         int64_t depth = at_most_a_tile(g->k - p);
         widen_tile(g->type, g->trans_a, a, g->lda, i, p, rows, depth, wide_a);
         widen_tile(g->type, g->trans_b, b, g->ldb, p, j, depth, columns, wide_b);
-        x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
-                                    cblas_trans(g->trans_b), (int)rows, (int)columns, (int)depth,
-                                    1.0f, wide_a, TILE, wide_b, TILE, p == 0 ? 0.0f : 1.0f, sum,
-                                    TILE);
+        x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, trp__cblas_trans(g->trans_a),
+                                    trp__cblas_trans(g->trans_b), (int)rows, (int)columns,
+                                    (int)depth, 1.0f, wide_a, TILE, wide_b, TILE,
+                                    p == 0 ? 0.0f : 1.0f, sum, TILE);
     }
     finish_tile(g, c + (i + j * g->ldc) * (int64_t)element_bytes(g->type_c), rows, columns, sum,
                 wide_a);
@@ -273,9 +254,9 @@ static void (*method_of(const trp__gemm *g))(void *)
     case TRP_C128:
         return run_complex;
     case TRP_F64:
-        return run_f64;
+        return run_double;
     case TRP_F32:
-        return run_f32;
+        return run_float;
     default:
         return g->type_c == TRP_I32 ? run_integer : run_widened;
     }

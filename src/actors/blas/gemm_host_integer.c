@@ -1,11 +1,11 @@
-/* Products of i8 on the host. OpenBLAS has none: inputs are widened to 16 bits, in blocks in which
- * the elements of a sum follow each other, which a compiler can make pairwise products of. */
+/* Products of i8 on the host, which OpenBLAS lacks. Blocks of the inputs are widened to 16 bits,
+ * with the elements of a sum next to each other, so that a compiler can use pairwise products. */
 #include "actors/blas/gemm_host.h"
 
 #include <troupe/blas.h>
 
-/* A block of C, and of k: small enough for sums of products of i8 to be exact in 32 bits, and for
- * both blocks to stay in a cache. */
+/* Size of a block of C, and of k: sums of products of i8 are exact in 32 bits, and both blocks fit
+ * in a cache. */
 enum { BLOCK = 64, DEPTH = 1024 };
 
 typedef struct blocks {
@@ -21,7 +21,7 @@ static int64_t least(int64_t x, int64_t y)
     return x < y ? x : y;
 }
 
-/* Lines of a stored matrix: element p of line l is x[l * line + p * step]. */
+/* Widens lines of a stored matrix: element p of line l is x[l * line + p * step]. */
 static void widen(int16_t (*to)[DEPTH], const int8_t *x, int64_t lines, int64_t line, int64_t depth,
                   int64_t step)
 {
@@ -39,7 +39,7 @@ static int32_t sum_of_products(const int16_t *restrict x, const int16_t *restric
     return sum;
 }
 
-/* All arithmetic that may leave 32 bits is unsigned, which wraps. */
+/* Arithmetic that may overflow 32 bits is unsigned, which wraps. */
 static void add_products(blocks *s, int64_t rows, int64_t columns, int64_t depth)
 {
     for (int64_t j = 0; j < columns; j++) {

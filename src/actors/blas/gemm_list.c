@@ -1,4 +1,4 @@
-/* The sender's side of lists of gemms: each member is packed as a gemm of its own. */
+/* The sender's side of lists of gemms. Each member is packed as a gemm. */
 #include "actors/blas/gemm_list.h"
 
 #include "actors/blas/blas_wire.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Numbers that must be 0, since they are said elsewhere or not at all. */
+/* A number that must be 0, since it is given elsewhere or not at all. */
 typedef struct field {
     const char *name;
     uint64_t value;
@@ -55,10 +55,10 @@ static trp_status count_items(const trp_request *request, uint32_t *count, trp_e
         return trp__error_set(error, TRP_E_ARGUMENT, "item: expected a pointer, got NULL");
     *count = (uint32_t)r->count;
     trp_status status =
-        check_zero(items, sizeof items / sizeof *items, "it is each item's own", error);
+        check_zero(items, sizeof items / sizeof *items, "each item has its own", error);
     return status == TRP_OK && r->own_sizes
                ? check_zero(sizes, sizeof sizes / sizeof *sizes,
-                            "with own_sizes it is each item's own", error)
+                            "with own_sizes, each item has its own", error)
                : status;
 }
 
@@ -71,7 +71,7 @@ static trp_status check_item(const trp_gemm_list_request *r, const trp_gemm_item
     };
     return r->own_sizes ? TRP_OK
                         : check_zero(sizes, sizeof sizes / sizeof *sizes,
-                                     "without own_sizes it is in `common`", error);
+                                     "without own_sizes, it is in `common`", error);
 }
 
 static trp_gemm_request product_of(const trp_gemm_list_request *r, const trp_gemm_item *x)

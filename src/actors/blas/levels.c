@@ -1,9 +1,10 @@
-/* The sender's side of levels 1 to 3: checks a request by the row of its operation and writes its
- * record. */
+/* The sender's side of levels 1 to 3: checks a request by the table row of its operation and writes
+ * its record. */
 #include "actors/blas/levels.h"
 
 #include "actors/blas/levels_shape.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
@@ -14,11 +15,6 @@ _Static_assert(sizeof(trp__levels) <= TRP__PAYLOAD_BYTES, "the payload fits into
 enum { A = TRP__BLAS_A, X = TRP__BLAS_X, Y = TRP__BLAS_Y, OPERANDS = TRP__BLAS_OPERANDS };
 
 typedef trp__levels_problem problem;
-
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
 
 static bool is_half(trp_dtype type)
 {
@@ -32,10 +28,10 @@ static uint32_t element_bytes(const problem *p)
 
 static uint32_t real_bytes(const problem *p)
 {
-    return element_bytes(p) / (is_complex(p->type) ? 2 : 1);
+    return element_bytes(p) / (trp__is_complex(p->type) ? 2 : 1);
 }
 
-/* Checks of what is not an operand. */
+/* Checks of everything but the operands. */
 
 static trp_status wrong(const problem *p, const char *argument, const char *expected, int64_t got)
 {
@@ -47,7 +43,7 @@ static trp_status check_type(const problem *p)
     bool real = p->type == TRP_F32 || p->type == TRP_F64;
     bool real_too = !(p->row->uses & COMPLEX_ONLY), complex_too = !(p->row->uses & REAL_ONLY);
     bool half_too = p->row->uses & HALF;
-    bool fits = (is_half(p->type) && half_too) || (is_complex(p->type) && complex_too) ||
+    bool fits = (is_half(p->type) && half_too) || (trp__is_complex(p->type) && complex_too) ||
                 (real && real_too);
     return fits ? TRP_OK
                 : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
@@ -58,7 +54,7 @@ static trp_status check_type(const problem *p)
                                  trp_dtype_name(p->type), (int)p->type);
 }
 
-/* `given` has the options as the sender wrote them, side to diag. */
+/* `given` has the options of the request, from side to diag. */
 static trp_status check_options(const problem *p, const int64_t given[5])
 {
     static const struct {
@@ -77,11 +73,12 @@ static trp_status check_options(const problem *p, const int64_t given[5])
         bool used = uses & options[i].flag;
         if (given[i] < 0 || given[i] > (used ? options[i].most : 0))
             return wrong(p, options[i].name,
-                         used ? options[i].expected : "0: it has no such option", given[i]);
+                         used ? options[i].expected : "0: the operation has no such option",
+                         given[i]);
     }
     if (p->order != TRP_COL_MAJOR && p->order != TRP_ROW_MAJOR)
         return wrong(p, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", p->order);
-    if (!is_complex(p->type))
+    if (!trp__is_complex(p->type))
         return TRP_OK;
     if ((uses & NO_CONJUGATE) && given[2] == TRP_C)
         return wrong(p, "trans", "TRP_N or TRP_T for a complex type", given[2]);
@@ -115,15 +112,15 @@ static trp_status check_sizes(const problem *p)
     if ((uses & DIAGONALS) && g->k == INT64_MAX)
         return wrong(p, "kl", "fewer than 2^63 - 1 diagonals", g->k);
     if ((uses & PACKED) && g->ld[A] != 0)
-        return wrong(p, "lda", "0: a packed matrix has none", g->ld[A]);
+        return wrong(p, "lda", "0: a packed matrix has no leading dimension", g->ld[A]);
     if (!(uses & BAND) && g->ku != 0)
-        return wrong(p, "ku", "0: it has no diagonals above", g->ku);
+        return wrong(p, "ku", "0: the matrix has no diagonals above the main one", g->ku);
     return !(uses & BATCH) && g->batch != 0 && g->batch != 1
-               ? wrong(p, "batch", "0 or 1: it has none", g->batch)
+               ? wrong(p, "batch", "0 or 1: the operation has no batches", g->batch)
                : TRP_OK;
 }
 
-/* One scalar by value. */
+/* Checks a scalar that is given by value. */
 static trp_status check_scalar(const problem *p, const char *name, trp_scalar scalar, bool used,
                                bool real)
 {
@@ -173,18 +170,6 @@ static trp_status check_scalars(const problem *p)
 
 /* Operands. */
 
-/* A buffer in the place of an operand that the operation does not have is a mistake. */
-static trp_status check_places(const problem *p)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        if (p->row->mode[i] == 0 && p->operand[i].buffer.id)
-            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                  "%s: expected no buffer: the operation has no such operand",
-                                  p->operand[i].name);
-    }
-    return TRP_OK;
-}
-
 static trp_status check_operand(problem *p, int i)
 {
     trp__operand *x = &p->operand[i];
@@ -208,7 +193,8 @@ static trp_status check_operand(problem *p, int i)
                : status;
 }
 
-/* What is written and not read: with beta 0, or always. It is covered if nothing lies between. */
+/* Returns the access mode of an operand. Y is not read if beta is 0, and it is covered if there are
+ * no gaps between its elements. */
 static uint32_t mode_of(const problem *p, int i)
 {
     const trp__operand *x = &p->operand[i];
@@ -228,7 +214,7 @@ static trp_status add(problem *p, trp__operand *x, uint8_t *index)
     return trp__operand_access(p->pack, x);
 }
 
-/* Whether Y is X. */
+/* Returns whether Y is X. */
 static bool in_place(const problem *p)
 {
     const trp__operand *x = &p->operand[X], *y = &p->operand[Y];
@@ -236,7 +222,8 @@ static bool in_place(const problem *p)
            x->ld == y->ld;
 }
 
-/* Of all operands, before any is added: whether Y is X shows only then. */
+/* Checks all operands. None is added to the record before, since in_place() needs their leading
+ * dimensions. */
 static trp_status check_operands(problem *p)
 {
     trp_status status = TRP_OK;
@@ -272,6 +259,24 @@ static trp_status add_operands(problem *p)
     return status;
 }
 
+/* The worker copies vectors that it conjugates and does not write, without gaps. Their batch stride
+ * may be 0, so the copies can be larger than any buffer. */
+static trp_status check_copies(const problem *p)
+{
+    const int64_t most = INT64_MAX / 64; /* of both together 32 bytes, and some more */
+    int64_t elements;
+    for (int i = X; p->g.conjugate && i <= Y; i++) {
+        const trp__operand *x = &p->operand[i];
+        if (x->mode != 0 && !(x->mode & TRP__WRITE) &&
+            (__builtin_mul_overflow(x->rows, p->g.batch, &elements) || elements > most))
+            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                                  "batch: expected fewer than 2^57 elements of %s in all, got %lld "
+                                  "vectors of %lld",
+                                  x->name, (long long)p->g.batch, (long long)x->rows);
+    }
+    return TRP_OK;
+}
+
 static trp_status add_scalars(problem *p)
 {
     uint32_t uses = p->row->uses;
@@ -294,7 +299,7 @@ static trp_status add_result(problem *p)
     if (!(uses & GIVES))
         return into_buffer || into_value
                    ? trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                    "%s: expected none: the operation gives none",
+                                    "%s: expected none: the operation has no result",
                                     into_buffer ? "result" : "value")
                    : TRP_OK;
     if (into_buffer == into_value)
@@ -310,13 +315,13 @@ static trp_status add_result(problem *p)
         p->g.result = (uint8_t)p->pack->record->access_count;
         return p->pack->result(p->pack, p->value, (uint32_t)r->elements * bytes);
     }
-    /* Of a complex rotation's c only the real part is written. */
-    bool whole = !(uses & GIVES_ROTATION) || !is_complex(p->type);
+    /* Only the real part of the c of a complex rotation is written. */
+    bool whole = !(uses & GIVES_ROTATION) || !trp__is_complex(p->type);
     r->mode = whole ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     return add(p, r, &p->g.result);
 }
 
-/* No output shares an element with anything else. */
+/* Checks that no output shares an element with another operand. */
 static trp_status check_apart(const problem *p)
 {
     const trp__operand *all[OPERANDS + 2];
@@ -339,13 +344,14 @@ static trp_status check_apart(const problem *p)
     return status;
 }
 
-/* Whether nothing is to be done, so that no operand is looked at. */
+/* Returns whether there is nothing to compute, so that no operand is accessed. */
 static bool is_empty(const problem *p)
 {
     return p->g.n == 0 || ((p->row->uses & SIZE_M) && p->g.m == 0);
 }
 
-/* All checks, in the order in which a sender would look for the mistake; then the record. */
+/* Checks a request and writes its record. The checks go from the most general argument to the
+ * operands. */
 static trp_status finish(problem *p, const int64_t options[5])
 {
     trp_status status = check_type(p);
@@ -356,11 +362,11 @@ static trp_status finish(problem *p, const int64_t options[5])
     if (status == TRP_OK)
         status = check_scalars(p);
     if (status == TRP_OK)
-        status = check_places(p);
+        status = trp__operand_check_absent(p->pack, p->operand, p->row->mode, OPERANDS);
     if (status != TRP_OK)
         return status;
     trp__levels *g = &p->g;
-    bool complex = is_complex(p->type);
+    bool complex = trp__is_complex(p->type);
     g->type = (uint8_t)p->type;
     g->side = (uint8_t)options[0];
     g->uplo = (uint8_t)options[1];
@@ -386,6 +392,8 @@ static trp_status finish(problem *p, const int64_t options[5])
     } else {
         status = add_operands(p);
         if (status == TRP_OK)
+            status = check_copies(p);
+        if (status == TRP_OK)
             status = add_scalars(p);
     }
     if (status == TRP_OK)
@@ -398,7 +406,7 @@ static trp_status finish(problem *p, const int64_t options[5])
     return status;
 }
 
-/* From the requests of the three levels. */
+/* Requests of the three levels. */
 
 static trp__operand named(const char *name, trp_buffer buffer, uint64_t offset)
 {

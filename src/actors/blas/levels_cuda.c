@@ -1,23 +1,25 @@
-/* Levels 1 to 3 but gemm on NVIDIA GPUs: one function a family of routines, which passes on what
- * the payload says. */
+/* Levels 1 to 3 except gemm on NVIDIA GPUs. Each family of routines has a function that passes the
+ * arguments from the payload. */
 #include "actors/blas/levels_cuda.h"
 
 #include "actors/blas/levels_wire.h"
 #include "base/error.h"
 #include "base/numbers/half.h"
+#include "base/numbers/types.h"
 
 #include <troupe/blas.h>
 
 #include <string.h>
 
-/* A scalar as the library takes it, of any type. */
+/* A scalar of any type, as cuBLAS takes it. */
 typedef union scalar {
     uint16_t half[2];
     float f32[2];
     double f64[2];
 } scalar;
 
-/* A call in the making. Scalars are on the host or on the device, as the pointer mode says. */
+/* The arguments of a call. Scalars are on the host or on the device, according to the pointer mode.
+ */
 typedef struct call {
     trp__cublas_handle handle;
     void (*routine)(void);
@@ -25,7 +27,7 @@ typedef struct call {
     void *operand[TRP__BLAS_OPERANDS];
     const void *alpha, *beta; /* c and s of rot */
     void *result;
-    uint32_t real; /* bytes of a real number of the type; of f16 and bf16, of a scalar */
+    uint32_t real; /* bytes of a real number of the type; for f16 and bf16, of a scalar */
 } call;
 
 #define TYPE(family) typedef trp__cublas_status(*family##_routine) TRP__CUBLAS_##family(void, void);
@@ -74,11 +76,6 @@ TYPE(DOT_EX)
 TYPE(NRM2_EX)
 #undef TYPE
 
-static trp__cublas_operation operation(uint8_t trans)
-{
-    return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
-}
-
 static trp__cublas_side side(const call *c)
 {
     return c->g.side == TRP_LEFT ? TRP__CUBLAS_LEFT : TRP__CUBLAS_RIGHT;
@@ -99,13 +96,18 @@ static trp__cublas_type half(const call *c)
     return c->g.type == TRP_F16 ? TRP__CUDA_R_16F : TRP__CUDA_R_16BF;
 }
 
-/* Of X, a vector of real numbers. */
+static uint32_t element_bytes(const call *c)
+{
+    return c->real * (trp__is_complex(c->g.type) ? 2 : 1);
+}
+
+/* Returns the address of an element of X, a vector of real numbers. */
 static void *element(const call *c, int64_t index)
 {
     return (char *)c->operand[TRP__BLAS_X] + index * c->g.ld[TRP__BLAS_X] * c->real;
 }
 
-/* What the families pass on. */
+/* The arguments of the families. */
 #define CALL(family) ((family##_routine)c->routine)
 #define HANDLE       c->handle
 #define M            c->g.m
@@ -113,7 +115,7 @@ static void *element(const call *c, int64_t index)
 #define K            c->g.k
 #define ALPHA        c->alpha
 #define BETA         c->beta
-#define OP           operation(c->g.trans)
+#define OP           trp__cublas_trans(c->g.trans)
 #define A            c->operand[TRP__BLAS_A], c->g.ld[TRP__BLAS_A]
 #define PACKED       c->operand[TRP__BLAS_A]
 #define X            c->operand[TRP__BLAS_X], c->g.ld[TRP__BLAS_X]
@@ -133,7 +135,7 @@ FAMILY(COPY, N, X, Y)
 FAMILY(SWAP, N, X, Y)
 FAMILY(ROT, N, X, Y, ALPHA, BETA)
 FAMILY(ROTG, c->operand[TRP__BLAS_X], c->operand[TRP__BLAS_Y], c->result,
-       (char *)c->result + c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1))
+       (char *)c->result + element_bytes(c))
 FAMILY(ROTM, N, X, Y, ALPHA)
 FAMILY(ROTMG, element(c, 0), element(c, 1), element(c, 2), c->operand[TRP__BLAS_Y], c->result)
 FAMILY(DOT, N, X, Y, c->result)
@@ -156,7 +158,7 @@ FAMILY(SPR2, fill(c), N, ALPHA, X, Y, PACKED)
 FAMILY(SYR, fill(c), N, ALPHA, X, A)
 FAMILY(HER, fill(c), N, ALPHA, X, A)
 FAMILY(SYR2, fill(c), N, ALPHA, X, Y, A)
-FAMILY(GEMM, OP, operation(c->g.trans_b), M, N, K, ALPHA, A, X, BETA, Y)
+FAMILY(GEMM, OP, trp__cublas_trans(c->g.trans_b), M, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(SYMM, side(c), fill(c), M, N, ALPHA, A, X, BETA, Y)
 FAMILY(SYRK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
 FAMILY(HERK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
@@ -165,7 +167,7 @@ FAMILY(HER2K, fill(c), OP, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(TRMM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, Y)
 FAMILY(TRSM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X)
 FAMILY(TRSM_BATCHED, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, c->g.batch)
-FAMILY(GEAM, OP, operation(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
+FAMILY(GEAM, OP, trp__cublas_trans(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
 FAMILY(DGMM, side(c), M, N, A, X, Y)
 FAMILY(AXPY_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, HALF_Y, TRP__CUDA_R_32F)
 FAMILY(SCAL_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, TRP__CUDA_R_32F)
@@ -174,7 +176,7 @@ FAMILY(DOT_EX, N, HALF_X, HALF_Y, c->result, half(c), TRP__CUDA_R_32F)
 FAMILY(NRM2_EX, N, HALF_X, c->result, half(c), TRP__CUDA_R_32F)
 #undef FAMILY
 
-/* By the place of the operation, as the loaded routines. */
+/* Indexed by the place of the operation, like the loaded routines. */
 static const struct {
     trp__cublas_status (*call)(const call *c);
     const char *name[TRP__BLAS_TYPES];
@@ -186,7 +188,7 @@ static const struct {
 #include "libs/blas/routines.def"
 };
 
-/* For f16 and bf16. */
+/* The same for f16 and bf16. */
 static const struct {
     trp__cublas_status (*call)(const call *c);
     const char *name;
@@ -195,7 +197,7 @@ static const struct {
 #include "libs/blas/routines.def"
 };
 
-/* Results are written by the device, and so are scalars read that are in a buffer. */
+/* `on_device`: the device writes results and reads scalars from a buffer. */
 static trp_status do_call(const trp__cublas *blas, const call *c, bool on_device, const char *name,
                           trp__cublas_status (*family)(const call *c), trp_error *error)
 {
@@ -232,8 +234,9 @@ static void *address(const trp_job *job, uint8_t access)
     return access == TRP__BLAS_NO_ACCESS ? NULL : job->access[access].address;
 }
 
-/* An operand that is not looked at must not be NULL all the same, nor the output if there is
- * another one: geam wants an input in the output's place to lie as that does. */
+/* cuBLAS refuses NULL also for operands that it does not read, so these get the address of another
+ * one. An input is preferred to the output: if an input of geam is at the address of the output,
+ * geam demands that it has the same layout. */
 static void find_operands(call *c, const trp_job *job)
 {
     void *any = NULL;
@@ -246,14 +249,13 @@ static void find_operands(call *c, const trp_job *job)
     c->result = address(job, c->g.result);
 }
 
-/* Where the second scalar in a buffer is. */
+/* Returns the offset of the second scalar in a buffer. */
 static uint32_t first_scalar_bytes(const call *c, uint32_t op)
 {
-    bool complex = c->g.type == TRP_C64 || c->g.type == TRP_C128;
-    return c->real * (complex && op != TRP_OP_HERK ? 2 : 1);
+    return op == TRP_OP_HERK ? c->real : element_bytes(c);
 }
 
-/* Where cuBLAS has a routine of its own for batches. */
+/* Returns the place of an operation, or that of the separate cuBLAS routine for batches. */
 static uint32_t place_of(uint32_t op, int64_t batch)
 {
     return batch > 1 && op == TRP_OP_GEMV   ? TRP_OP_GEMV_BATCHED
@@ -261,7 +263,7 @@ static uint32_t place_of(uint32_t op, int64_t batch)
                                             : op & 0xff;
 }
 
-/* A part of a batch of trsm, whose matrices are listed. */
+/* A batch of trsm, whose matrices are passed as a list of addresses. */
 typedef struct listed {
     const trp__cublas *blas;
     const call *whole;
@@ -285,7 +287,7 @@ static trp_status do_part(const void *context, void **const list[], int64_t firs
 static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_state *s, const call *c,
                             bool on_device, const char *name, trp_error *error)
 {
-    const int64_t size = c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1);
+    const int64_t size = element_bytes(c);
     const listed context = {s->blas, c, on_device, name};
     const trp__blas_batch batch = {
         .count = c->g.batch,
@@ -298,11 +300,11 @@ static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_stat
     return trp__blas_batch_do(instance, job, &s->addresses, &batch, error);
 }
 
-/* cuBLAS conjugates matrices only as it transposes them. */
+/* Conjugation. cuBLAS conjugates matrices only when it transposes them. */
 
 enum { F32 = 0, C64 = 2 };
 
-/* Conjugates a vector in its place: its imaginary parts, as a vector of their own, times -1. */
+/* Conjugates a vector in place: scales the vector of its imaginary parts by -1. */
 static trp_status conjugate(const trp__cublas *blas, const call *c, void *vector, int64_t n,
                             int64_t step, trp_error *error)
 {
@@ -316,7 +318,7 @@ static trp_status conjugate(const trp__cublas *blas, const call *c, void *vector
                              "cublas?scal", error);
 }
 
-/* Copies a vector, element by element in memory, and conjugates the copy, which has no gaps. */
+/* Copies a vector in the order of memory and conjugates the copy, which has no gaps. */
 static trp_status conjugate_copy(const trp__cublas *blas, const call *c, void *to, const void *from,
                                  int64_t n, int64_t step, trp_error *error)
 {
@@ -340,7 +342,7 @@ static bool in_place(const call *c, int operand)
            (operand == TRP__BLAS_X ? TRP__BLAS_CONJUGATES_X : TRP__BLAS_CONJUGATES_Y);
 }
 
-/* Conjugates what the operation writes. */
+/* Conjugates the vectors that the operation writes. */
 static trp_status conjugate_outputs(const trp__cublas *blas, const call *c, trp_error *error)
 {
     trp_status status = TRP_OK;
@@ -354,13 +356,13 @@ static trp_status conjugate_outputs(const trp__cublas *blas, const call *c, trp_
     return status;
 }
 
-/* Whether X or Y is read and not written. */
+/* Returns whether X or Y is read and not written. */
 static bool is_input(const call *c, int operand)
 {
     return c->g.access[operand] != TRP__BLAS_NO_ACCESS && !in_place(c, operand);
 }
 
-/* Puts conjugated copies of the inputs into `scratch`, and makes the call read these. */
+/* Writes conjugated copies of the inputs to `scratch`, and makes the call read them. */
 static trp_status conjugate_inputs(const trp__cublas *blas, call *c, char *scratch,
                                    trp_error *error)
 {
@@ -405,7 +407,8 @@ static trp_status do_conjugated(trp_instance *instance, const trp__blas_state *s
     status = conjugate_inputs(s->blas, c, (char *)(uintptr_t)scratch, error);
     if (status == TRP_OK)
         status = conjugate_outputs(s->blas, c, error);
-    if (status == TRP_OK) { /* what is refused leaves its output alone */
+    if (status ==
+        TRP_OK) { /* a refused call does not change its output, which is conjugated back */
         trp_error ignored;
         status = do_call(s->blas, c, on_device, name, family, error);
         trp_status back = conjugate_outputs(s->blas, c, status == TRP_OK ? error : &ignored);
@@ -443,7 +446,7 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     if (!c.routine)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this cuBLAS has no %s", name);
     find_operands(&c, job);
-    if (!c.operand[TRP__BLAS_A]) { /* nothing to do; but a sum of nothing is 0 */
+    if (!c.operand[TRP__BLAS_A]) { /* nothing to compute, but an empty sum is 0 */
         if (!c.result)
             return TRP_OK;
         return instance->services->fill(instance, c.result, 0, 1, job->access[c.g.result].bytes,
@@ -456,7 +459,7 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     c.beta = scalars ? (const void *)(scalars + first_scalar_bytes(&c, job->op)) : &beta;
     bool on_device = scalars || c.result;
     trp_status status = TRP_OK;
-    if (job->op == TRP_OP_ROTMG) /* which writes what the flag does not imply */
+    if (job->op == TRP_OP_ROTMG) /* rotmg writes only the elements that the flag does not imply */
         status = instance->services->fill(instance, c.result, 0, 1, job->access[c.g.result].bytes,
                                           error);
     if (status != TRP_OK)

@@ -14,14 +14,14 @@
 #include <string.h>
 #include <tgmath.h>
 
-/* An operation on its way to the stream's thread. */
+/* An operation that the thread of the stream runs. */
 typedef struct operation {
     void (*run)(const struct operation *o);
-    void (*routine)(void); /* CBLAS's, NULL for a loop of our own */
+    void (*routine)(void); /* of CBLAS; NULL: a loop of Troupe */
     void *a, *x, *y;
     const void *scalars; /* NULL: they are in l */
     void *result;
-    int m, n, k, ku, lda, ldx, ldy;  /* those of l, as CBLAS takes them */
+    int m, n, k, ku, lda, ldx, ldy;  /* those of l, in the type of CBLAS */
     uint8_t side, uplo, trans, diag; /* likewise */
     trp__levels l;
 } operation;
@@ -30,25 +30,18 @@ _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's argum
 
 #define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
 
-/* As CBLAS takes it. */
-static uint8_t transpose(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
-
-/* Whether X or Y, of an operation with conjugates, is conjugated in its place. */
+/* Returns whether X or Y is written, and so conjugated in place. */
 static bool written(const operation *o, int operand)
 {
     return o->l.conjugate &
            (operand == TRP__BLAS_X ? TRP__BLAS_CONJUGATES_X : TRP__BLAS_CONJUGATES_Y);
 }
 
-/* Of a vector: what is one further lies within the margin of an arena. */
+/* The largest increment with which the element behind a vector is still in the margin of an arena.
+ */
 #define LARGEST_INCREMENT ((int64_t)(TRP__HOST_MARGIN / sizeof(double _Complex)))
 
-/* Of the square of any f64 the exponent fits into a long double's. */
+/* The exponent of the square of any f64 fits in a long double. */
 _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than double");
 
 #define T       float
@@ -85,7 +78,7 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 
 #include "actors/blas/levels_host_half.h"
 
-/* What runs for an operation and a type, and which routine of CBLAS that calls. */
+/* The function for an operation and a type, and the routine of CBLAS that it calls. */
 typedef struct method {
     void (*run)(const operation *o);
     const char *routine; /* NULL: none */
@@ -103,7 +96,7 @@ static const method methods[TRP__BLAS_PLACES][TRP__BLAS_TYPES] = {
 #undef METHOD
 };
 
-/* Which sizes count for an operation, and whether it gives a result, by its place. */
+/* The properties of an operation, by its place. */
 static const struct {
     uint8_t level;
     uint32_t uses; /* flags of routines.h */
@@ -112,7 +105,7 @@ static const struct {
 #include "libs/blas/routines.def"
 };
 
-enum { C64 = 2 }; /* of the columns */
+enum { C64 = 2 }; /* index of a column */
 
 static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
 {
@@ -126,7 +119,7 @@ static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uin
     return found->run ? found : NULL;
 }
 
-/* Sizes that the operation doesn't have may hold anything; here they become 0. */
+/* Sets sizes that the operation does not have to 0, since they may have any value. */
 static void drop_unused_sizes(trp__levels *l, uint32_t uses)
 {
     if (!(uses & SIZE_M))
@@ -137,8 +130,8 @@ static void drop_unused_sizes(trp__levels *l, uint32_t uses)
         l->ku = 0;
 }
 
-/* gemm3m is not part of CBLAS, and OpenBLAS has it for some processors only: gemm takes the same.
- */
+/* gemm3m is not part of CBLAS, and OpenBLAS has it only for some processors. gemm has the same
+ * parameters and replaces it. */
 static void (*find_routine(const trp__openblas *blas, uint32_t place, uint32_t column))(void)
 {
     void (*routine)(void) = blas->routine[place][column];
@@ -163,7 +156,7 @@ static void *address(const trp_job *job, uint8_t access)
     return access == TRP__BLAS_NO_ACCESS ? NULL : job->access[access].address;
 }
 
-/* Fills what follows from l. */
+/* Fills the members that follow from l. */
 static void resolve(operation *o, const trp_job *job)
 {
     const trp__levels *l = &o->l;
@@ -181,7 +174,7 @@ static void resolve(operation *o, const trp_job *job)
     o->ldy = (int)l->ld[TRP__BLAS_Y];
     o->side = l->side == TRP_LEFT ? TRP__CBLAS_LEFT : TRP__CBLAS_RIGHT;
     o->uplo = l->uplo == TRP_UPPER ? TRP__CBLAS_UPPER : TRP__CBLAS_LOWER;
-    o->trans = transpose(l->trans);
+    o->trans = trp__cblas_trans(l->trans);
     o->diag = l->diag == TRP_UNIT ? TRP__CBLAS_UNIT : TRP__CBLAS_NON_UNIT;
 }
 
@@ -191,7 +184,7 @@ static void run(void *arguments)
     o->run(o);
 }
 
-/* An operation with conjugates; it outgrows what enqueue() takes. */
+/* An operation with conjugated vectors, which is too large for enqueue(). */
 typedef struct conjugated {
     operation o;
     _Alignas(double _Complex) unsigned char scratch[];
@@ -238,7 +231,7 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
                               job->op, o.l.type);
     const uint32_t uses = routines[place].uses;
     drop_unused_sizes(&o.l, uses);
-    /* A result is written also where there is nothing to take it from. */
+    /* A result is written even if the vectors are empty. */
     if (!(uses & GIVES) && (o.l.n == 0 || (uses & SIZE_M && o.l.m == 0)))
         return TRP_OK;
     o.run = found->run;
@@ -249,13 +242,13 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a size, a leading dimension or an increment is 2^31 or more, which "
                               "OpenBLAS with 32-bit integers can't take");
-    bool vectors = routines[place].level < 3; /* and not matrices */
+    bool vectors = routines[place].level < 3; /* rather than matrices */
     for (int i = TRP__BLAS_X; vectors && found->routine && i <= TRP__BLAS_Y; i++) {
         int64_t inc = o.l.ld[i] < 0 ? -o.l.ld[i] : o.l.ld[i];
         if (inc > LARGEST_INCREMENT)
             return trp__error_set(error, TRP_E_UNSUPPORTED,
-                                  "an increment of %lld: OpenBLAS may look one element beyond the "
-                                  "last, so here it can be %lld at most",
+                                  "an increment of %lld: OpenBLAS may read one element beyond the "
+                                  "last, so the increment can be at most %lld",
                                   (long long)inc, (long long)LARGEST_INCREMENT);
     }
     resolve(&o, job);

@@ -1,4 +1,4 @@
-/* The blas operations of levels 1 to 3 but gemm on the host: OpenBLAS. */
+/* The blas operations of levels 1 to 3 except gemm on the host, by OpenBLAS. */
 #ifndef TRP_ACTORS_BLAS_LEVELS_HOST_H
 #define TRP_ACTORS_BLAS_LEVELS_HOST_H
 
@@ -6,7 +6,7 @@
 
 #include <troupe/worker.h>
 
-/* The actor's handle() for them. */
+/* Handles a request of these operations. */
 trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const trp__openblas *blas,
                                    trp_error *error);
 

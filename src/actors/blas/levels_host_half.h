@@ -1,7 +1,7 @@
-/* Vectors of f16 and bf16 on the host, for levels_host.c, which alone includes this: computed in
- * f32, each element and each result rounded once. */
+/* Vectors of f16 and bf16 on the host, computed in f32; each element and each result is rounded
+ * once. Included only by levels_host.c. */
 
-/* Elements are counted as they lie in memory. */
+/* `index` counts elements in memory. */
 static float half_get(const operation *o, const void *vector, int64_t index)
 {
     uint16_t bits = ((const uint16_t *)vector)[index];
@@ -14,7 +14,7 @@ static void half_put(const operation *o, void *vector, int64_t index, float valu
         o->l.type == TRP_F16 ? trp__f32_to_f16(value) : trp__f32_to_bf16(value);
 }
 
-/* The place of element 0, which with a negative increment is the last in memory. */
+/* Returns the index of element 0, which is the last in memory if the increment is negative. */
 static int64_t half_first(const operation *o, int operand)
 {
     int64_t increment = o->l.ld[operand];
@@ -41,7 +41,7 @@ static void scal_half(const operation *o)
     }
 }
 
-/* c and s are of the type of the vectors, as for cuBLAS. */
+/* c and s have the type of the vectors, as in cuBLAS. */
 static void rot_half(const operation *o)
 {
     int64_t x = half_first(o, TRP__BLAS_X), y = half_first(o, TRP__BLAS_Y);
@@ -71,7 +71,7 @@ static void dot_half(const operation *o)
     half_put(o, o->result, 0, sum);
 }
 
-/* Squares of bf16 leave the range of f32. */
+/* The sum is a double, since squares of bf16 exceed the range of f32. */
 static void nrm2_half(const operation *o)
 {
     double sum = 0;

@@ -1,4 +1,4 @@
-/* Level 3 for one element type: a part of levels_host_type.h, which alone includes it. */
+/* Level 3 for one element type. Included only by levels_host_type.h. */
 
 static void NAME(symm)(const operation *o)
 {
@@ -24,8 +24,8 @@ static void NAME(syr2k)(const operation *o)
              o->ldx, SCALAR(beta), o->y, o->ldy);
 }
 
-/* One triangle of C = alpha op(A) op(B)' + beta C: what is beside the diagonal by strips of
- * columns, and the rest column by column. */
+/* Computes one triangle of C = alpha op(A) op(B)' + beta C: the blocks beside the diagonal by
+ * strips of columns, the blocks on the diagonal column by column. */
 static void NAME(multiply_triangle)(const operation *o, T alpha, T beta, int other)
 {
     enum { STRIP = 64 };
@@ -58,25 +58,25 @@ static void NAME(syrkx)(const operation *o)
 }
 
 #if COMPLEX
-/* Has the parameters of gemm, which stands in for it. */
+/* Has the parameters of gemm, which may replace it. */
 static void NAME(gemm3m)(const operation *o)
 {
     T alpha = o->l.k > 0 ? NAME(alpha)(o) : 0, beta = NAME(beta)(o);
     if (NAME(begin_matrix)(o, o->y, o->l.ld[TRP__BLAS_Y], alpha, &beta))
-        CALL(gemm, COLUMN_MAJOR, o->trans, transpose(o->l.trans_b), o->m, o->n, o->k, SCALAR(alpha),
-             o->a, o->lda, o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
+        CALL(gemm, COLUMN_MAJOR, o->trans, trp__cblas_trans(o->l.trans_b), o->m, o->n, o->k,
+             SCALAR(alpha), o->a, o->lda, o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
 }
 
-/* By a real number. */
+/* Scales real and imaginary parts by a real number. */
 static void NAME(scale_parts)(T *y, int64_t n, int64_t increment, T factor)
 {
     for (int64_t i = 0; i < n; i++, y += increment)
         *y = factor == 0 ? 0 : NAME(make)(creal(factor) * creal(*y), creal(factor) * cimag(*y));
 }
 
-/* herk and her2k leave C alone where nothing is added and beta is 1. Else they make the diagonal
- * real: ahead of the routine, which may do nothing, and so that what is there scales no NaN into
- * the real parts. */
+/* herk and her2k do not change C if nothing is added and beta is 1. Otherwise they make the
+ * diagonal real. Here this is done before the routine, which may do nothing, and before scaling, so
+ * that a NaN in an imaginary part does not reach the real part. */
 static bool NAME(begin_hermitian)(const operation *o, T alpha, T *beta)
 {
     T *c = o->y;
@@ -96,7 +96,7 @@ static void NAME(herk)(const operation *o)
              o->y, o->ldy);
 }
 
-/* A real beta behind a complex alpha. */
+/* Returns beta, a real number that follows a complex alpha. */
 static T NAME(real_beta)(const operation *o)
 {
     return o->scalars ? *(const R *)((const T *)o->scalars + 1) : (R)o->l.beta[0];
@@ -121,7 +121,7 @@ static void NAME(her2k)(const operation *o)
 }
 #endif
 
-/* CBLAS has it in place only. */
+/* CBLAS has only the operation in place. */
 static void NAME(trmm)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = alpha == 0 ? 0 : 1;
@@ -140,7 +140,7 @@ static void NAME(trmm)(const operation *o)
 typedef struct NAME(summand) {
     T factor;
     const T *from;
-    int64_t row, column; /* steps in memory to the next one of op(from) */
+    int64_t row, column; /* distance in memory of the next row and column of op(from) */
     bool conjugate;
 } NAME(summand);
 
@@ -158,7 +158,8 @@ static inline T NAME(summand_at)(const NAME(summand) * s, int64_t i, int64_t j)
     return NAME(product)(s->factor, s->conjugate ? NAME(conjugate)(element) : element);
 }
 
-/* By bands of rows, so that a cache line of a transposed matrix serves more than one column. */
+/* Goes by bands of rows, so that a cache line of a transposed matrix is used for several columns.
+ */
 static void NAME(geam_loop)(const operation *o)
 {
     enum { STRIP = 64 };

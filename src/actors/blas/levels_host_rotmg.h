@@ -1,14 +1,14 @@
-/* rotmg for one real type, with the macros of levels_host_type.h, which alone includes this.
+/* rotmg for one real type. Included only by levels_host_type.h, which defines the macros.
  *
  * Source: the reference BLAS's srotmg and drotmg; S. Hammarling, "A note on modifications to the
  * Givens plane rotation", 1974. */
 
-/* H of a modified rotation, whole, and d1, d2, x1, which it changes. */
+/* All elements of H of a modified rotation, and d1, d2 and x1, which it changes. */
 typedef struct NAME(modified) {
     T flag, h11, h21, h12, h22, d1, d2, x1;
 } NAME(modified);
 
-/* Makes explicit what the flag implies. */
+/* Sets the elements that the flag implies. */
 static void NAME(spell_out)(NAME(modified) * m)
 {
     if (m->flag == 0) {
@@ -21,7 +21,7 @@ static void NAME(spell_out)(NAME(modified) * m)
     m->flag = -1;
 }
 
-/* Brings d1 and d2 into [2^-24, 2^24], with what is multiplied by their roots. */
+/* Scales d1 and d2 into [2^-24, 2^24], and adapts H and x1. */
 static void NAME(rescale)(NAME(modified) * m)
 {
     const T factor = 4096, square = factor * factor;
@@ -44,7 +44,7 @@ static void NAME(rescale)(NAME(modified) * m)
     }
 }
 
-/* Where no rotation is to be had all becomes 0. */
+/* Computes a rotation. If there is none, everything becomes 0. */
 static NAME(modified) NAME(modify)(T d1, T d2, T x1, T y1)
 {
     NAME(modified) m = {.flag = -1};
@@ -57,7 +57,7 @@ static NAME(modified) NAME(modify)(T d1, T d2, T x1, T y1)
         m.h21 = -y1 / x1;
         m.h12 = p2 / p1;
         T u = 1 - m.h12 * m.h21;
-        if (!(u > 0)) /* by rounding */
+        if (!(u > 0)) /* due to rounding */
             return (NAME(modified)){.flag = -1};
         m.flag = 0;
         m.d1 = d1 / u;

@@ -1,7 +1,7 @@
-/* Triangular systems for one element type, with the macros and functions of levels_host_type.h,
- * which alone includes this. */
+/* Triangular systems for one element type. Included only by levels_host_type.h, which defines the
+ * macros. */
 
-/* In W, in which neither squares nor their sum leave the range. */
+/* Divides in W, where neither squares nor their sum overflow. */
 static T NAME(quotient)(T x, T by)
 {
 #if COMPLEX
@@ -13,13 +13,14 @@ static T NAME(quotient)(T x, T by)
 #endif
 }
 
-/* op(A) of a system, seen from a side: element (i, j) lies i * row + j * column further. Those more
+/* op(A) of a system, with A on the left: element (i, j) is at i * row + j * column. Elements more
  * than `reach` from the diagonal are 0. */
 typedef struct NAME(triangle) {
     const T *a;
     int64_t n, row, column, reach;
     bool upper, unit, conjugate;
-    bool packed, turned; /* column by column, of which this is the transpose */
+    bool packed,
+        turned; /* packed column by column; the triangle is the transpose of the stored one */
 } NAME(triangle);
 
 static NAME(triangle)
@@ -37,7 +38,8 @@ static NAME(triangle)
                             .turned = turned};
 }
 
-/* Columns of a packed upper triangle have 1, 2, ... elements, those of a lower one n, n - 1, ... */
+/* The columns of a packed upper triangle have 1, 2, ... elements, those of a lower one n, n - 1,
+ * ... */
 static inline int64_t NAME(packed_at)(const NAME(triangle) * t, int64_t i, int64_t j)
 {
     int64_t row = t->turned ? j : i, column = t->turned ? i : j;
@@ -51,8 +53,8 @@ static inline T NAME(triangle_at)(const NAME(triangle) * t, int64_t i, int64_t j
     return t->conjugate ? NAME(conjugate)(element) : element;
 }
 
-/* Whether OpenBLAS, which multiplies by 1 / d, gives what a division by d gives: 1 / d must be a
- * normal number, and what it is computed from. */
+/* Returns whether OpenBLAS, which multiplies by 1 / d, computes the same as a division by d: all
+ * numbers in the computation of 1 / d must be normal. */
 static bool NAME(can_invert)(const NAME(triangle) * t)
 {
     const R least = LEAST, most = 1 / (4 * least);
@@ -65,7 +67,7 @@ static bool NAME(can_invert)(const NAME(triangle) * t)
     return true;
 }
 
-/* Solves op(A) x' = x by substitution with divisions. */
+/* Solves op(A) x' = x by substitution and divisions. */
 static void NAME(substitute)(const NAME(triangle) * t, T *x, int64_t increment)
 {
     for (int64_t step = 0; step < t->n; step++) {
@@ -80,7 +82,7 @@ static void NAME(substitute)(const NAME(triangle) * t, T *x, int64_t increment)
     }
 }
 
-/* A triangle that OpenBLAS inverts the diagonal of is solved by it. */
+/* Solves by OpenBLAS if it can invert the diagonal, otherwise by substitution. */
 static void NAME(solve_vector)(const operation *o, const NAME(triangle) * t,
                                void (*by_openblas)(const operation *o))
 {
@@ -97,8 +99,8 @@ static void NAME(trsv)(const operation *o)
     NAME(solve_vector)(o, &t, NAME(trmv));
 }
 
-/* In memory the diagonal is a row; one step along another one is one from column to column less one
- * down. */
+/* The diagonal is a row in memory, so the next element in a row of A is one column further and one
+ * row up. */
 static void NAME(tbsv)(const operation *o)
 {
     const T *diagonal = (const T *)o->a + (o->l.uplo == TRP_UPPER ? o->l.k : 0);

@@ -1,10 +1,10 @@
-/* The operations of levels_host.c for one element type. That file alone includes this one, once a
- * type, with macros that are undefined here again: T, the element type; R, the real type that
- * belongs to it, LEAST its smallest normal number; W, a wider real type; COMPLEX, 0 or 1; NAME(x),
- * which is x with a suffix of the type's own.
+/* The operations of levels 1 to 3 for one element type. levels_host.c includes this file once for
+ * each type, with macros that are undefined at its end: T, the element type; R, its real type;
+ * LEAST, the smallest normal number of R; W, a wider real type; COMPLEX, 0 or 1; NAME(x), x with
+ * the suffix of the type.
  *
  * The functions that call CBLAS have the names of the families in openblas_levels.h; those that end
- * in _loop do what CBLAS has no routine for. */
+ * in _loop replace routines that CBLAS lacks. */
 
 #if COMPLEX
 #define S           const T *
@@ -18,7 +18,7 @@
 /* Elements. */
 
 #if COMPLEX
-/* CMPLX() of <complex.h> is not to be had from every compiler. */
+/* Not every compiler has CMPLX() of <complex.h>. */
 static inline T NAME(make)(R real, R imaginary)
 {
     T made;
@@ -27,7 +27,7 @@ static inline T NAME(make)(R real, R imaginary)
     return made;
 }
 
-/* Spelled out, since C's own product looks for infinities in NaNs. */
+/* Written out, since the complex product of C replaces some NaNs by infinities. */
 static inline T NAME(product)(T a, T b)
 {
     return NAME(make)(creal(a) * creal(b) - cimag(a) * cimag(b),
@@ -50,13 +50,13 @@ static inline T NAME(conjugate)(T a)
 }
 #endif
 
-/* Element 0 of a vector, which with a negative increment is the last in memory. */
+/* Returns the address of element 0, which is the last in memory if the increment is negative. */
 static inline T *NAME(first)(void *vector, int64_t n, int64_t increment)
 {
     return (T *)vector + (increment < 0 ? (n - 1) * -increment : 0);
 }
 
-/* Scalars: by value, or in a buffer that is read now. */
+/* Scalars by value, or from a buffer. */
 
 static T NAME(from_double)(const double *value)
 {
@@ -100,9 +100,9 @@ static bool NAME(is_finite)(T x)
 #endif
 }
 
-/* y = beta y ahead of a routine: where beta is 0 or no finite number, for what OpenBLAS's kernels
- * make of a NaN in y or of a beta that is one differs, and where nothing is added, for the routine
- * isn't called then. An alpha that is NaN makes all of y NaN, without a routine.
+/* y = beta y before a routine is called. This is done if beta is 0 or not finite, since OpenBLAS's
+ * kernels differ in how they treat a NaN in y or beta; and if nothing is added, since the routine
+ * is not called then. An alpha that is NaN makes all of y NaN without a routine.
  *
  * Source: OpenBLAS issue 929. */
 
@@ -114,7 +114,7 @@ static void NAME(scale)(T *y, int64_t n, int64_t increment, T beta)
         y[i * increment] = beta == 0 ? 0 : NAME(product)(beta, y[i * increment]);
 }
 
-/* What y is to be multiplied by ahead of the routine, which then gets *beta, and is called if *add
+/* Returns the factor for y before the routine. The routine then gets *beta, and is called if *add
  * is still true. */
 static T NAME(factor_ahead)(bool *add, T alpha, T *beta)
 {
@@ -127,7 +127,8 @@ static T NAME(factor_ahead)(bool *add, T alpha, T *beta)
     return factor;
 }
 
-/* Each kind returns whether the routine is to be called, with *beta as it is now. */
+/* These functions scale the output, and return whether the routine must be called with the changed
+ * *beta. */
 static bool NAME(begin_vector)(T *y, int64_t n, int64_t increment, T alpha, T *beta)
 {
     bool add = alpha != 0;
@@ -168,8 +169,8 @@ static void NAME(axpy)(const operation *o)
     CALL(axpy, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy);
 }
 
-/* OpenBLAS's own does not multiply by a part of alpha that is 0, so that a NaN in x is lost, and by
- * a NaN on some machines only. */
+/* The routine of OpenBLAS ignores a part of alpha that is 0, so it loses a NaN in x, and on some
+ * machines it ignores an alpha that is NaN. */
 static void NAME(scal)(const operation *o)
 {
     T alpha = NAME(alpha)(o);
@@ -192,7 +193,8 @@ static void NAME(swap)(const operation *o)
     CALL(swap, o->n, o->x, o->ldx, o->y, o->ldy);
 }
 
-/* In W, whose range holds all squares: OpenBLAS's own leave the range of T where r does not.
+/* Computes in W, which can represent all squares. In the routines of OpenBLAS, intermediate results
+ * overflow T although r does not.
  *
  * Source: E. Anderson, "Safe scaling in the level 1 BLAS", LAPACK Working Note 2017; the reference
  * BLAS since 3.10. */
@@ -314,7 +316,7 @@ static void NAME(gemv)(const operation *o)
 static void NAME(gbmv)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
-    T any = NAME(is_nan)(alpha) ? 1 : alpha; /* rows without a diagonal stay what they are */
+    T any = NAME(is_nan)(alpha) ? 1 : alpha; /* a NaN must not reach rows without a diagonal */
     if (NAME(begin_vector)(o->y, o->l.trans == TRP_N ? o->m : o->n, o->ldy, any, &beta))
         CALL(gbmv, COLUMN_MAJOR, o->trans, o->m, o->n, o->k, o->ku, SCALAR(alpha), o->a, o->lda,
              o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
@@ -335,7 +337,7 @@ static void NAME(symv)(const operation *o)
 }
 
 #if COMPLEX
-/* Each element beside the diagonal counts twice: for its row and, mirrored, for its column. */
+/* Each element beside the diagonal is used twice: for its row and, mirrored, for its column. */
 static void NAME(symv_loop)(const operation *o)
 {
     int64_t n = o->l.n, incx = o->l.ld[TRP__BLAS_X], incy = o->l.ld[TRP__BLAS_Y];
@@ -370,7 +372,7 @@ static void NAME(tbmv)(const operation *o)
     CALL(tbmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->k, o->a, o->lda, o->x, o->ldx);
 }
 
-/* Packed matrices: one triangle, column by column. */
+/* Packed matrices: one triangle, stored column by column. */
 
 static void NAME(spmv)(const operation *o)
 {
@@ -452,8 +454,8 @@ static void NAME(trmv)(const operation *o)
 #include "actors/blas/levels_host_matrices.h"
 
 #if COMPLEX
-/* Conjugates the vectors of a batch from `from` to `to`, which may be the same. Elements are taken
- * as they lie in memory. */
+/* Copies the vectors of a batch from `from` to `to`, which may be the same, and conjugates them.
+ * Elements are in the order of memory. */
 static void NAME(conjugate_vectors)(T *to, int64_t to_step, int64_t to_stride, const T *from,
                                     int64_t step, int64_t stride, int64_t n, int64_t batch)
 {
@@ -463,7 +465,7 @@ static void NAME(conjugate_vectors)(T *to, int64_t to_step, int64_t to_stride, c
     }
 }
 
-/* An operation on conjugated vectors, with room for the copies behind it. */
+/* Runs an operation on conjugated vectors; `scratch` has room for the copies. */
 static void NAME(run_conjugated)(const operation *given, void *scratch)
 {
     operation o = *given;

@@ -1,16 +1,12 @@
 #include "actors/blas/levels_shape.h"
 
+#include "base/numbers/types.h"
 #include <troupe/blas.h>
 
 enum { A = TRP__BLAS_A, X = TRP__BLAS_X, Y = TRP__BLAS_Y, OPERANDS = TRP__BLAS_OPERANDS };
 
 typedef trp__levels_problem problem;
 typedef trp__levels_row row;
-
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
 
 /* Sizes of the operands, in column-major order. */
 
@@ -59,7 +55,7 @@ static void lay_out_sbmv(problem *p)
     lay_out_vectors(p);
 }
 
-/* n (n + 1) / 2 elements; what is too many for a buffer may be more. */
+/* A has n (n + 1) / 2 elements; on overflow, more than any buffer. */
 static void lay_out_packed(problem *p)
 {
     int64_t n = p->g.n, odd = n % 2 ? n : n + 1, half = n / 2 + n % 2, count;
@@ -92,7 +88,7 @@ static void lay_out_syrk(problem *p)
     p->unread[A] = p->unread[X] = g->k == 0;
 }
 
-/* An alpha of 0 makes nothing of A and B, as no columns of A do. */
+/* With alpha 0, A and B do not contribute, as with k 0. */
 static void lay_out_gemm(problem *p)
 {
     trp__levels *g = &p->g;
@@ -120,7 +116,7 @@ static void lay_out_dgmm(problem *p)
     set(p, Y, p->g.m, p->g.n);
 }
 
-/* From row-major order: a matrix in it is its transpose in column-major order. */
+/* Conversion from row-major order: a row-major matrix is its transpose in column-major order. */
 
 static void swap_sizes(int64_t *x, int64_t *y)
 {
@@ -137,7 +133,7 @@ static void swap_operands(problem *p, int x, int y)
     swap_sizes(&p->g.ld[x], &p->g.ld[y]);
 }
 
-/* With a conjugate for all but the matrix, y = alpha conj(A) x + beta y is
+/* Instead of the matrix, everything else is conjugated: y = alpha conj(A) x + beta y becomes
  * conj(y) = conj(alpha) A conj(x) + conj(beta) conj(y). */
 static void conjugate_rest(problem *p)
 {
@@ -146,7 +142,7 @@ static void conjugate_rest(problem *p)
         p->g.conjugate |= TRP__BLAS_CONJUGATES_X;
     if (p->row->mode[Y] & TRP__WRITE)
         p->g.conjugate |= TRP__BLAS_CONJUGATES_Y;
-    if (!(p->row->uses & BETA)) /* alpha multiplies vectors that are conjugated already */
+    if (!(p->row->uses & BETA)) /* alpha multiplies conjugated vectors */
         return;
     p->g.alpha[1] = -p->g.alpha[1];
     p->g.beta[1] = -p->g.beta[1];
@@ -174,7 +170,7 @@ static void turn_ger(problem *p)
 {
     swap_sizes(&p->g.m, &p->g.n);
     swap_operands(p, X, Y);
-    if (p->row->uses & CONJUGATES && is_complex(p->type))
+    if (p->row->uses & CONJUGATES && trp__is_complex(p->type))
         conjugate_rest(p);
 }
 
@@ -207,7 +203,8 @@ static void turn_symm(problem *p)
     swap_sizes(&p->g.m, &p->g.n);
 }
 
-/* (A A^T)^T is itself, (A A^H)^T = conj(A) A^T: either way what was on the right is on the left. */
+/* (A A^T)^T is itself, and (A A^H)^T = conj(A) A^T: in both cases, the right factor becomes the
+ * left one. */
 static void turn_syrk(problem *p)
 {
     uint8_t other = p->row->uses & NO_TRANSPOSE ? TRP_C : TRP_T;
@@ -215,7 +212,7 @@ static void turn_syrk(problem *p)
     p->g.trans = p->g.trans == TRP_N ? other : TRP_N;
 }
 
-/* (alpha A B^H)^T = alpha conj(B) A^T: A and B change places too. */
+/* (alpha A B^H)^T = alpha conj(B) A^T: A and B are exchanged too. */
 static void turn_her2k(problem *p)
 {
     turn_syrk(p);

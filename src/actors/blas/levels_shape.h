@@ -1,5 +1,5 @@
-/* What an operation of levels 1 to 3 is, and the sizes of its operands, which the sender's checks
- * (levels.c) go by. */
+/* The table of the operations of levels 1 to 3, and the sizes of their operands, which the checks
+ * in levels.c use. */
 #ifndef TRP_ACTORS_BLAS_LEVELS_SHAPE_H
 #define TRP_ACTORS_BLAS_LEVELS_SHAPE_H
 
@@ -7,7 +7,7 @@
 #include "actors/blas/routines.h"
 #include "matrix/operands.h"
 
-/* A request of any level on its way to its payload. */
+/* A request of any level while it is checked. */
 typedef struct trp__levels_problem {
     trp__pack *pack;
     const struct trp__levels_row *row;
@@ -16,22 +16,23 @@ typedef struct trp__levels_problem {
     trp__levels g;
     trp__operand operand[TRP__BLAS_OPERANDS];
     bool vector[TRP__BLAS_OPERANDS];
-    bool unread[TRP__BLAS_OPERANDS]; /* present, and not looked at */
+    bool unread[TRP__BLAS_OPERANDS]; /* given, but not read */
     trp__operand scalars, result;
-    void *value;                  /* instead of the result's buffer, in the sender's memory */
+    void *value;                  /* for the result, in the sender's memory instead of a buffer */
     trp_scalar alpha, beta, c, s; /* as given */
 } trp__levels_problem;
 
-/* What an operation is and takes. */
+/* The properties of an operation. */
 typedef struct trp__levels_row {
     uint32_t op;
-    uint32_t uses;                           /* flags as below */
-    uint32_t mode[TRP__BLAS_OPERANDS];       /* how it uses A, X and Y; 0: it has none */
-    void (*lay_out)(trp__levels_problem *p); /* sizes of the operands, from those of the request */
-    void (*to_columns)(trp__levels_problem *p); /* from row-major order to column-major */
+    uint32_t uses;                     /* flags of routines.h */
+    uint32_t mode[TRP__BLAS_OPERANDS]; /* access modes of A, X and Y; 0: it has no such operand */
+    void (*lay_out)(trp__levels_problem *p);    /* sets the sizes of the operands */
+    void (*to_columns)(trp__levels_problem *p); /* converts from row-major order */
 } trp__levels_row;
 
-/* trp_submit() has found the operation in the actor's table, which has a row here for each. */
+/* Finds the row of an operation. trp_submit() has found the operation in the actor's table, so
+ * there is a row. */
 const trp__levels_row *trp__levels_row_of(uint32_t op);
 
 #endif

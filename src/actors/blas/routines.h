@@ -1,9 +1,8 @@
-/* What a row of routines.def says of an operation besides its operands. For the files alone that
- * include that one. */
+/* Flags of a row of routines.def, for files that include it. */
 #ifndef TRP_ACTORS_BLAS_ROUTINES_H
 #define TRP_ACTORS_BLAS_ROUTINES_H
 
-/* Options and sizes. What an operation does not use must be 0, but for sizes. */
+/* Options and sizes. Options that an operation does not use must be 0; sizes need not. */
 enum {
     COMPLEX_ONLY = 1 << 0,
     TRANS = 1 << 1,
@@ -26,20 +25,20 @@ enum {
     PACKED = 1 << 18,       /* A: one triangle, column by column */
     REAL_SCALARS = 1 << 19, /* alpha and beta */
     REAL_BETA = 1 << 20,
-    GIVES_ELEMENT = 1 << 21,  /* a result: an element, */
-    GIVES_REAL = 1 << 22,     /* a real number, */
-    GIVES_INDEX = 1 << 23,    /* an i64, */
-    GIVES_ROTATION = 1 << 24, /* c and s */
-    IN_PLACE = 1 << 25,       /* Y may be X */
-    DIAGONALS = 1 << 26,      /* a band in one triangle: kl */
+    GIVES_ELEMENT = 1 << 21, /* the result is an element */
+    GIVES_REAL = 1 << 22,    /* the result is a real number */
+    GIVES_INDEX = 1 << 23,   /* the result is an i64 */
+    GIVES_ROTATION = 1 << 24,
+    /* the result is c and s */ IN_PLACE = 1 << 25, /* Y may be X */
+    DIAGONALS = 1 << 26,                            /* a band in one triangle: kl */
     REAL_ONLY = 1 << 27,
     MODIFIED = 1 << 28,       /* scalars: the five numbers of a modified rotation */
-    GIVES_MODIFIED = 1 << 29, /* a result: these */
+    GIVES_MODIFIED = 1 << 29, /* the result is these five numbers */
     HALF = 1 << 30,           /* f16 and bf16 too; alpha is f32 */
 };
 #define SCALARS (ALPHA | BETA | ROTATION | MODIFIED)
 #define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION | GIVES_MODIFIED)
-/* The operation has one rotation to give, whatever n is. */
+/* The operation computes one rotation for any n. */
 #define GIVES_ONE (GIVES_ROTATION | GIVES_MODIFIED)
 
 #endif

@@ -1,5 +1,4 @@
-/* The sender's side of custom actors: everything that can be checked without knowing what a request
- * means. */
+/* The sender's side of custom actors: all checks that need no knowledge of the actor. */
 #include "actors/custom/custom.h"
 
 #include "base/error.h"

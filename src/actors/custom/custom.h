@@ -1,5 +1,5 @@
-/* Actors whose implementation the application brings along, see include/troupe/custom.h. The
- * worker's part is in the shared object, so there is only the sender's here. */
+/* Custom actors, see include/troupe/custom.h. The worker's part is in the application's shared
+ * object; this is the sender's. */
 #ifndef TRP_ACTORS_CUSTOM_H
 #define TRP_ACTORS_CUSTOM_H
 

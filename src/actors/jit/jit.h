@@ -7,7 +7,8 @@
 #include <troupe/worker.h>
 
 extern const trp__actor_class trp__jit_class;
-extern const trp__actor_class trp__jit_maker_class; /* its companions, which compile and link */
+extern const trp__actor_class
+    trp__jit_maker_class; /* the companion actors, which compile and link */
 
 /* The sender's side. */
 trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request);
@@ -22,7 +23,7 @@ extern const trp_actor_impl trp__jit_cuda;
 extern const trp_actor_impl trp__jit_host;
 extern const trp_actor_impl trp__jit_maker;
 
-/* To an actor of trp__jit_cuda: an image has just been made, and may be launched next. */
+/* Tells an actor of trp__jit_cuda that an image has been made and may be launched next. */
 void trp__jit_cuda_expect(trp_instance *instance);
 
 #endif

@@ -16,7 +16,7 @@ static trp__worker *worker_of(trp_instance *instance)
 
 /* Launching. */
 
-/* The kernel of a module by the number of its name. */
+/* Finds the kernel of a module by the number of its name. */
 static trp_status find_kernel(trp__jit_loaded *m, uint32_t name, trp__jit_kernel **out,
                               trp_error *error)
 {
@@ -31,7 +31,7 @@ static trp_status find_kernel(trp__jit_loaded *m, uint32_t name, trp__jit_kernel
                                              (*out)->name);
 }
 
-/* The arguments of one launch, as the driver gets them. */
+/* The arguments of one launch in the form that the driver takes. */
 typedef struct arguments {
     void *at[TRP_KERNEL_ARGS_MAX + 1];
     void *address[TRP_KERNEL_BUFFERS_MAX];
@@ -62,7 +62,7 @@ static trp_status wrong_size(trp_error *error, const trp__jit_kernel *k, uint32_
                           k->parameter_bytes[index], got);
 }
 
-/* Finds one argument at `from`, of which `left` bytes are there; *taken is how many it has. */
+/* Reads one argument from the `left` bytes at `from`; *taken gets its size. */
 static trp_status set_argument(trp_instance *instance, const trp_job *job, const trp__jit_kernel *k,
                                uint32_t index, const unsigned char *from, uint32_t left,
                                arguments *a, uint32_t *taken, trp_error *error)
@@ -114,7 +114,8 @@ static trp_status set_arguments(trp_instance *instance, const trp_job *job,
     return status;
 }
 
-/* What a kernel must be allowed before it may be launched so. */
+/* Sets the attributes of a kernel that a launch needs: large dynamic shared memory, large clusters.
+ */
 static trp_status allow(trp_instance *instance, const trp__cuda *cu, trp__jit_kernel *k,
                         const trp__jit_launch *l, trp_error *error)
 {
@@ -140,7 +141,7 @@ static trp_status allow(trp_instance *instance, const trp__cuda *cu, trp__jit_ke
     return status;
 }
 
-/* The request's piece of staging memory, for the processor. */
+/* Finds the request's piece of staging memory in the address space of the host. */
 static trp_status find_piece(trp_instance *instance, const trp_job *job, uint32_t bytes, void **out,
                              trp_error *error)
 {
@@ -218,7 +219,7 @@ static trp_status set_variable(trp_instance *instance, trp_job *job, trp_error *
         return status;
     if (r->set >= TRP__MODULE_SETS || job->access_count < 2)
         return trp__error_set(error, TRP_E_INTERNAL, "a set without its data");
-    /* Memory that the worker may write: everything is looked at before it is used. */
+    /* The worker can write this memory, so every value is copied and checked before use. */
     trp__home_set *shared = (trp__home_set *)(uintptr_t)&source.head->set[r->set];
     const trp_job_access *from = &job->access[job->access_count - 1];
     uint64_t data = shared->data, at = shared->at;
@@ -342,7 +343,7 @@ void trp__jit_cuda_expect(trp_instance *instance)
     trp__side_expect(s->side);
 }
 
-/* Life of an actor, whose state is its loader. */
+/* Start and end of an actor, whose state is its loader. */
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {

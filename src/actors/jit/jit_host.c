@@ -1,5 +1,5 @@
-/* The jit actor on the host: its companions do what there is to do. What needs a GPU is refused by
- * the sender's side already. */
+/* The jit actor on the host. Its companions compile and link; the sender refuses requests that need
+ * a GPU. */
 #include "actors/jit/jit.h"
 #include "base/error.h"
 

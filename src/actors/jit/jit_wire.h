@@ -1,5 +1,5 @@
-/* What the jit actor's sender tells its worker. Large things lie in the module's home (see
- * compile/modules/home.h), as compile/input.h describes. */
+/* Payloads of the requests of the jit actor. Large data are in the module's home
+ * (compile/modules/home.h), in the layout of compile/input.h. */
 #ifndef TRP_ACTORS_JIT_WIRE_H
 #define TRP_ACTORS_JIT_WIRE_H
 
@@ -12,19 +12,19 @@
 /* Payload of compile, link and load. */
 typedef struct trp__jit_make {
     trp__home home;
-    uint32_t is_made; /* 1: the output is there, for it was made before */
+    uint32_t is_made; /* 1: the home already contains the output */
     uint32_t reserved;
 } trp__jit_make;
 
-/* Arguments follow each other: this, then `bytes` bytes, filled up to a multiple of 8. */
+/* Head of an argument. `bytes` bytes follow, padded to a multiple of 8, then the next head. */
 typedef struct trp__jit_arg {
     uint8_t kind;   /* trp_arg_kind */
-    uint8_t access; /* index into the request's accesses, of a buffer or tensor map */
+    uint8_t access; /* of a buffer or tensor map: index into the request's accesses */
     uint16_t reserved;
     uint32_t bytes; /* of a value, or sizeof(trp__jit_tensor) */
 } trp__jit_arg;
 
-/* CUtensorMap's parameters but for the address. */
+/* The parameters of cuTensorMapEncodeTiled() without the address. */
 typedef struct trp__jit_tensor {
     uint32_t type; /* CUtensorMapDataType */
     uint32_t rank;
@@ -40,7 +40,7 @@ enum { TRP__JIT_ARGS_INLINE = 168 };
  * request's piece of staging memory. */
 typedef struct trp__jit_launch {
     trp__home home;
-    uint32_t name; /* of the module's, by number */
+    uint32_t name; /* number of the name in the module */
     uint32_t cooperative;
     uint32_t grid[3], block[3], cluster[3]; /* cluster[0] 0: none */
     uint32_t shared;
@@ -51,14 +51,15 @@ typedef struct trp__jit_launch {
 
 _Static_assert(sizeof(trp__jit_launch) <= TRP__PAYLOAD_BYTES, "a launch fits into a record");
 
-/* Payload of a set: entry `set` of the home's head; the bytes are also in the request's piece. */
+/* Payload of a set, which is recorded in entry `set` of the home's head; the request's piece has
+ * the bytes too. */
 typedef struct trp__jit_set {
     trp__home home;
     uint32_t set;
     uint32_t reserved;
 } trp__jit_set;
 
-/* Payload of a query. A trp_kernel_info goes to the request's piece. */
+/* Payload of a query, which writes a trp_kernel_info to the request's piece. */
 typedef struct trp__jit_query {
     trp__home home;
     uint32_t name;

@@ -1,11 +1,10 @@
-/* A companion of the jit actor, in the worker: compiles and links, one module at a time, in a side
- * thread. The same on all backends, for it needs no device.
+/* The companion of the jit actor in the worker. It compiles and links one module at a time in a
+ * side thread. It needs no device, so it is the same on all backends.
  *
- * A request that is cancelled gives its memory back at once, the module's home too if it is freed.
- * So the home is only touched while the request can't be cancelled, which is in handle() and when
- * `progress` is not 0: its input is copied out first, and what was made is copied in at the end. In
- * between, which is long, the request can be cancelled at any moment, and the compiler is told to
- * stop. */
+ * A cancelled request releases its memory at once, and perhaps the module's home. So the home is
+ * only accessed while the request can't be cancelled: in handle(), and while `progress` is not 0.
+ * The input is copied from the home first, and the result is copied to it at the end. In between,
+ * which takes long, the request can be cancelled at any time, and the compiler is told to stop. */
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
 #include "base/checksum.h"
@@ -20,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So little is copied by the scheduler itself: that is sooner done than the side thread is asked.
- */
+/* Up to so many bytes are copied by the scheduler itself, which takes less time than starting the
+ * side thread. */
 enum { COPY_AT_ONCE = 16 << 10 };
 
 typedef enum phase {
@@ -34,14 +33,14 @@ typedef enum phase {
 typedef struct state {
     trp__side *side;
     phase phase;
-    uint64_t ticket; /* of the request that it works for */
+    uint64_t ticket; /* of the request in work */
     bool linking;
     trp__home home;
-    const char *input; /* of the home, in its place */
+    const char *input; /* in the home */
     char *output;
-    /* What the side thread has. */
+    /* Data of the side thread. */
     char *copy;
-    const char *source[TRP_JIT_LINK_MODULES_MAX]; /* outputs of the modules that are linked */
+    const char *source[TRP_JIT_LINK_MODULES_MAX]; /* outputs of the modules to link */
     uint64_t source_room[TRP_JIT_LINK_MODULES_MAX];
     trp__jit_image image[TRP_JIT_LINK_MODULES_MAX];
     char *image_copy[TRP_JIT_LINK_MODULES_MAX];
@@ -49,8 +48,8 @@ typedef struct state {
     trp__jit_made made;
     trp_status status;
     trp_error error;
-    const trp__record *record; /* whose mark of cancelling it looks at */
-    atomic_bool ending;        /* the work is to be given up */
+    const trp__record *record; /* its `cancelled` is polled */
+    atomic_bool ending;        /* the work must stop */
 } state;
 
 static void clear(state *s)
@@ -73,7 +72,7 @@ static bool stop_wanted(void *argument)
     return atomic_load(&s->ending) || atomic_load(&s->record->cancelled) >= s->ticket;
 }
 
-/* A copy of a module's output that is whole. */
+/* Copies the output of a module, and checks that it is complete. */
 static trp_status copy_image(state *s, uint32_t i)
 {
     trp__home_output head;
@@ -131,7 +130,7 @@ static size_t made_bytes(const trp__jit_made *m)
     return m->log_bytes + m->names_bytes + m->headers_bytes + m->image_bytes + m->stamps_bytes;
 }
 
-/* Leaves what was made, or at least the log, in the home. */
+/* Writes the result, or after a failure the log, to the home. */
 static void copy_out(void *argument)
 {
     state *s = argument;
@@ -143,10 +142,10 @@ static void copy_out(void *argument)
         return;
     room -= sizeof head;
     if (s->status == TRP_OK && m->log_bytes + rest > room) {
-        s->status = trp__error_set(&s->error, TRP_E_ARGUMENT,
-                                   "output_bytes_max: expected at least %zu for what was made, got "
-                                   "%zu",
-                                   sizeof head + m->log_bytes + rest, room + sizeof head);
+        s->status =
+            trp__error_set(&s->error, TRP_E_ARGUMENT,
+                           "output_bytes_max: expected at least %zu for the result, got %zu",
+                           sizeof head + m->log_bytes + rest, room + sizeof head);
         rest = 0;
     }
     head.log_bytes = m->log_bytes < room - rest ? m->log_bytes : room - rest;
@@ -157,7 +156,7 @@ static void copy_out(void *argument)
         head.stamps_bytes = m->stamps_bytes;
         head.keepable = m->keepable;
     }
-    memcpy(s->output, &head, sizeof head); /* without its magic */
+    memcpy(s->output, &head, sizeof head); /* `magic` is still 0: incomplete */
     char *first = s->output + sizeof head;
     char *at = put(first, m->log, head.log_bytes);
     at = put(at, m->names, head.names_bytes);
@@ -169,7 +168,7 @@ static void copy_out(void *argument)
     memcpy(s->output, &head, sizeof head);
 }
 
-/* Once in a process: what any first compile has to find out. */
+/* Does once in a process what the first compile would have to do. */
 static void prepare(void *ignored)
 {
     (void)ignored;
@@ -231,7 +230,8 @@ static trp_status go_on(trp_job *job, state *s, phase next, void (*work)(void *)
     return TRP_AGAIN;
 }
 
-/* Who waits for a module launches it next, as a rule: those who load it wake up meanwhile. */
+/* A program that waits for a module usually launches it next, so the threads that load it are woken
+ * early. */
 static void announce(trp_instance *instance)
 {
     trp__worker *w = ((trp__instance *)instance)->worker;
@@ -248,7 +248,7 @@ static trp_status copied_in(trp_instance *instance, trp_job *job, state *s)
     if (s->status != TRP_OK)
         return go_on(job, s, COPYING_OUT, copy_out);
     go_on(job, s, MAKING, make);
-    announce(instance); /* it may be in the cache */
+    announce(instance); /* the result may come from the cache, and so soon */
     return TRP_AGAIN;
 }
 
@@ -261,7 +261,7 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     memcpy(&payload, job->payload, sizeof payload);
     if (payload.is_made)
         return TRP_OK;
-    if (s->side && trp__side_busy(s->side)) /* it prepares; or works for one that was cancelled */
+    if (s->side && trp__side_busy(s->side)) /* with prepare(), or with a cancelled request */
         return TRP_AGAIN;
     s->home = payload.home;
     s->linking = job->op == TRP_OP_JIT_LINK;
@@ -300,10 +300,11 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         return TRP_AGAIN;
     }
     if (s->phase != IDLE && !ours)
-        clear(s); /* of one that was cancelled */
+        clear(s); /* of a cancelled request */
     switch (s->phase) {
     case IDLE:
-        /* Asked again because memory is short: to try once more would take as long again. */
+        /* The scheduler repeats a request that lacked memory. Compiling again would take as long
+         * and fail again. */
         if (ours && s->status != TRP_OK) {
             *error = s->error;
             return s->status;
@@ -328,9 +329,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     return s->status;
 }
 
-/* The first of a process has its thread at once, and finds out what a compile needs before there is
- * one. The others' threads are made when they are needed: most programs compile one thing at a
- * time. */
+/* The first companion of a process starts its thread at once and prepares the first compile. The
+ * others start a thread when they need one, since most programs compile one module at a time. */
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     ((trp__instance *)instance)->makes = true;
@@ -338,7 +338,8 @@ static trp_status init(trp_instance *instance, trp_error *error)
     state *s = instance->state;
     if (!atomic_exchange(&prepared, true) && trp__side_start(&s->side, NULL, NULL, error) == TRP_OK)
         trp__side_run(s->side, prepare, NULL);
-    return TRP_OK; /* if there is no thread, the first compile tries again and tells */
+    return TRP_OK; /* if the thread did not start, the first compile tries again and reports the
+                      error */
 }
 
 static void stop(trp_instance *instance)

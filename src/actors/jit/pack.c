@@ -1,4 +1,4 @@
-/* The sender's side of the jit actor: what its requests have in common. */
+/* The sender's side of the jit actor: functions shared by its requests. */
 #include "actors/jit/pack.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@ trp_status trp__jit_need_gpu(trp__pack *pack, const char *what)
     if (pack->backend != TRP_BACKEND_HOST)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
-                          "%s needs a GPU; on the host the jit actor compiles and links only",
+                          "%s needs a GPU: on the host, the jit actor only compiles and links",
                           what);
 }
 
@@ -54,37 +54,38 @@ bool trp__jit_is_architecture(const char *text, bool virtual_too)
     return (digits == 2 || digits == 3) && *text == '\0';
 }
 
-trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual_too, char *out)
+trp_status trp__jit_architecture(trp__pack *pack, const char *requested, bool virtual_too,
+                                 char *out)
 {
-    bool suffix = wish && (strcmp(wish, "a") == 0 || strcmp(wish, "f") == 0);
-    if (!wish || suffix) {
+    bool suffix = requested && (strcmp(requested, "a") == 0 || strcmp(requested, "f") == 0);
+    if (!requested || suffix) {
         if (pack->compute == 0)
             return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                  "architecture: expected one such as \"sm_90\", got %s; the host "
-                                  "has none that could stand for it",
-                                  wish ? wish : "NULL");
-        snprintf(out, 32, "sm_%u%s", pack->compute, suffix ? wish : "");
+                                  "architecture: expected one such as \"sm_90\", got %s, which the "
+                                  "host can't complete",
+                                  requested ? requested : "NULL");
+        snprintf(out, 32, "sm_%u%s", pack->compute, suffix ? requested : "");
         return TRP_OK;
     }
-    if (!trp__jit_is_architecture(wish, virtual_too))
+    if (!trp__jit_is_architecture(requested, virtual_too))
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "architecture: expected one such as \"sm_90\", \"sm_90a\"%s, got "
                               "\"%.40s\"",
-                              virtual_too ? " or \"compute_90\"" : "", wish);
-    snprintf(out, 32, "%s", wish);
+                              virtual_too ? " or \"compute_90\"" : "", requested);
+    snprintf(out, 32, "%s", requested);
     return TRP_OK;
 }
 
-trp_status trp__jit_output_room(trp__pack *pack, uint64_t wish, uint64_t *bytes)
+trp_status trp__jit_output_room(trp__pack *pack, uint64_t requested, uint64_t *bytes)
 {
-    *bytes = wish ? wish : TRP__OUTPUT_DEFAULT;
+    *bytes = requested ? requested : TRP__OUTPUT_DEFAULT;
     if (*bytes < sizeof(trp__home_output))
         *bytes = sizeof(trp__home_output);
     if (*bytes <= TRP__OUTPUT_MAX)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
                           "output_bytes_max: expected at most %llu, got %llu",
-                          (unsigned long long)TRP__OUTPUT_MAX, (unsigned long long)wish);
+                          (unsigned long long)TRP__OUTPUT_MAX, (unsigned long long)requested);
 }
 
 trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place, const char *kernel,

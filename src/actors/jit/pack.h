@@ -1,29 +1,31 @@
-/* What the files of the sender's side share. */
+/* Functions shared by the files of the sender's side. */
 #ifndef TRP_ACTORS_JIT_PACK_H
 #define TRP_ACTORS_JIT_PACK_H
 
 #include "actors/jit/jit_wire.h"
 #include "compile/modules/module.h"
 
-/* TRP_E_ARGUMENT: too many, or one is NULL or empty. Adds what they take as blobs to *bytes. */
+/* Checks a list of strings, and adds their size as blobs to *bytes. TRP_E_ARGUMENT: there are too
+ * many, or one is NULL or empty. */
 trp_status trp__jit_check_strings(trp__pack *pack, const trp__jit_strings *list, uint64_t *bytes);
 
-/* Whether it is "sm_" or, if they will do, "compute_", with two or three digits and perhaps an a or
- * f behind it. */
+/* Returns whether a text names an architecture: "sm_" or, with `virtual_too`, "compute_", then two
+ * or three digits and perhaps "a" or "f". */
 bool trp__jit_is_architecture(const char *text, bool virtual_too);
 
-/* "sm_90a" and the like from what a request says; `out` has 32 bytes. `virtual_too`: whether
- * "compute_90" will do. */
-trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual_too, char *out);
+/* Writes the architecture that a request means, such as "sm_90a", to `out`, which has 32 bytes.
+ * NULL, "a" and "f" are completed from the GPU. */
+trp_status trp__jit_architecture(trp__pack *pack, const char *requested, bool virtual_too,
+                                 char *out);
 
-/* Room for the output, as a request wishes it. */
-trp_status trp__jit_output_room(trp__pack *pack, uint64_t wish, uint64_t *bytes);
+/* Determines the room for the output; `requested` 0 stands for the default. */
+trp_status trp__jit_output_room(trp__pack *pack, uint64_t requested, uint64_t *bytes);
 
-/* The number of a kernel among the names of a module. */
+/* Finds the number of a kernel among the names of a module. */
 trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place, const char *kernel,
                                 uint32_t *name);
 
-/* TRP_E_UNSUPPORTED on the host: `what` needs a GPU. */
+/* Returns TRP_E_UNSUPPORTED on the host, since `what` needs a GPU. */
 trp_status trp__jit_need_gpu(trp__pack *pack, const char *what);
 
 #endif

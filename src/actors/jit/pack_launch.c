@@ -1,4 +1,4 @@
-/* The sender's side of what is done with a module: launch, set, query. */
+/* The sender's side of launch, set and query. */
 #include "actors/jit/jit.h"
 #include "actors/jit/pack.h"
 #include "base/error.h"
@@ -15,8 +15,8 @@ typedef struct axis_limits {
     uint64_t most_in_all; /* 0: none */
 } axis_limits;
 
-/* CUDA C++ Programming Guide, technical specifications per compute capability; the same for all
- * from 5.0 on. A cluster has 8 blocks, 16 where the kernel allows it. */
+/* From the CUDA C++ Programming Guide, technical specifications; the same for every compute
+ * capability since 5.0. A cluster has up to 8 blocks, or 16 if the kernel allows it. */
 static const axis_limits grid_limits = {"grid", {INT32_MAX, 65535, 65535}, 0};
 static const axis_limits block_limits = {"block", {1024, 1024, 64}, 1024};
 static const axis_limits cluster_limits = {"cluster", {16, 16, 16}, 16};
@@ -51,7 +51,7 @@ static trp_status set_dimensions(trp__pack *pack, const trp_kernel_launch_reques
         return r->cluster[1] == 0 && r->cluster[2] == 0
                    ? TRP_OK
                    : trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                    "cluster[0]: expected 1 to 16, got 0 with %u and %u behind it",
+                                    "cluster[0]: expected 1 to 16, got 0 followed by %u and %u",
                                     r->cluster[1], r->cluster[2]);
     if (pack->compute < 90)
         return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
@@ -69,7 +69,7 @@ static trp_status set_dimensions(trp__pack *pack, const trp_kernel_launch_reques
 
 /* Arguments. */
 
-/* CUtensorMapDataType, or -1. */
+/* Returns the CUtensorMapDataType of a type; -1: there is none. */
 static int tensor_type(trp_dtype type)
 {
     switch (type) {
@@ -107,7 +107,7 @@ static trp_status wrong_map(trp__pack *pack, uint32_t index, const char *field, 
                           index, field, wanted, (unsigned long long)got);
 }
 
-/* Fills what the driver gets; *bytes is how far the tensor reaches in the buffer. */
+/* Fills the parameters for the driver; *bytes gets the extent of the tensor in the buffer. */
 static trp_status set_tensor(trp__pack *pack, uint32_t index, const trp_tensor_map *map,
                              trp__jit_tensor *out, uint64_t *bytes)
 {
@@ -115,10 +115,11 @@ static trp_status set_tensor(trp__pack *pack, uint32_t index, const trp_tensor_m
     uint64_t bits = trp_dtype_bits(map->type), span = 0;
     bool packed = true;
     if (type < 0)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "args[%u].map.type: expected an element type that tensor maps have, "
-                              "got %s (%d)",
-                              index, trp_dtype_name(map->type), (int)map->type);
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "args[%u].map.type: expected an element type that tensor maps support, "
+            "got %s (%d)",
+            index, trp_dtype_name(map->type), (int)map->type);
     if (map->rank < 1 || map->rank > 5)
         return wrong_map(pack, index, "rank", "1 to 5", map->rank);
     if (map->interleave > 2)
@@ -161,7 +162,7 @@ static trp_status set_tensor(trp__pack *pack, uint32_t index, const trp_tensor_m
     return TRP_OK;
 }
 
-/* The access of a buffer argument; `least`: bytes that it must have, 0 for any. */
+/* Adds the access of a buffer argument, which must have at least `least` bytes. */
 static trp_status add_buffer(trp__pack *pack, uint32_t index, const trp_kernel_arg *a,
                              uint64_t least, uint8_t *access)
 {
@@ -180,7 +181,7 @@ static trp_status add_buffer(trp__pack *pack, uint32_t index, const trp_kernel_a
     if (status != TRP_OK)
         return status;
     *access = (uint8_t)record->access_count;
-    record->access_count++; /* from here on the record's owner releases it */
+    record->access_count++; /* from here on, the owner of the record releases the buffer */
     one->offset = a->offset;
     if (a->offset >= size)
         return trp__error_set(
@@ -197,7 +198,7 @@ static trp_status add_buffer(trp__pack *pack, uint32_t index, const trp_kernel_a
     return trp__pack_look(pack, name, a->buffer, one, size);
 }
 
-/* Where arguments are written: counted first, then copied. */
+/* The memory that arguments are written to. */
 typedef struct arg_room {
     unsigned char *at;
     uint32_t bytes;
@@ -237,7 +238,7 @@ static trp_status set_arg(trp__pack *pack, uint32_t index, const trp_kernel_arg 
     }
 }
 
-/* The bytes that all arguments take. */
+/* Checks the arguments and counts their bytes. */
 static trp_status count_args(trp__pack *pack, const trp_kernel_launch_request *r, uint32_t *bytes)
 {
     uint64_t all = 0, values = 0;
@@ -325,7 +326,7 @@ _Static_assert(TRP_KERNEL_VALUES_MAX + TRP_KERNEL_ARGS_MAX * 16 +
 
 /* Set. */
 
-/* A variable among the names of a module is told by its number. */
+/* Writes the number of a variable to `out` if it is among the names of the module. */
 static void number_variable(const trp__module_place *place, const char *variable, char out[16])
 {
     const char *plain = variable[0] == '&' ? variable + 1 : variable;

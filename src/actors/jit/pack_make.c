@@ -27,8 +27,8 @@ static trp_status check_total(trp__pack *pack, uint64_t bytes)
                           (unsigned long long)TRP_JIT_SOURCE_MAX, (unsigned long long)bytes);
 }
 
-/* Options that a field stands for, or that have files made or read beside the headers. One that
- * ends with '=' or has a value of its own is told by its beginning. */
+/* Options that are refused, since a field of the request replaces them, or since they write files
+ * or read files other than headers. An option with a value is recognized by its beginning. */
 typedef struct refused_option {
     const char *text;
     bool prefix;
@@ -36,14 +36,14 @@ typedef struct refused_option {
 } refused_option;
 
 static const refused_option compile_refused[] = {
-    {"--gpu-architecture", true, "say it in `architecture`"},
-    {"-arch", true, "say it in `architecture`"},
-    {"--include-path", true, "say it in `include_paths`"},
-    {"-I", true, "say it in `include_paths`"},
-    {"-dlto", false, "ask for the output TRP_JIT_LTOIR or TRP_JIT_CUBIN_LTO"},
-    {"--dlink-time-opt", false, "ask for the output TRP_JIT_LTOIR or TRP_JIT_CUBIN_LTO"},
-    {"-optix-ir", false, "OptiX-IR is not made here"},
-    {"--optix-ir", false, "OptiX-IR is not made here"},
+    {"--gpu-architecture", true, "set `architecture`"},
+    {"-arch", true, "set `architecture`"},
+    {"--include-path", true, "set `include_paths`"},
+    {"-I", true, "set `include_paths`"},
+    {"-dlto", false, "set `output` to TRP_JIT_LTOIR or TRP_JIT_CUBIN_LTO"},
+    {"--dlink-time-opt", false, "set `output` to TRP_JIT_LTOIR or TRP_JIT_CUBIN_LTO"},
+    {"-optix-ir", false, "OptiX-IR is not supported"},
+    {"--optix-ir", false, "OptiX-IR is not supported"},
     {"--time", true, "files are not written"},
     {"-time", true, "files are not written"},
     {"--fdevice-time-trace", true, "files are not written"},
@@ -57,9 +57,9 @@ static const refused_option compile_refused[] = {
 };
 
 static const refused_option link_refused[] = {
-    {"-arch", true, "say it in `architecture`"},
-    {"-lto", false, "say it in `lto`"},
-    {"-ptx", false, "ask for the output TRP_JIT_PTX"},
+    {"-arch", true, "set `architecture`"},
+    {"-lto", false, "set `lto`"},
+    {"-ptx", false, "set `output` to TRP_JIT_PTX"},
     {"-time", true, "files are not written"},
 };
 
@@ -73,7 +73,8 @@ static trp_status check_options(trp__pack *pack, const trp__jit_strings *options
 {
     for (uint32_t i = 0; i < options->count; i++) {
         const char *one = options->item[i];
-        /* NVRTC drops them, and then takes for an option what nobody here has taken for it. */
+        /* NVRTC strips blanks, so an option with blanks would pass the comparison below and still
+         * take effect. */
         if (is_blank(one[0]) || is_blank(one[strlen(one) - 1]))
             return trp__error_set(pack->error, TRP_E_ARGUMENT,
                                   "options[%u]: expected an option without blanks around it, got "
@@ -84,7 +85,7 @@ static trp_status check_options(trp__pack *pack, const trp__jit_strings *options
             if (strncmp(one, refused[k].text, length) == 0 &&
                 (refused[k].prefix || one[length] == '\0'))
                 return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                      "options[%u]: \"%.60s\" is not for here: %s", i, one,
+                                      "options[%u]: \"%.60s\" is refused: %s", i, one,
                                       refused[k].instead);
         }
     }
@@ -98,7 +99,7 @@ typedef struct compile {
     trp__jit_strings options, includes, names;
     char architecture[32];
     char folder[PATH_MAX]; /* for relative include paths */
-    uint64_t bytes;        /* of the input */
+    uint64_t bytes;        /* size of the input */
 } compile;
 
 static trp_status check_headers(trp__pack *pack, compile *c)
@@ -132,7 +133,7 @@ static trp_status check_includes(trp__pack *pack, compile *c)
         return status;
     if (!getcwd(c->folder, sizeof c->folder))
         return trp__error_set(pack->error, TRP_E_SYSTEM,
-                              "include_paths: the current folder, which a relative one is in: %s",
+                              "include_paths: a relative path needs the current folder: %s",
                               strerror(errno));
     c->bytes += relative * trp__jit_padded(strlen(c->folder) + 1);
     return TRP_OK;
@@ -209,7 +210,7 @@ static void put_compile(const compile *c, char *at)
     trp__jit_put_strings(at, &c->names);
 }
 
-/* Whether an input asks for the same, blob for blob. */
+/* Comparison of a request with the input of an earlier one. */
 
 typedef struct comparing {
     const char *at;
@@ -233,8 +234,8 @@ static void compare_all(comparing *c, const trp__jit_strings *list)
         compare(c, list->item[i]);
 }
 
-/* The order is that of put_compile(). The input has the size that this request's has, and was
- * written by it, so its blobs end where they should. */
+/* Compares in the order of put_compile(). The input was written by it and has the size of this
+ * request's input, so its blobs end within it. */
 static bool is_same_compile(const void *request, const char *input)
 {
     const compile *c = request;
@@ -260,7 +261,8 @@ static bool is_same_compile(const void *request, const char *input)
     return x.same;
 }
 
-/* Of what tells requests apart; those that it takes for one are compared. */
+/* Computes a checksum of the parts in which requests differ most. Requests with the same checksum
+ * are compared in full. */
 static uint64_t sum_of(const compile *c)
 {
     const trp_jit_compile_request *r = c->r;
@@ -315,7 +317,7 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
     return set_payload(pack, &place, false);
 }
 
-/* Names as they are in an image: the worker gets them a line each. */
+/* Checks names of an image, of which the worker gets one in each line. */
 static trp_status check_names(trp__pack *pack, const trp__jit_strings *names, uint64_t *bytes)
 {
     trp_status status = trp__jit_check_strings(pack, names, bytes);
@@ -329,7 +331,8 @@ static trp_status check_names(trp__pack *pack, const trp__jit_strings *names, ui
 
 /* Load. */
 
-/* What the first bytes say: a cubin is an ELF file, a fatbin has its magic, PTX is text. */
+/* Returns whether the bytes look like an image: a cubin is an ELF file, a fatbin begins with its
+ * magic, PTX is text. */
 static bool is_image(const unsigned char *image, uint64_t bytes)
 {
     static const unsigned char elf[4] = {0x7f, 'E', 'L', 'F'};
@@ -357,7 +360,7 @@ static void put_loaded(const trp__module_place *place, const trp_jit_load_reques
         at += length + 1;
     }
     head.names_bytes = (uint64_t)(at - first);
-    head.image_bytes = r->bytes + 1; /* text ends with a zero; what else there is does no harm */
+    head.image_bytes = r->bytes + 1; /* PTX must end with a zero; the other kinds ignore it */
     memcpy(at, r->image, r->bytes);
     at[r->bytes] = '\0';
     if (((const char *)r->image)[r->bytes - 1] == '\0')
@@ -457,7 +460,7 @@ static trp_status check_link(trp__pack *pack, linking *l)
                            "output: expected TRP_JIT_CUBIN or TRP_JIT_PTX, got %d", (int)r->output);
     if (status == TRP_OK && r->output == TRP_JIT_PTX && !r->lto)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                "output: TRP_JIT_PTX is made of LTO-IR only, with `lto`");
+                                "output: TRP_JIT_PTX needs LTO-IR and `lto`");
     if (status == TRP_OK)
         status = trp__jit_architecture(pack, r->architecture, false, l->architecture);
     l->bytes = sizeof(trp__jit_link_head) + trp__jit_blob_bytes(strlen(l->architecture) + 1);
@@ -473,7 +476,7 @@ static trp_status check_link(trp__pack *pack, linking *l)
     return status;
 }
 
-/* The modules among the inputs, which are read. */
+/* Finds the modules among the inputs, and adds their accesses. */
 static trp_status use_modules(trp__pack *pack, linking *l)
 {
     trp_status status = TRP_OK;

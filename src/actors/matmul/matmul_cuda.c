@@ -1,5 +1,5 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
-#include "actors/matmul/again.h"
+#include "actors/matmul/graphs.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/proofs.h"
 #include "actors/matmul/ran.h"
@@ -22,49 +22,50 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Plans that an actor keeps, of some hundred bytes each. */
+/* The number of plans that an actor keeps; each has some hundred bytes. */
 enum { PLANS = 4096 };
 
-/* Algorithms that are tried, one after the other, where proofs reject those before. */
+/* The most algorithms that are tried if proofs reject one after another. */
 enum { CANDIDATES = 64 };
 
-/* Workspace that every actor has from the start: what NVIDIA recommends for Hopper, and the most
- * that an algorithm is allowed unless a request says otherwise. */
+/* The workspace that every actor allocates at its start: the size that NVIDIA recommends for
+ * Hopper, and the limit of algorithms unless the request sets another. */
 #define WORKSPACE_FIRST ((size_t)32 << 20)
 
-/* Larger ones are at least twice as large as the one before, and that is kept, since the stream may
- * still need it. */
+/* The most workspaces of an actor. A larger workspace is at least twice as large as the previous
+ * one, which is kept, since the stream may still use it. */
 enum { WORKSPACES = 32 };
 
-/* With less than this in the stream the device may be waiting for the next product. Timeline writes
- * stand for many, so that few are not told apart. */
+/* With fewer requests than this in the stream, the device may be waiting for the next product. The
+ * number is an estimate, since one timeline write stands for many requests. */
 enum { SHALLOW = 256 };
 
-/* So long another process may be at the same search: then it is stopped, most likely. */
+/* The longest wait for another process that makes the same search; after this time, that process
+ * has probably been stopped. */
 #define PATIENCE_NS (60 * TRP__SECOND)
 
 typedef struct state {
     trp_instance *instance;
     const trp__cuda *cu;
     trp__cu_device device;
-    trp__cu_context context; /* the device's primary one, held; NULL: not yet */
+    trp__cu_context context; /* the primary context, retained; NULL: not yet */
     trp__matmul_planner planner;
     trp__lru *plans;
-    trp__matmul_again again;
+    trp__matmul_graphs graphs;
     trp__matmul_proofs proofs;
     trp__side *side;
     trp__cu_address workspace[WORKSPACES];
-    size_t workspace_bytes; /* of the last */
+    size_t workspace_bytes; /* size of the last one */
     uint32_t workspaces;
 
-    /* What the side thread works on, or has: only one problem at a time. */
+    /* The problem that the side thread plans, and the result. There is one at a time. */
     bool planning;
-    trp__store *store; /* of what searches have found; NULL: there is none */
+    trp__store *store; /* results of searches; NULL: there is no store */
     trp__tuning_site site;
-    atomic_bool unwanted; /* nobody waits for the search that another process makes */
+    atomic_bool unwanted; /* the wait for the search of another process must end */
     trp__matmul_key key;
-    bool ahead;    /* of a rehearsal, which is no reason for a search */
-    bool searched; /* `own` is what this actor has found itself, which may not be in the store */
+    bool ahead;    /* the plan is for a rehearsal, which starts no search */
+    bool searched; /* `own` is valid: a result of this actor, which may not be in the store */
     trp__matmul_record own;
     void *at[TRP__MATMUL_OPERANDS];
     uint64_t bytes[TRP__MATMUL_OPERANDS];
@@ -73,7 +74,7 @@ typedef struct state {
     trp_error error;
 } state;
 
-/* Life of an actor. */
+/* Start and end of an actor. */
 
 static void drop_plan(void *context, void *plan)
 {
@@ -97,7 +98,7 @@ static void stop(trp_instance *instance)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
     if (s->context)
         trp__matmul_proofs_close(&s->proofs, instance);
-    trp__matmul_again_close(&s->again);
+    trp__matmul_graphs_close(&s->graphs);
     trp__lru_destroy(s->plans);
     if (s->planner.handle)
         s->planner.lt->cublasLtDestroy(s->planner.handle);
@@ -129,7 +130,7 @@ static bool serves(void *context, const trp__matmul_key *key, const trp__matmul_
     return trp__matmul_proofs_accept(&s->proofs, key, plan);
 }
 
-/* What is found by measuring holds for this GPU, driver and library. */
+/* Describes GPU, driver and library, for which the results of measurements are valid. */
 static trp_status describe_site(trp_instance *instance, int processors, trp_error *error)
 {
     state *s = instance->state;
@@ -233,7 +234,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
         status = trp__lru_create(sizeof(trp__matmul_key), sizeof(trp__matmul_plan), PLANS,
                                  drop_plan, (void *)(uintptr_t)s->planner.lt, &s->plans, error);
     if (status == TRP_OK)
-        status = trp__matmul_again_open(&s->again, s->cu, error);
+        status = trp__matmul_graphs_open(&s->graphs, s->cu, error);
     if (status == TRP_OK)
         status = trp__side_start(&s->side, enter, s, error);
     if (status != TRP_OK)
@@ -241,11 +242,11 @@ static trp_status init(trp_instance *instance, trp_error *error)
     return status;
 }
 
-/* The first workspace stays; larger ones are made again when they are needed. */
+/* Keeps the first workspace; larger ones are allocated again when they are needed. */
 static void trim(trp_instance *instance)
 {
     state *s = instance->state;
-    trp__matmul_again_forget(&s->again);
+    trp__matmul_graphs_forget(&s->graphs);
     if (s->workspaces <= 1 || !instance->services->idle(instance))
         return;
     free_workspaces(instance, 1);
@@ -260,7 +261,7 @@ static bool is_unwanted(void *argument)
     return atomic_load(&s->unwanted);
 }
 
-/* Whether there is a record that is good enough, and the library agrees to it. */
+/* Returns whether there is a record of at least the requested level that the library accepts. */
 static bool use_record(state *s, const trp__key *key)
 {
     trp__matmul_record known = s->own;
@@ -269,8 +270,8 @@ static bool use_record(state *s, const trp__key *key)
            trp__matmul_use_record(&s->planner, &s->key, &known, &s->plan);
 }
 
-/* Searches, unless another thread or process is at it: then waits for what that finds. False:
- * nobody wants it any more. */
+/* Searches, or waits for the result if another thread or process makes the same search. Returns
+ * false if the result is no longer needed. */
 static bool search_once(state *s, const trp__key *key)
 {
     const trp__store_wait wait = {
@@ -290,7 +291,7 @@ static bool search_once(state *s, const trp__key *key)
     return true;
 }
 
-/* The algorithm of the plan, or the first of those that the library proposes that may serve. */
+/* Takes the algorithm of the plan, or the first of the library's proposals, that proofs accept. */
 static bool take_accepted(state *s)
 {
     trp__cublaslt_result proposal[CANDIDATES];
@@ -307,7 +308,8 @@ static bool take_accepted(state *s)
     return false;
 }
 
-/* Has the plan's algorithm proven. Where all are rejected the reference serves by itself. */
+/* Proves the algorithm of the plan. If all algorithms are rejected, the plan uses the reference
+ * kernel. */
 static trp_status prove_plan(state *s, trp_error *error)
 {
     trp__proofs *proofs = &s->proofs.proofs;
@@ -327,11 +329,11 @@ static trp_status prove_plan(state *s, trp_error *error)
     if (!accepted && !trp__matmul_proofs_can_run(&s->proofs, &s->key))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "all algorithms that cuBLASLt proposes for this problem are known to "
-                              "be wrong, and there is no kernel in their place");
+                              "be wrong, and the reference kernel can't compute it");
     return TRP_OK;
 }
 
-/* The algorithm that is known or found to be the best, before proofs. */
+/* Chooses the algorithm of a record, or the result of a search; proofs come later. */
 static trp_status choose_algorithm(state *s, trp_error *error)
 {
     trp__key key;
@@ -355,7 +357,8 @@ static void make_plan(void *argument)
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
     if (s->status != TRP_OK)
         return;
-    /* Nothing to search: nothing is multiplied, or what is found may add up in another order. */
+    /* There is no search if nothing is multiplied; or if the result must be deterministic, since a
+     * search may choose another order of summation. */
     if (!s->plan.blind && !s->key.deterministic)
         s->status = choose_algorithm(s, &s->error);
     if (s->status == TRP_OK)
@@ -364,8 +367,7 @@ static void make_plan(void *argument)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
 }
 
-/* The plans for a problem that other requests asked no search for, or less of one, are made anew.
- */
+/* Drops the plans of the same problem with a lower level of search, so that they are made again. */
 static void forget_untuned(state *s, const trp__matmul_key *key)
 {
     trp__matmul_key other = *key;
@@ -373,14 +375,14 @@ static void forget_untuned(state *s, const trp__matmul_key *key)
         void *plan = trp__lru_find(s->plans, &other);
         if (plan) {
             trp__lru_remove(s->plans, plan);
-            trp__matmul_again_forget(&s->again);
+            trp__matmul_graphs_forget(&s->graphs);
         }
     }
 }
 
-/* What this actor has searched for another request holds for those who ask for less, too, also
- * where there is no folder to keep it in. */
-static void look_here(state *s)
+/* Looks for the result of a search of this actor for the same problem at the same or a higher
+ * level. Without a store, only the plans have it. */
+static void recall_search(state *s)
 {
     trp__matmul_key other = s->key;
     if (other.problem.tune == TRP_TUNE_OFF)
@@ -396,7 +398,7 @@ static void look_here(state *s)
     }
 }
 
-/* TRP_AGAIN while it is made. */
+/* Finds a plan, or makes one in the side thread; TRP_AGAIN while it is made. */
 static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at[],
                             const uint64_t bytes[], bool ahead, const trp__matmul_plan **out,
                             trp_error *error)
@@ -406,13 +408,13 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
         return TRP_OK;
     bool ours = s->planning && s->ahead == ahead && trp__matmul_same_key(key, &s->key);
     if (trp__side_busy(s->side)) {
-        if (!ours) /* the request that it was for is gone */
+        if (!ours) /* its request has ended */
             atomic_store(&s->unwanted, true);
         return TRP_AGAIN;
     }
     if (s->planning) {
         s->planning = false;
-        if (s->status == TRP_OK) { /* also of one that was cancelled meanwhile */
+        if (s->status == TRP_OK) { /* also if the request was cancelled meanwhile */
             forget_untuned(s, &s->key);
             *(trp__matmul_plan *)trp__lru_add(s->plans, &s->key) = s->plan;
             *out = trp__lru_find(s->plans, key);
@@ -429,7 +431,7 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
     memcpy(s->at, at, sizeof s->at);
     memcpy(s->bytes, bytes, sizeof s->bytes);
     memset(&s->plan, 0, sizeof s->plan);
-    look_here(s);
+    recall_search(s);
     s->planning = true;
     atomic_store(&s->unwanted, false);
     trp__side_run(s->side, make_plan, s);
@@ -443,8 +445,8 @@ static void *workspace_of(const state *s)
     return (void *)(uintptr_t)s->workspace[s->workspaces - 1];
 }
 
-static void make_again_key(const state *s, const trp__matmul *g, void *const at[],
-                           trp__matmul_again_key *key)
+static void make_graph_key(const state *s, const trp__matmul *g, void *const at[],
+                           trp__matmul_graph_key *key)
 {
     key->problem = *g;
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
@@ -452,14 +454,14 @@ static void make_again_key(const state *s, const trp__matmul *g, void *const at[
     key->workspace = workspace_of(s);
 }
 
-/* Makes the beginning of the workspace A and B. */
+/* Places A and B at the beginning of the workspace, and fills them with zeros. */
 static trp_status place_zeros(trp_instance *instance, void *at[], size_t zeros, trp_error *error)
 {
     at[TRP__MATMUL_A] = at[TRP__MATMUL_B] = workspace_of(instance->state);
     return instance->services->fill(instance, at[TRP__MATMUL_A], 0, 4, zeros / 4, error);
 }
 
-/* Calls the library, or launches the kernel in its place. */
+/* Calls the library, or launches the reference kernel. */
 static trp_status run_plan(trp_instance *instance, const trp__matmul_plan *plan,
                            const trp__matmul *g, void *const at[], size_t zeros, trp_error *error)
 {
@@ -474,13 +476,13 @@ static trp_status run_plan(trp_instance *instance, const trp__matmul_plan *plan,
                : trp_cuda_check(instance, error->code, "a launch of the reference kernel", error);
 }
 
-/* One request, on its way to the library. */
+/* The arguments of one request. */
 typedef struct work {
     trp__matmul g;
     void *at[TRP__MATMUL_OPERANDS];
     uint64_t bytes[TRP__MATMUL_OPERANDS];
-    size_t zeros;        /* A and B are so many bytes of them; 0: they are what they are */
-    trp_matmul_ran *ran; /* NULL: nobody asks */
+    size_t zeros;        /* bytes of zeros that replace A and B; 0: they are not replaced */
+    trp_matmul_ran *ran; /* NULL: not requested */
 } work;
 
 static void describe(const state *s, const trp__matmul_plan *plan, trp_matmul_ran *out)
@@ -492,17 +494,17 @@ static void describe(const state *s, const trp__matmul_plan *plan, trp_matmul_ra
         trp__cublaslt_algo_name(s->planner.lt, &plan->algo, out->algorithm, sizeof out->algorithm);
 }
 
-/* Calls the library; or, where the device might wait for that call, goes without it. */
+/* Calls the library; or launches a recorded graph, if the device might wait for the call. */
 static trp_status launch(trp_instance *instance, work *w, trp_error *error)
 {
     state *s = instance->state;
     const trp__matmul *g = &w->g;
     const trp__matmul_plan *plan = NULL;
-    trp__matmul_again_key again;
+    trp__matmul_graph_key graph_key;
     bool shallow = instance->backlog < SHALLOW && w->zeros == 0 && !w->ran;
     if (shallow) {
-        make_again_key(s, g, w->at, &again);
-        trp__cu_graph_exec graph = trp__matmul_again_find(&s->again, &again);
+        make_graph_key(s, g, w->at, &graph_key);
+        trp__cu_graph_exec graph = trp__matmul_graphs_find(&s->graphs, &graph_key);
         if (graph)
             return trp_cuda_check(instance, s->cu->cuGraphLaunch(graph, instance->stream),
                                   "cuGraphLaunch", error);
@@ -512,7 +514,7 @@ static trp_status launch(trp_instance *instance, work *w, trp_error *error)
     trp_status status = find_plan(s, &key, w->at, w->bytes, ahead, &plan, error);
     const size_t needed = status == TRP_OK ? plan->workspace + w->zeros : 0;
     if (status == TRP_OK && ahead && needed > s->workspace_bytes)
-        return TRP_OK; /* a standby holds no more memory than it has to */
+        return TRP_OK; /* a standby does not allocate workspaces in advance */
     if (status == TRP_OK && needed > s->workspace_bytes)
         status = add_workspace(
             instance, needed > 2 * s->workspace_bytes ? needed : 2 * s->workspace_bytes, error);
@@ -523,14 +525,14 @@ static trp_status launch(trp_instance *instance, work *w, trp_error *error)
     if (status == TRP_OK && w->ran)
         describe(s, plan, w->ran);
     if (status == TRP_OK && shallow && !plan->own) {
-        again.workspace = workspace_of(s); /* there may be a larger one by now */
-        trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
+        graph_key.workspace = workspace_of(s); /* a larger one may have been added */
+        trp__matmul_graphs_note(&s->graphs, &s->planner, plan, &graph_key, s->workspace_bytes);
     }
     return status;
 }
 
-/* The sums over an A or B of no elements, which cuBLASLt has no algorithm for: the request goes on
- * without them. */
+/* Sets the gradient of an A or B without elements to 0, since cuBLASLt has no algorithm for it, and
+ * removes it from the product. */
 static trp_status clear_gradient(trp_instance *instance, const trp_job *job, trp__matmul *g,
                                  trp_error *error)
 {
@@ -557,7 +559,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         return TRP_OK;
     if (g->batch > INT_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "a batch of 2^31 or more, which cuBLASLt can't take");
+                              "a batch of 2^31 or more, which cuBLASLt does not support");
     if (g->k == 0 && (g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B)) {
         const trp_status status = clear_gradient(instance, job, g, error);
         if (status != TRP_OK)
@@ -570,7 +572,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         w.at[i] = access ? access->address : NULL;
         w.bytes[i] = access ? access->bytes : 0;
     }
-    if (w.zeros > 0) /* for their alignment, which is any workspace's */
+    if (w.zeros > 0) /* the plan depends on their alignment, which is that of any workspace */
         w.at[TRP__MATMUL_A] = w.at[TRP__MATMUL_B] = workspace_of(instance->state);
     return launch(instance, &w, error);
 }

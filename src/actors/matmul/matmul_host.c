@@ -1,7 +1,8 @@
-/* The matmul actor on the host, whose state is its room. */
+/* The matmul actor on the host. Its state is a trp__host_room. */
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/ran.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "matrix/product_host.h"
 
 #include <troupe/matmul.h>
@@ -26,23 +27,19 @@ static void stop(trp_instance *instance)
     trp__host_room_close(instance->state);
 }
 
-/* What is enqueued. */
-typedef struct run_arguments {
-    trp__host_product *product; /* in the ring */
-} run_arguments;
-
+/* The argument is the address of a product in the ring. */
 static void run(void *arguments)
 {
-    trp__host_product_run(((run_arguments *)arguments)->product);
+    trp__host_product_run(*(trp__host_product **)arguments);
 }
 
-/* What is not computed in tiles. */
+/* Checks products of complex numbers; others are computed in tiles, which always fit. */
 static bool fits_32_bits(const trp__matmul *g)
 {
     bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX;
     for (int i = TRP__MATMUL_A; i <= TRP__MATMUL_D; i++)
         fits = fits && g->ld[i] <= INT_MAX;
-    return fits || (g->type[TRP__MATMUL_A] != TRP_C64 && g->type[TRP__MATMUL_A] != TRP_C128);
+    return fits || !trp__is_complex(g->type[TRP__MATMUL_A]);
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
@@ -62,10 +59,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         x->at[i] =
             x->g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[x->g.access[i]].address : NULL;
     for (int i = TRP__MATMUL_A; x->g.k == 0 && i <= TRP__MATMUL_B; i++)
-        x->at[i] = x->at[TRP__MATMUL_D]; /* not looked at, and not NULL */
-    run_arguments arguments = {x};
-    trp_status status =
-        instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
+        x->at[i] = x->at[TRP__MATMUL_D]; /* not read, but must not be NULL */
+    trp_status status = instance->services->enqueue(instance, run, &x, sizeof(void *), error);
     trp_matmul_ran *ran = trp__matmul_ran_of(job, &x->g);
     if (status == TRP_OK && ran)
         *ran = (trp_matmul_ran){.algorithm = "host"};

@@ -2,6 +2,7 @@
 #include "actors/matmul/pack.h"
 
 #include "actors/matmul/matmul.h"
+#include "base/numbers/types.h"
 
 #include <string.h>
 
@@ -10,14 +11,9 @@ _Static_assert((int)TRP__MATMUL_OPERANDS <= (int)TRP__ACCESS_MAX, "a record has 
 
 #define WORKSPACE_DEFAULT (UINT64_C(32) << 20)
 
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
-
 /* Types. */
 
-/* As cuBLASLt's documentation lists them. */
+/* The supported combinations, from the documentation of cuBLASLt. */
 static const trp__type_row type_rows[] = {
     {TRP_F64, TRP_F64, TRP_F64, TRP_F64, TRP_F64},
     {TRP_F32, TRP_F32, TRP_F32, TRP_F32, TRP_F32},
@@ -41,7 +37,7 @@ static const trp__type_row type_rows[] = {
     {TRP_F4E2M1, TRP_F16, TRP_F16, TRP_F16, TRP_F32},
 };
 
-/* The row of an input type, and of the others as far as they are given. NULL: none. */
+/* Finds the first row with an input type and the given types of D and C; NULL: there is none. */
 static const trp__type_row *find_types(trp_dtype input, trp_dtype d, trp_dtype c)
 {
     if (trp__is_fp8(input))
@@ -55,7 +51,7 @@ static const trp__type_row *find_types(trp_dtype input, trp_dtype d, trp_dtype c
     return NULL;
 }
 
-static trp_status check_inputs(trp__making *m, trp_dtype a, trp_dtype b)
+static trp_status check_inputs(trp__matmul_packing *m, trp_dtype a, trp_dtype b)
 {
     if (!find_types(a, TRP_DTYPE_NONE, TRP_DTYPE_NONE))
         return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
@@ -73,7 +69,7 @@ static trp_status check_inputs(trp__making *m, trp_dtype a, trp_dtype b)
     return TRP_OK;
 }
 
-static trp_status check_compute(trp__making *m, trp_dtype input)
+static trp_status check_compute(trp__matmul_packing *m, trp_dtype input)
 {
     trp_compute compute = m->r->compute;
     bool single = input == TRP_F32 || input == TRP_C64;
@@ -81,23 +77,20 @@ static trp_status check_compute(trp__making *m, trp_dtype input)
         return trp__matmul_wrong(m, "compute", "a TRP_COMPUTE_ constant", compute);
     if (compute == TRP_COMPUTE_TF32 && !single)
         return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
-                              "compute: TRP_COMPUTE_TF32 goes with inputs of f32 and c64 only, got "
-                              "%s",
+                              "compute: TRP_COMPUTE_TF32 needs inputs of f32 or c64, got %s",
                               trp_dtype_name(input));
-    /* cuBLASLt takes it and may then compute as ever, without saying so. */
+    /* cuBLASLt accepts the mode but may compute without emulation and not report it. */
     if (compute == TRP_COMPUTE_EMULATED)
-        return TRP__UNSUPPORTED(m,
-                                "compute: TRP_COMPUTE_EMULATED, which only the blas actor's gemm "
-                                "has");
+        return TRP__UNSUPPORTED(m, "compute: only gemm of the blas actor supports "
+                                   "TRP_COMPUTE_EMULATED");
     if (m->r->fast_accumulation && !trp__is_fp8(input))
         return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
-                              "fast_accumulation: goes with fp8 inputs only, got %s",
-                              trp_dtype_name(input));
+                              "fast_accumulation: needs fp8 inputs, got %s", trp_dtype_name(input));
     return TRP_OK;
 }
 
-/* Fills the types of the matrices and of the scalars; `row` tells what a vector must be of. */
-static trp_status set_types(trp__making *m, const trp__type_row **row)
+/* Fills the types of matrices and scalars; *row gets the row with the type of vectors. */
+static trp_status set_types(trp__matmul_packing *m, const trp__type_row **row)
 {
     const trp_matmul_request *r = m->r;
     trp_dtype a = r->a.type, b = r->b.type ? r->b.type : a;
@@ -127,7 +120,7 @@ static trp_status set_types(trp__making *m, const trp__type_row **row)
 
 /* Numbers. */
 
-static trp_status check_enums(trp__making *m)
+static trp_status check_enums(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     const struct {
@@ -141,8 +134,7 @@ static trp_status check_enums(trp__making *m)
         {"aux.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->aux.order, TRP_ROW_MAJOR},
         {"trans_a", "TRP_N, TRP_T or TRP_C", r->trans_a, TRP_C},
         {"trans_b", "TRP_N, TRP_T or TRP_C", r->trans_b, TRP_C},
-        {"activation",
-         "one of those up to TRP_ACTIVATION_DGELU (the others are for epilogue trees)",
+        {"activation", "one up to TRP_ACTIVATION_DGELU (the others are for epilogue trees)",
          r->activation, TRP_ACTIVATION_DGELU},
         {"gradient_of", "a trp_bias_gradient", r->gradient_of, TRP_BIAS_GRADIENT_B},
         {"a.scale.mode", "a trp_scale_mode", r->a.scale.mode, TRP_SCALE_BLOCK_128X128},
@@ -159,7 +151,7 @@ static trp_status check_enums(trp__making *m)
     return TRP_OK;
 }
 
-static trp_status check_sizes(trp__making *m)
+static trp_status check_sizes(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     const struct {
@@ -174,7 +166,7 @@ static trp_status check_sizes(trp__making *m)
         return trp__matmul_wrong(m, "sm_count", "0 to 65535", r->sm_count);
     if (r->deterministic && r->tune != TRP_TUNE_OFF)
         return trp__matmul_wrong(m, "tune",
-                                 "TRP_TUNE_OFF with `deterministic`, for a search may choose "
+                                 "TRP_TUNE_OFF with `deterministic`, since a search may choose "
                                  "another order of summation",
                                  r->tune);
     m->g.m = m->swap ? r->n : r->m;
@@ -188,8 +180,8 @@ static trp_status check_sizes(trp__making *m)
     return TRP_OK;
 }
 
-static trp_status check_scalar(trp__making *m, const char *name, trp_scalar scalar, double missing,
-                               double out[2])
+static trp_status check_scalar(trp__matmul_packing *m, const char *name, trp_scalar scalar,
+                               double missing, double out[2])
 {
     trp_dtype type = (trp_dtype)m->g.scalar_type;
     trp_status status = trp__check_one_source(m->pack, m->r->scalars, name, scalar);
@@ -202,7 +194,7 @@ static trp_status check_scalar(trp__making *m, const char *name, trp_scalar scal
     return TRP_OK;
 }
 
-static trp_status check_scalars(trp__making *m)
+static trp_status check_scalars(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     bool has_c = r->c.buffer.id != 0;
@@ -223,15 +215,15 @@ static trp_status check_scalars(trp__making *m)
     return TRP_OK;
 }
 
-/* Whether the library can see a matrix in the order of D: seen so, its transposition changes. */
-static trp_status set_transpose(trp__making *m, const char *name, trp_transpose trans,
+/* Converts a transposition to the order of D: a matrix in the other order is its transpose. */
+static trp_status set_transpose(trp__matmul_packing *m, const char *name, trp_transpose trans,
                                 trp_order order, trp_dtype type, uint8_t *out)
 {
-    if (trans == TRP_C && !is_complex(type))
+    if (trans == TRP_C && !trp__is_complex(type))
         trans = TRP_T;
     if (order != m->r->d.order) {
         if (trans == TRP_C)
-            return TRP__UNSUPPORTED(m, "%s: TRP_C of a complex matrix whose order is not D's",
+            return TRP__UNSUPPORTED(m, "%s: TRP_C of a complex matrix whose order is not that of D",
                                     name);
         trans = trans == TRP_N ? TRP_T : TRP_N;
     }
@@ -239,7 +231,7 @@ static trp_status set_transpose(trp__making *m, const char *name, trp_transpose 
     return TRP_OK;
 }
 
-static trp_status set_transposes(trp__making *m)
+static trp_status set_transposes(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     uint8_t a = 0, b = 0;
@@ -251,8 +243,9 @@ static trp_status set_transposes(trp__making *m)
     return status;
 }
 
-/* Where there is nothing to compute the worker has nothing to say. */
-static trp_status ask_how(trp__making *m)
+/* Requests a report of how the product is computed. If there is nothing to compute, the worker
+ * writes none. */
+static trp_status request_report(trp__matmul_packing *m)
 {
     if (m->g.m > 0 && m->g.n > 0)
         return m->pack->result(m->pack, m->r->ran, sizeof *m->r->ran);
@@ -264,7 +257,7 @@ trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_matmul_request *r = (const trp_matmul_request *)request;
     const trp__type_row *row = NULL;
-    trp__making m = {.pack = pack, .r = r, .swap = r->d.order == TRP_ROW_MAJOR};
+    trp__matmul_packing m = {.pack = pack, .r = r, .swap = r->d.order == TRP_ROW_MAJOR};
     memset(m.g.access, TRP__MATMUL_NO_ACCESS, sizeof m.g.access);
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
@@ -280,7 +273,7 @@ trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)
         status = trp__matmul_set_operands(&m);
     if (status == TRP_OK && r->ran)
-        status = ask_how(&m);
+        status = request_report(&m);
     if (status == TRP_OK)
         memcpy(pack->record->payload, &m.g, sizeof m.g);
     return status;

@@ -1,6 +1,5 @@
-/* The sender's side of matmul: what its parts share. pack.c checks types and numbers and writes the
- * record, pack_epilogue.c checks what is done with the product, pack_operands.c places everything
- * in buffers. */
+/* The sender's side of matmul. pack.c checks types and numbers and writes the record,
+ * pack_epilogue.c checks the epilogue, and pack_operands.c checks the operands in buffers. */
 #ifndef TRP_ACTORS_MATMUL_PACK_H
 #define TRP_ACTORS_MATMUL_PACK_H
 
@@ -10,20 +9,20 @@
 
 #include <troupe/matmul.h>
 
-/* A request in the making. */
-typedef struct trp__making {
+/* A request while it is checked. */
+typedef struct trp__matmul_packing {
     trp__pack *pack;
     const trp_matmul_request *r;
-    bool swap;     /* D is row-major: what travels is its transpose */
-    bool reads_c;  /* also where C is in D's place, */
-    bool in_place; /* as it is here */
+    bool swap;     /* D is row-major, so its transpose is computed */
+    bool reads_c;  /* also if C is D */
+    bool in_place; /* C is D */
     trp__matmul g;
-    trp__operand operand[TRP__MATMUL_OPERANDS]; /* mode 0: it has none */
-} trp__making;
+    trp__operand operand[TRP__MATMUL_OPERANDS]; /* mode 0: not there */
+} trp__matmul_packing;
 
 #define TRP__UNSUPPORTED(m, ...) trp__error_set((m)->pack->error, TRP_E_UNSUPPORTED, __VA_ARGS__)
 
-static inline trp_status trp__matmul_wrong(trp__making *m, const char *argument,
+static inline trp_status trp__matmul_wrong(trp__matmul_packing *m, const char *argument,
                                            const char *expected, int64_t got)
 {
     return trp__operand_wrong(m->pack, argument, expected, got);
@@ -44,15 +43,15 @@ static inline bool trp__aux_is_bits(trp_activation activation)
     return activation == TRP_ACTIVATION_RELU || activation == TRP_ACTIVATION_DRELU;
 }
 
-/* What goes together, as cuBLASLt's documentation lists it; f8e4m3 as input stands for both fp8. */
+/* A supported combination of types. f8e4m3 as input type stands for both fp8 types. */
 typedef struct trp__type_row {
     trp_dtype input, d, c, vector, scalar;
 } trp__type_row;
 
-/* Whether the epilogue goes with types of that row, and its own types. */
-trp_status trp__matmul_check_epilogue(trp__making *m, const trp__type_row *row);
+/* Checks the epilogue, with the types of a row. */
+trp_status trp__matmul_check_epilogue(trp__matmul_packing *m, const trp__type_row *row);
 
-/* Checks everything that lies in a buffer and adds it to the record. */
-trp_status trp__matmul_set_operands(trp__making *m);
+/* Checks all operands in buffers, and adds them to the record. */
+trp_status trp__matmul_set_operands(trp__matmul_packing *m);
 
 #endif

@@ -8,7 +8,7 @@ static bool has_aux(trp_activation activation)
     return activation != TRP_ACTIVATION_NONE && activation != TRP_ACTIVATION_SILU;
 }
 
-static trp_status check_aux(trp__making *m)
+static trp_status check_aux(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     const char *name = activation_names[r->activation];
@@ -28,7 +28,7 @@ static trp_status check_aux(trp__making *m)
     return TRP_OK;
 }
 
-static trp_status check_gradient(trp__making *m)
+static trp_status check_gradient(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     bool wanted = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
@@ -58,8 +58,8 @@ static trp_status check_gradient(trp__making *m)
     return TRP_OK;
 }
 
-static trp_status set_vector_type(trp__making *m, const char *name, const trp_matmul_vector *v,
-                                  const trp__type_row *row)
+static trp_status set_vector_type(trp__matmul_packing *m, const char *name,
+                                  const trp_matmul_vector *v, const trp__type_row *row)
 {
     if (row->vector == TRP_DTYPE_NONE)
         return TRP__UNSUPPORTED(m, "%s.buffer: where D is %s", name, trp_dtype_name(row->d));
@@ -72,7 +72,7 @@ static trp_status set_vector_type(trp__making *m, const char *name, const trp_ma
     return TRP_OK;
 }
 
-static trp_status set_aux_type(trp__making *m, const trp__type_row *row)
+static trp_status set_aux_type(trp__matmul_packing *m, const trp__type_row *row)
 {
     const trp_matmul_request *r = m->r;
     if (!r->aux.buffer.id || trp__aux_is_bits(r->activation))
@@ -88,7 +88,7 @@ static trp_status set_aux_type(trp__making *m, const trp__type_row *row)
     return TRP_OK;
 }
 
-trp_status trp__matmul_check_epilogue(trp__making *m, const trp__type_row *row)
+trp_status trp__matmul_check_epilogue(trp__matmul_packing *m, const trp__type_row *row)
 {
     const trp_matmul_request *r = m->r;
     trp_status status = TRP_OK;

@@ -1,19 +1,19 @@
-/* The sender's side of matmul: where matrices, vectors, scalars and scale factors lie. */
+/* The sender's side of matmul: matrices, vectors, scalars and scale factors in buffers. */
 #include "actors/matmul/pack.h"
 
-/* Elements to a byte: aux bits have no type. */
-static int64_t to_a_byte(uint8_t type)
+/* Returns the number of elements in a byte; aux bits have no type. */
+static int64_t elements_per_byte(uint8_t type)
 {
     return type == TRP_DTYPE_NONE ? 8 : type == TRP_F4E2M1 ? 2 : 1;
 }
 
-/* Turns elements into bytes where several make one. */
-static trp_status make_bytes(trp__making *m, trp__operand *x, int64_t per)
+/* Converts numbers of elements to bytes, if a byte has several elements. */
+static trp_status convert_to_bytes(trp__matmul_packing *m, trp__operand *x, int64_t per)
 {
     if (x->rows % per != 0 || x->ld % per != 0 || x->stride % per != 0)
         return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
                               "%s: expected lines, %s.ld and %s.stride that are multiples of %lld "
-                              "elements, a byte, got %lld, %lld and %lld",
+                              "elements, which make a byte, got %lld, %lld and %lld",
                               x->name, x->name, x->name, (long long)per, (long long)x->rows,
                               (long long)x->ld, (long long)x->stride);
     x->rows /= per;
@@ -22,13 +22,13 @@ static trp_status make_bytes(trp__making *m, trp__operand *x, int64_t per)
     return TRP_OK;
 }
 
-/* Describes matrix `which`, rows x columns as the library sees it; its mode is set already. */
-static trp_status set_matrix(trp__making *m, int which, const char *name,
+/* Describes matrix `which`, which is rows x columns for the library; its mode has been set. */
+static trp_status set_matrix(trp__matmul_packing *m, int which, const char *name,
                              const trp_matmul_matrix *from, int64_t rows, int64_t columns)
 {
     uint8_t type = m->g.type[which];
     trp__operand *x = &m->operand[which];
-    int64_t per = to_a_byte(type);
+    int64_t per = elements_per_byte(type);
     *x = (trp__operand){.name = name,
                         .fields = true,
                         .buffer = from->buffer,
@@ -43,7 +43,7 @@ static trp_status set_matrix(trp__making *m, int which, const char *name,
     m->g.ld[which] = x->ld;
     m->g.stride[which] = x->stride;
     if (status == TRP_OK && per > 1)
-        status = make_bytes(m, x, per);
+        status = convert_to_bytes(m, x, per);
     if (status == TRP_OK)
         status = trp__operand_measure(m->pack, x, m->g.batch);
     if (status == TRP_OK && (x->mode & TRP__WRITE))
@@ -53,7 +53,7 @@ static trp_status set_matrix(trp__making *m, int which, const char *name,
     return status;
 }
 
-static bool same_place(const trp__making *m)
+static bool same_place(const trp__matmul_packing *m)
 {
     const trp_matmul_matrix *c = &m->r->c, *d = &m->r->d;
     int64_t smallest = m->g.m;
@@ -63,27 +63,27 @@ static bool same_place(const trp__making *m)
            m->g.type[TRP__MATMUL_C] == m->g.type[TRP__MATMUL_D];
 }
 
-static trp_status set_c_and_d(trp__making *m)
+static trp_status set_c_and_d(trp__matmul_packing *m)
 {
     trp_status status = TRP_OK;
     m->in_place = m->reads_c && same_place(m);
     if (m->reads_c && m->r->c.order != m->r->d.order)
-        return TRP__UNSUPPORTED(m, "c.order: another one than d.order");
+        return TRP__UNSUPPORTED(m, "c.order: an order other than d.order");
     m->operand[TRP__MATMUL_C].mode = m->reads_c && !m->in_place ? TRP__READ : 0;
     m->operand[TRP__MATMUL_D].mode = m->in_place ? TRP__READ | TRP__WRITE : TRP__WRITE;
     if (m->reads_c && !m->in_place)
         status = set_matrix(m, TRP__MATMUL_C, "c", &m->r->c, m->g.m, m->g.n);
     if (status == TRP_OK)
         status = set_matrix(m, TRP__MATMUL_D, "d", &m->r->d, m->g.m, m->g.n);
-    if (!m->operand[TRP__MATMUL_C].mode) { /* what the library is told of a C that is not there */
+    if (!m->operand[TRP__MATMUL_C].mode) { /* the layout of a missing C */
         m->g.ld[TRP__MATMUL_C] = m->g.ld[TRP__MATMUL_D];
         m->g.stride[TRP__MATMUL_C] = m->g.stride[TRP__MATMUL_D];
     }
     return status;
 }
 
-/* The library may write the last of the bits of a line by 128. */
-static trp_status set_aux(trp__making *m)
+/* The library may write the bits of a line in groups of 128, so a line of bits is rounded up. */
+static trp_status set_aux(trp__matmul_packing *m)
 {
     const trp_matmul_matrix *aux = &m->r->aux;
     bool bits = trp__aux_is_bits(m->r->activation);
@@ -92,10 +92,10 @@ static trp_status set_aux(trp__making *m)
         return TRP_OK;
     if (m->g.m > INT64_MAX - unit)
         return trp__matmul_wrong(m, m->swap ? "n" : "m", "less than 2^63 - 128", m->g.m);
-    int64_t rows = bits ? (m->g.m + unit - 1) / unit * unit : m->g.m;
+    int64_t whole = (m->g.m + unit - 1) / unit * unit, rows = bits ? whole : m->g.m;
     trp_matmul_matrix from = *aux;
     if (from.ld == 0)
-        from.ld = (m->g.m + unit - 1) / unit * unit;
+        from.ld = whole;
     if (from.ld % unit != 0)
         return trp__matmul_wrong(m, "aux.ld", bits ? "a multiple of 128 bits" : "a multiple of 8",
                                  from.ld);
@@ -103,16 +103,16 @@ static trp_status set_aux(trp__making *m)
         return trp__matmul_wrong(m, "aux.stride",
                                  bits ? "a multiple of 128 bits" : "a multiple of 8", from.stride);
     if (aux->order != m->r->d.order)
-        return TRP__UNSUPPORTED(m, "aux.order: another one than d.order");
+        return TRP__UNSUPPORTED(m, "aux.order: an order other than d.order");
     m->operand[TRP__MATMUL_AUX].mode = trp__is_gradient(m->r->activation) ? TRP__READ : TRP__WRITE;
     trp_status status = set_matrix(m, TRP__MATMUL_AUX, "aux", &from, rows, m->g.n);
-    if (rows != m->g.m) /* what it does to the bits behind a line is not known */
+    if (rows != m->g.m) /* whether the bits after a line are written is unknown */
         m->operand[TRP__MATMUL_AUX].mode &= ~(uint32_t)TRP__COVER;
     return status;
 }
 
-/* A small thing: `count` elements of `bytes` each. */
-static void set_small(trp__making *m, int which, const char *name, trp_buffer buffer,
+/* Describes an array of `count` elements of `bytes` each. */
+static void set_small(trp__matmul_packing *m, int which, const char *name, trp_buffer buffer,
                       uint64_t offset, uint32_t bytes, int64_t count, uint32_t mode)
 {
     trp__operand *x = &m->operand[which];
@@ -122,7 +122,7 @@ static void set_small(trp__making *m, int which, const char *name, trp_buffer bu
     x->mode = mode;
 }
 
-static trp_status set_vector(trp__making *m)
+static trp_status set_vector(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     bool gradient = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
@@ -144,27 +144,27 @@ static trp_status set_vector(trp__making *m)
     return status;
 }
 
-static int64_t rounded_up(int64_t value, int64_t unit)
+static int64_t units_of(int64_t value, int64_t unit)
 {
     return value / unit + (value % unit != 0);
 }
 
-/* How many scale factors a matrix of `lines` x k has; no overflow, for the matrix is in a buffer.
- */
+/* Returns the number of scale factors of a matrix of `lines` x k. It does not overflow, since the
+ * matrix is in a buffer. */
 static int64_t scale_count(trp_scale_mode mode, int64_t lines, int64_t k)
 {
     int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
-    int64_t blocks = rounded_up(k, width);
+    int64_t blocks = units_of(k, width);
     switch (mode) {
     case TRP_SCALE_VECTOR:
         return lines;
     case TRP_SCALE_BLOCK_16:
     case TRP_SCALE_BLOCK_32:
-        return rounded_up(lines, 128) * rounded_up(blocks, 4) * 512;
+        return units_of(lines, 128) * units_of(blocks, 4) * 512;
     case TRP_SCALE_BLOCK_128:
         return lines * blocks;
     case TRP_SCALE_BLOCK_128X128:
-        return rounded_up(blocks, 4) * 4 * rounded_up(lines, 128);
+        return units_of(blocks, 4) * 4 * units_of(lines, 128);
     default:
         return 1;
     }
@@ -175,8 +175,8 @@ static bool mode_fits(trp_scale_mode mode, uint8_t type)
     return mode == TRP_SCALE_BLOCK_16 ? type == TRP_F4E2M1 : trp__is_fp8(type);
 }
 
-/* Scale factors of A or B, as they are here; `name` is the sender's. */
-static trp_status set_input_scale(trp__making *m, int which, const char *name,
+/* Sets the scale factors of A or B of the record; `name` is that of the request. */
+static trp_status set_input_scale(trp__matmul_packing *m, int which, const char *name,
                                   const trp_scale *scale, uint8_t *mode)
 {
     uint8_t type = m->g.type[which];
@@ -204,24 +204,26 @@ static trp_status set_input_scale(trp__making *m, int which, const char *name,
     return TRP_OK;
 }
 
-/* The factor of an output, or where its largest value goes: one f32 where the output is fp8. */
-static trp_status set_output_scale(trp__making *m, int which, const char *name, trp_buffer buffer,
-                                   uint64_t offset, int mode, uint8_t type, uint32_t access)
+/* Sets the scale factor of an output, or the destination of its largest value: one f32 for an
+ * output of fp8. */
+static trp_status set_output_scale(trp__matmul_packing *m, int which, const char *name,
+                                   trp_buffer buffer, uint64_t offset, int mode, uint8_t type,
+                                   uint32_t access)
 {
     if (!buffer.id && mode == TRP_SCALE_TENSOR)
         return TRP_OK;
     if (mode != TRP_SCALE_TENSOR)
-        return TRP__UNSUPPORTED(m, "%s: mode %d of factors for what is written", name, mode);
+        return TRP__UNSUPPORTED(m, "%s: scale mode %d for an output", name, mode);
     if (!trp__is_fp8(type))
         return TRP__UNSUPPORTED(m, "%s: for a matrix that is not fp8, but %s", name,
-                                type == TRP_DTYPE_NONE ? "bits or not there"
+                                type == TRP_DTYPE_NONE ? "bits or missing"
                                                        : trp_dtype_name((trp_dtype)type));
     set_small(m, which, name, buffer, offset, 4, 1, access);
     return TRP_OK;
 }
 
-/* Those of a whole matrix are for all of a batch. */
-static trp_status check_no_strides(const trp__making *m)
+/* Refuses strides of scale factors, since one factor for a matrix applies to the whole batch. */
+static trp_status check_no_strides(const trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     const struct {
@@ -237,7 +239,7 @@ static trp_status check_no_strides(const trp__making *m)
     return TRP_OK;
 }
 
-static trp_status set_scales(trp__making *m)
+static trp_status set_scales(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     const trp__matmul *g = &m->g;
@@ -272,7 +274,7 @@ static trp_status set_scales(trp__making *m)
     return status;
 }
 
-static void set_scalars(trp__making *m)
+static void set_scalars(trp__matmul_packing *m)
 {
     trp_dtype type = (trp_dtype)m->g.scalar_type;
     if (m->r->scalars.id)
@@ -282,7 +284,7 @@ static void set_scalars(trp__making *m)
 
 /* The record. */
 
-static trp_status add_accesses(trp__making *m, int from, int to)
+static trp_status add_accesses(trp__matmul_packing *m, int from, int to)
 {
     for (int i = from; i < to; i++) {
         if (!m->operand[i].mode)
@@ -295,11 +297,11 @@ static trp_status add_accesses(trp__making *m, int from, int to)
     return TRP_OK;
 }
 
-static trp_status check_all_apart(trp__making *m)
+static trp_status check_all_apart(trp__matmul_packing *m)
 {
     for (int w = 0; w < TRP__MATMUL_OPERANDS; w++) {
         for (int i = 0; (m->operand[w].mode & TRP__WRITE) && i < TRP__MATMUL_OPERANDS; i++) {
-            /* Of two that are written, once. */
+            /* A pair of outputs is compared once. */
             bool skip =
                 i == w || !m->operand[i].mode || (i < w && (m->operand[i].mode & TRP__WRITE));
             trp_status status = skip ? TRP_OK
@@ -312,8 +314,8 @@ static trp_status check_all_apart(trp__making *m)
     return TRP_OK;
 }
 
-/* A and B, which with k 0 are not looked at. */
-static trp_status set_inputs(trp__making *m)
+/* Sets A and B, which are not read if k is 0. */
+static trp_status set_inputs(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     const trp_matmul_matrix *a = m->swap ? &r->b : &r->a, *b = m->swap ? &r->a : &r->b;
@@ -333,7 +335,7 @@ static trp_status set_inputs(trp__making *m)
     return status;
 }
 
-trp_status trp__matmul_set_operands(trp__making *m)
+trp_status trp__matmul_set_operands(trp__matmul_packing *m)
 {
     trp_status status = set_inputs(m);
     if (status == TRP_OK)
@@ -344,7 +346,7 @@ trp_status trp__matmul_set_operands(trp__making *m)
         status = set_vector(m);
     if (status == TRP_OK)
         status = add_accesses(m, 0, TRP__MATMUL_SCALARS);
-    /* The matrices lie in buffers: nothing below overflows. */
+    /* The matrices fit in their buffers, so nothing below overflows. */
     set_scalars(m);
     if (status == TRP_OK)
         status = set_scales(m);

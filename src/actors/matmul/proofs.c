@@ -9,7 +9,7 @@
 const trp__own_program trp__matmul_reference_program = {
     .actor = "matmul", .name = "reference", .file = TRP__PRODUCT_FILE};
 
-/* A plan while it is judged. */
+/* A plan that is judged. */
 typedef struct judged {
     trp__matmul_proofs *p;
     const trp__matmul_key *key;
@@ -38,8 +38,8 @@ static trp_status load(trp__matmul_proofs *p, trp_error *error)
                                      : trp__cuda_error(error, result, "cuModuleGetFunction");
 }
 
-/* Has the reference compiled where neither the cache nor a pack has it: a wrong algorithm would
- * serve meanwhile. */
+/* Loads the reference kernel. If neither the cache nor a pack has it, this thread compiles it at
+ * once, since a wrong algorithm would be used meanwhile. */
 static bool have_reference(trp__matmul_proofs *p)
 {
     const trp__verdicts *verdicts = &p->proofs.verdicts;

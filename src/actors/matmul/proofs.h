@@ -1,5 +1,5 @@
-/* What the matmul actor has to prove its algorithms with (matrix/proof.h): the reference kernel,
- * from a pack, the kernel cache or a compile. */
+/* Proofs of the algorithms of the matmul actor (matrix/proof.h), with the reference kernel from a
+ * pack, the kernel cache or a compile. */
 #ifndef TRP_ACTORS_MATMUL_PROOFS_H
 #define TRP_ACTORS_MATMUL_PROOFS_H
 
@@ -12,7 +12,7 @@
 /* The program of the reference kernel. */
 extern const trp__own_program trp__matmul_reference_program;
 
-/* Zero-initialised but for the first block. The side thread's. */
+/* Used by the side thread. All members except those of the first block begin as 0. */
 typedef struct trp__matmul_proofs {
     const trp__cuda *cu;
     const trp__matmul_planner *planner;
@@ -21,18 +21,18 @@ typedef struct trp__matmul_proofs {
     void *image;
     trp__cu_module module;
     trp__cu_function reference; /* NULL: not loaded */
-    bool ahead;                 /* nothing is proven: it is for a rehearsal, */
-    bool skipped;               /* and that was wanted, since this was cleared */
+    bool ahead;                 /* the plan is for a rehearsal, so nothing is proven */
+    bool skipped;               /* a proof was skipped for this reason */
 } trp__matmul_proofs;
 
-/* The context must be current. */
+/* Frees the module and the image. The context must be current. */
 void trp__matmul_proofs_close(trp__matmul_proofs *p, trp_instance *instance);
 
-/* Whether the algorithm of a plan may serve, as trp__proofs_accept(). */
+/* Returns whether the algorithm of a plan may be used; see trp__proofs_accept(). */
 bool trp__matmul_proofs_accept(trp__matmul_proofs *p, const trp__matmul_key *key,
                                const trp__matmul_plan *plan);
 
-/* Whether the reference can run the problem itself: it is loaded. */
+/* Returns whether the reference kernel is loaded and can compute the problem. */
 bool trp__matmul_proofs_can_run(const trp__matmul_proofs *p, const trp__matmul_key *key);
 
 #endif

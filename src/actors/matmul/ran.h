@@ -1,4 +1,4 @@
-/* How a product was computed, for whoever asked: a result behind the operands of the request. */
+/* The report of how a product was computed, which a request may ask for. */
 #ifndef TRP_ACTORS_MATMUL_RAN_H
 #define TRP_ACTORS_MATMUL_RAN_H
 
@@ -7,7 +7,8 @@
 #include <troupe/matmul.h>
 #include <troupe/worker.h>
 
-/* Where it is to be written; NULL: nobody asks. */
+/* Returns the destination of the report, which is the access after those of the operands; NULL:
+ * none is requested. */
 static inline trp_matmul_ran *trp__matmul_ran_of(const trp_job *job, const trp__matmul *g)
 {
     uint32_t operands = 0;

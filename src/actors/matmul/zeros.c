@@ -4,7 +4,7 @@
 
 #include <troupe/matmul.h>
 
-/* A line of A and B along k, as tensor cores like it. */
+/* Bytes of a line of A and B along k: the alignment for tensor cores. */
 enum { LINE_BYTES = 16 };
 
 static size_t rounded_up(size_t bytes)
@@ -12,7 +12,7 @@ static size_t rounded_up(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* Sums over A or B need them as they are. */
+/* Returns whether the product also sums A or B, which then can't be replaced. */
 static bool needs_inputs(const trp__matmul *g)
 {
     return g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
@@ -36,7 +36,7 @@ size_t trp__matmul_use_zeros(trp__matmul *g)
         g->stride[i] = 0;
     }
     g->scale_a = g->scale_b = TRP_SCALE_TENSOR;
-    g->tune = TRP_TUNE_OFF; /* nothing is multiplied, so nothing to search */
+    g->tune = TRP_TUNE_OFF; /* a search would measure nothing of use */
     g->alpha[0] = 1;
     g->alpha[1] = 0;
     return rounded_up((size_t)(g->m > g->n ? g->m : g->n) * LINE_BYTES);

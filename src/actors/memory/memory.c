@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-/* Parts of a box that are handed over in one turn; other actors have theirs in between. */
+/* Parts of a box that are enqueued in one turn, so that other actors get turns in between. */
 enum { PARTS_A_TURN = 64 };
 
-/* What the application shares beside buffers is no actor's but these ones'. */
+/* The memory actors alone reach memory of the application beside buffers. */
 static trp__instance *of(trp_instance *instance)
 {
     return (trp__instance *)instance;
 }
 
-/* Copies a chunk, which is so much of the packed box, between a piece and the box's place. */
+/* Copies a chunk of the packed box between a staging piece and the buffer. */
 static trp_status copy_packed(trp__instance *instance, char *device, char *piece, uint64_t at,
                               uint64_t length, const trp__memory_payload *p, trp_error *error)
 {
@@ -55,8 +55,8 @@ static trp_status copy_chunk(trp__instance *instance, const trp_job *job, uint64
                : backend->stream_copy(instance->stream, piece, device + at, length, error);
 }
 
-/* Copies chunk after chunk between the buffer and the ring of staging pieces, as far as the
- * application has made pieces ready. */
+/* Copies chunks between the buffer and the ring of staging pieces, as far as the application has
+ * made pieces ready. */
 static trp_status stream(trp__instance *instance, trp_job *job, const trp__memory_payload *p,
                          trp_error *error)
 {
@@ -99,7 +99,7 @@ static trp_status copy_box(trp__instance *instance, trp_job *job, char *to,
     return TRP_OK;
 }
 
-/* Between the buffer and host memory that the device reaches. */
+/* Copies between the buffer and host memory that the device reaches. */
 static trp_status copy_host(trp__instance *instance, trp_job *job, const trp__memory_payload *p,
                             trp_error *error)
 {
@@ -129,8 +129,8 @@ static trp_status copy_buffers(trp__instance *instance, trp_job *job, const trp_
                                           job->access[0].address, job->access[0].bytes, error);
 }
 
-/* A wide pattern: some of it from staging memory, and then as much again as is there, from there.
- */
+/* Fills with a pattern. A wide one is copied from staging memory once, and then doubled from the
+ * buffer itself. */
 static trp_status fill(trp__instance *instance, const trp_job *job, const trp__memory_payload *p,
                        trp_error *error)
 {
@@ -178,8 +178,8 @@ static trp_status handle(trp_instance *api, trp_job *job, trp_error *error)
 
 static const trp_actor_impl impl = {.abi = TRP_ACTOR_ABI, .handle = handle};
 
-/* The client writes these records itself (client/request/transfer.c), so there is nothing to pack.
- */
+/* The client writes these records itself (client/request/transfer.c), so there are no pack
+ * functions. */
 #define ROW(number, label)                                                                         \
     {                                                                                              \
         .op = number, .name = label                                                                \

@@ -36,27 +36,17 @@ const char *trp_probe_action_name(trp_probe_action action)
 static trp_status add_buffer(trp__pack *pack, const char *list, int index, trp_buffer buffer,
                              uint32_t mode)
 {
-    trp__record *record = pack->record;
-    trp__access *access = &record->access[record->access_count];
-    char name[16];
-    uint64_t bytes = 0;
+    char name[24];
     if (buffer.id == 0)
         return TRP_OK;
     snprintf(name, sizeof name, "%s[%d]", list, index);
-    access->mode = (uint8_t)mode;
-    trp_status status = pack->acquire(pack, name, buffer, access, &bytes);
-    if (status != TRP_OK)
-        return status;
-    access->offset = 0;
-    access->bytes = bytes;
-    record->access_count++; /* from here on the record's owner releases it */
-    return trp__pack_look(pack, name, buffer, access, bytes);
+    return trp__pack_access_rest(pack, name, buffer, 0, 1, mode);
 }
 
 _Static_assert(2 * TRP_PROBE_BUFFERS <= TRP__ACCESS_MAX, "a record has room for all buffers");
 
-/* Work that does nothing leaves its outputs as they were: what they hold afterwards depends on what
- * they held before. A fault writes to them and reads nothing. */
+/* An empty action leaves its outputs unchanged, so it counts as reading and writing them. A fault
+ * only writes. */
 static uint32_t output_mode(trp_probe_action action)
 {
     bool harmless =

@@ -99,8 +99,8 @@ static trp_status init(trp_instance *instance, trp_error *error)
     if (status == TRP_OK)
         status = trp_cuda_check(instance, cu->cuMemAlloc_v2(&s->scratch, SCRATCH_BYTES),
                                 "cuMemAlloc", error);
-    /* The driver prepares a kernel at its first launch; a standby has done that before it is
-     * needed. */
+    /* The driver loads a kernel at its first launch: do that in init(), so that a standby has done
+     * it. */
     if (status == TRP_OK)
         status = launch(instance, s->nop, 0, error);
     if (status != TRP_OK)
@@ -126,8 +126,8 @@ static trp_status fault(trp_instance *instance, const trp_job *job, trp_probe_ac
     }
 }
 
-/* A death of the worker. What the outputs hold then must be as it is after real work, so the stream
- * comes to its end first. */
+/* A death of the worker, after the stream is drained, so that the outputs are as after real
+ * work. */
 static trp_status crash(trp_instance *instance, trp_probe_action action, trp_error *error)
 {
     const trp__cuda *cu = ((const state *)instance->state)->cu;

@@ -16,7 +16,7 @@ static void run_nop(void *unused)
     (void)unused;
 }
 
-/* Sleeps while more than this is left, so that a long spin takes no processor from others. */
+/* Sleeps while more than this is left, so that a long spin does not occupy a processor. */
 #define SLEEP_NS (200 * TRP__US)
 
 static void run_spin(void *memory)

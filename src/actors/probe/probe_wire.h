@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { TRP__PROBE_STORE_BYTES = 8 }; /* that a store of the probe writes */
+enum { TRP__PROBE_STORE_BYTES = 8 }; /* bytes that a store of the probe writes */
 
 typedef struct trp__probe {
     uint32_t action; /* trp_probe_action */

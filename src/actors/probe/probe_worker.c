@@ -45,7 +45,7 @@ trp_status trp__probe_error(trp_probe_action action, bool *trimmed, trp_error *e
     }
 }
 
-/* A handler, a sanitizer's for one, would turn the death into something else. */
+/* A handler, such as a sanitizer's, would change how the process dies. */
 static void restore_default(int signal_number)
 {
     signal(signal_number, SIG_DFL);

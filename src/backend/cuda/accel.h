@@ -1,5 +1,5 @@
-/* What the parts of the CUDA backend share: cuda_backend.c has the context and its memory, stream.c
- * the streams, waker.c the threads that wait for them. */
+/* State of the CUDA backend: cuda_backend.c has the context and its memory, stream.c the streams,
+ * waker.c the threads that wait for them. */
 #ifndef TRP_BACKEND_CUDA_ACCEL_H
 #define TRP_BACKEND_CUDA_ACCEL_H
 
@@ -28,9 +28,8 @@ struct trp__accel {
     trp__cu_context context;
     size_t granularity; /* of address reservations */
     size_t stack_bytes; /* the driver's own limit; 0: not asked yet */
-    /* True while every registered region has the same address on the device: then an address needs
-     * no translation. That is how it is wherever CUDA has unified addressing and the processor's
-     * whole address space is mapped; elsewhere translating takes the lock. */
+    /* True while every registered region has the same address on the device, as with unified
+     * addressing: then addresses need no translation, which takes the lock. */
     atomic_bool same_addresses;
 
     pthread_mutex_t lock; /* of all below; never held over a call that can block */
@@ -49,7 +48,7 @@ trp__cu_address trp__cuda_translate(trp__accel *accel, _Atomic uint64_t *word);
 /* waker.c: the stream's work must be done. */
 void trp__cuda_waker_stop(trp__stream *stream);
 
-/* What the last operation is in, behind which all others of the stream are. */
+/* The stream that has the last operation. */
 static inline trp__cu_stream trp__cuda_tail(const trp__stream *stream)
 {
     return stream->told ? stream->beside : stream->stream;

@@ -1,5 +1,5 @@
-/* The CUDA backend. Every call of the driver goes through trp__cuda_check(), so that the first
- * error that breaks the context is remembered, whoever met it. */
+/* The CUDA backend. Every call of the driver goes through trp__cuda_check(), which remembers the
+ * first error that breaks the context. */
 #include "backend/cuda/accel.h"
 
 #include "base/error.h"
@@ -96,9 +96,9 @@ static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *erro
     return TRP_OK;
 }
 
-/* The driver holds stack of the size that the limit says for every thread that fits on the device,
- * and makes it more when a kernel is launched that is known to need more. So the limit is only for
- * kernels of which it does not know. A driver that refuses costs memory, and nothing else. */
+/* The driver reserves stack of the limit's size for every thread that fits on the device, and grows
+ * it for a kernel that is known to need more. So the limit matters only for kernels of unknown
+ * need. If the driver refuses, only memory is wasted. */
 static void expect_deep_kernels(trp__accel *accel, bool expected)
 {
     if (accel->stack_bytes == 0)
@@ -120,8 +120,8 @@ static trp_status set_access(trp__accel *accel, trp__cu_address address, uint64_
                            "cuMemSetAccess", error);
 }
 
-/* The range is followed by an unmapped granule: what runs past the end of the last buffer faults
- * instead of writing into the next arena. */
+/* The range is followed by an unmapped granule, so that an access past the end of the last buffer
+ * faults and does not reach the next arena. */
 static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
@@ -146,7 +146,7 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read
     }
     if (status == TRP_OK)
         status = set_access(accel, address, bytes, read_only, error);
-    cu->cuMemRelease(memory); /* a mapping keeps it */
+    cu->cuMemRelease(memory); /* the mapping holds it */
     if (status == TRP_OK) {
         *base = (void *)(uintptr_t)address;
         return TRP_OK;
@@ -250,8 +250,8 @@ static void *host_address(trp__accel *accel, void *address)
     return (void *)(uintptr_t)translate_slowly(accel, (uintptr_t)address);
 }
 
-/* The driver notices a fault of the device when it is asked about a stream. A sticky result is the
- * same for every stream of the context, so the first ends the search. */
+/* The driver reports a fault of the device when a stream is queried. A sticky result is the same
+ * for every stream of the context, so the first one ends the search. */
 static trp_status health(trp__accel *accel, trp_error *error)
 {
     const trp__cuda *cu = accel->cu;

@@ -1,15 +1,15 @@
 /* Streams of the CUDA backend.
  *
- * A copy runs on a copy engine, and the write of a word behind it does not: a stream that goes from
- * one to the other and back stands still meanwhile. So words that tell of long copies are written
- * in a stream beside, which follows by events, and the engine goes on with the next copy. */
+ * A copy runs on a copy engine and the write of a word does not, so a stream that alternates
+ * between them stalls. So words behind long copies are written in a second stream, which follows by
+ * events, while the engine goes on with the next copy. */
 #include "backend/cuda/accel.h"
 #include "base/error.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-/* A copy is long from so many bytes on, 5 us of it. */
+/* Bytes of a long copy: 5 us. */
 enum { LONG_COPY = 256 << 10 };
 
 trp_status trp__cuda_stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
@@ -53,7 +53,7 @@ void trp__cuda_stream_destroy(trp__stream *stream)
     free(stream);
 }
 
-/* An operation is put into the stream; of a copy so many bytes. */
+/* Notes an operation; `bytes`: of a copy, else 0. */
 static void note_operation(trp__stream *stream, uint64_t bytes)
 {
     stream->long_copy = bytes >= LONG_COPY;
@@ -83,8 +83,8 @@ static trp_status copy_each_row(trp__stream *stream, void *to, uint64_t to_pitch
     return status;
 }
 
-/* The driver takes pitches up to CU_DEVICE_ATTRIBUTE_MAX_PITCH, which is 2^31 - 1 on every GPU. Of
- * rows that lie further apart no memory holds many. */
+/* The driver takes pitches up to CU_DEVICE_ATTRIBUTE_MAX_PITCH, which is 2^31 - 1 on every GPU.
+ * Rows further apart are few. */
 trp_status trp__cuda_stream_copy_rows(trp__stream *stream, void *to, uint64_t to_pitch,
                                       const void *from, uint64_t from_pitch, uint64_t bytes,
                                       uint64_t rows, trp_error *error)
@@ -130,7 +130,7 @@ trp_status trp__cuda_stream_fill(trp__stream *stream, void *to, uint32_t pattern
     }
 }
 
-/* What is put into `stream` from now on waits for all that is in `other` now. */
+/* Makes later work of `stream` wait for the present work of `other`. */
 static trp_status follow(trp__stream *owner, trp__cu_stream stream, trp__cu_stream other,
                          trp_error *error)
 {
@@ -224,7 +224,7 @@ trp_status trp__cuda_stream_rehearse(trp__stream *stream, trp_error *error)
         "cuStreamBeginCapture", error);
 }
 
-/* A capture that a call has made invalid ends with an error, which says nothing of the context. */
+/* The end of an invalidated capture gives an error, which does not concern the context. */
 void trp__cuda_stream_forget(trp__stream *stream)
 {
     const trp__cuda *cu = stream->accel->cu;

@@ -1,5 +1,5 @@
-/* Threads that wait for a stream by an interrupt, so that sleepers are woken without anybody
- * looking all the time. A stream's is started when it is first needed. */
+/* Threads that wait for a stream by an interrupt, so that sleepers are woken without polling.
+ * Started when a stream first needs one. */
 #include "backend/cuda/accel.h"
 #include "base/error.h"
 #include "base/os/futex.h"
@@ -14,7 +14,7 @@ struct trp__cuda_waker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     trp__cu_event event;
-    _Atomic uint32_t *futex; /* whose sleepers to wake after the event; NULL: nothing to do */
+    _Atomic uint32_t *futex; /* of the sleepers to wake after the event; NULL: none */
     bool stop;
 };
 
@@ -31,7 +31,7 @@ static void *waker_main(void *argument)
         if (w->stop)
             break;
         pthread_mutex_unlock(&w->lock);
-        /* After a fault it returns at once: then there is news as well. */
+        /* After a fault it returns at once; sleepers are woken as well. */
         trp__cuda_check(stream->accel, stream->accel->cu->cuEventSynchronize(w->event),
                         "cuEventSynchronize", NULL);
         trp__futex_wake(w->futex, INT_MAX);
@@ -78,7 +78,7 @@ static trp_status start_waker(trp__stream *stream, trp_error *error)
     return TRP_OK;
 }
 
-/* The stream's work is done, so the thread has nothing left to wait for. */
+/* Called when the stream's work is done. */
 void trp__cuda_waker_stop(trp__stream *stream)
 {
     trp__cuda_waker *w = stream->waker;

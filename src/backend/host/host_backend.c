@@ -1,5 +1,5 @@
-/* The host backend: what a GPU does, on the processor. A stream is a thread that runs a bounded
- * ring of operations in order; device memory is the application's memfd. */
+/* The host backend. A stream is a thread that runs a bounded ring of operations in order; device
+ * memory is the application's memfd. */
 #include "backend/host/host_backend.h"
 
 #include "base/os/clock.h"
@@ -25,8 +25,7 @@ enum {
 };
 
 #define SPIN_NS (20 * TRP__US) /* how long a waiting thread spins before it sleeps */
-/* Sleepers look again by themselves after this time, in case that a word was written by somebody
- * who doesn't know that they sleep. */
+/* Sleepers check again after this time, for words that were written without a wake-up. */
 #define NAP_NS TRP__MS
 
 typedef struct operation {
@@ -37,9 +36,9 @@ typedef struct operation {
 _Static_assert(sizeof(operation) == 256, "layout of an operation");
 
 struct trp__accel {
-    /* Waits between streams. A signal changes `signals` if there are waiters, after it has written
-     * its word; a waiter looks at the word after it has counted itself and read `signals`. All four
-     * accesses are sequentially consistent, so one side sees the other. */
+    /* Waits between streams. A signal writes its word, then changes `signals` if there are waiters;
+     * a waiter counts itself and reads `signals`, then reads the word. All four accesses are
+     * sequentially consistent, so one side sees the other. */
     _Atomic uint32_t signals;
     _Atomic uint32_t waiters;
 };
@@ -59,8 +58,8 @@ struct trp__stream {
     operation ring[RING];
 };
 
-/* Waiting for a counter of the other side to change. `sleeps` tells that side to wake us after it
- * has changed the counter: it is set before the last look, and read after the change. */
+/* Waiting for a counter of the other side to change. `sleeps` asks that side for a wake-up: it is
+ * set before the last read of the counter, and read after the counter is changed. */
 
 static int64_t spin_end(int64_t now)
 {
@@ -104,14 +103,14 @@ static void *stream_main(void *argument)
     trp__stream *stream = argument;
     uint32_t done = 0;
     trp__is_service_thread = true;
-    /* By the thread itself. pthread_setname_np() from another one opens a file of /proc/self/task,
-     * and the kernel may spin for a minute, with everything else standing still, when it takes such
-     * an entry away while the process is waited for. */
+    /* Set by the thread itself: pthread_setname_np() from another thread opens a file of
+     * /proc/self/task, and when the kernel drops such an entry while the process is reaped it may
+     * spin for a minute, blocking the machine. */
     prctl(PR_SET_NAME, "trp-stream");
     for (;;) {
         wait_for_change(&stream->enqueued, done, &stream->consumer_sleeps);
         if (atomic_load_explicit(&stream->stopping, memory_order_acquire))
-            return NULL; /* the ring was empty; the last step of `enqueued` stands for nothing */
+            return NULL; /* the ring was empty; stream_destroy() has advanced `enqueued` */
         operation *op = &stream->ring[done % RING];
         TRP__FAULT_POINT(HOST_OPERATION);
         op->run(op->arguments);
@@ -369,9 +368,8 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Before and behind the range lie zeros that can only be read: what writes past the end of the last
- * buffer faults instead of hitting whatever is mapped there, but libraries may look at what they
- * then don't use (worker/backend.h). */
+/* Read-only zeros lie before and behind the range: a write past the end of the last buffer faults,
+ * but libraries may read elements that they don't use (worker/backend.h). */
 static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
@@ -427,7 +425,7 @@ static trp_status no_library(trp__accel *accel, int result, const char *call, tr
                                "%s gave %d on the host backend, which has no CUDA", call, result);
 }
 
-/* The faults of this backend are signals: a process that can ask is in good health. */
+/* Faults of this backend are signals, so a running process is healthy. */
 static trp_status health(trp__accel *accel, trp_error *error)
 {
     (void)accel;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/numbers/half.h"
 #include "base/numbers/narrow.h"
+#include "base/numbers/types.h"
 
 #include <troupe/convert.h>
 
@@ -11,24 +12,19 @@
 /* Even, so that blocks of f4e2m1 and i4 begin with a byte. */
 enum { BLOCK = 256 };
 
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
-
 static bool is_real(trp_dtype type)
 {
     return (type >= TRP_F64 && type <= TRP_I8) || type == TRP_I32 || type == TRP_F8E8M0 ||
            type == TRP_I4;
 }
 
-/* Where element `index` is. */
+/* Offset of element `index` in bytes. */
 static size_t byte_of(trp_dtype type, size_t index)
 {
     return index * trp_dtype_bits(type) / 8;
 }
 
-/* Types that f32 holds. */
+/* Types whose values f32 holds exactly. */
 static void widen_f32(trp_dtype type, const void *from, float *to, size_t count)
 {
     switch (type) {
@@ -82,7 +78,7 @@ static int32_t to_integer(double value, int32_t least, int32_t most)
     return rounded <= least ? least : rounded >= most ? most : (int32_t)rounded;
 }
 
-/* Two to a byte; what is left of the last one is 0. */
+/* Two to a byte; the unused half of the last byte is 0. */
 static void narrow_i4(const double *from, uint8_t *to, size_t count)
 {
     for (size_t i = 0; i < count; i += 2) {
@@ -137,7 +133,7 @@ static void narrow_f32(trp_dtype type, const float *from, void *to, size_t count
     }
 }
 
-/* One that is not below the magnitude, and of the same power of two or up to it. */
+/* A float not below the magnitude, which trp__f32_to_ue8m0() rounds up to the same power of two. */
 static float not_below(double value)
 {
     const float near = (float)fabs(value);
@@ -202,12 +198,12 @@ static trp_dtype part_of(trp_dtype type)
 trp_status trp_convert(trp_dtype source_type, const void *source, trp_dtype target_type,
                        void *target, size_t count)
 {
-    bool complex = is_complex(source_type);
+    bool complex = trp__is_complex(source_type);
     if (!is_real(source_type) && !complex)
         return trp__fail(TRP_E_ARGUMENT,
                          "source_type: expected a floating type, i4, i8 or i32, got %s",
                          trp_dtype_name(source_type));
-    if (complex ? !is_complex(target_type) : !is_real(target_type))
+    if (complex ? !trp__is_complex(target_type) : !is_real(target_type))
         return trp__fail(TRP_E_ARGUMENT, "target_type: expected %s for a source of %s, got %s",
                          complex ? "c64 or c128" : "a real floating type, i4, i8 or i32",
                          trp_dtype_name(source_type), trp_dtype_name(target_type));

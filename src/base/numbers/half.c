@@ -1,46 +1,19 @@
 #include "base/numbers/half.h"
 
+#include "base/numbers/convert_array.h"
+
 #include <stdbool.h>
 
-/*
- * GCC 12 vectorises at -O2 only loops of a known trip count, so each array is done in blocks of a
- * constant number of elements and a scalar tail. The body is a macro because the portable and the
- * AVX2 version compile the same loop for different targets.
- */
-#define BLOCK 32u
-
-#define CONVERT_ARRAY(convert)                                                                     \
-    do {                                                                                           \
-        size_t done = 0;                                                                           \
-        for (; count - done >= BLOCK; done += BLOCK) {                                             \
-            for (size_t i = 0; i < BLOCK; i++) {                                                   \
-                out[done + i] = convert(in[done + i]);                                             \
-            }                                                                                      \
-        }                                                                                          \
-        for (; done < count; done++) {                                                             \
-            out[done] = convert(in[done]);                                                         \
-        }                                                                                          \
-    } while (0)
-
-void trp__f32_to_f16_array_portable(const float *restrict in, uint16_t *restrict out, size_t count)
-{
-    CONVERT_ARRAY(trp__f32_to_f16);
-}
-
-void trp__f16_to_f32_array_portable(const uint16_t *restrict in, float *restrict out, size_t count)
-{
-    CONVERT_ARRAY(trp__f16_to_f32);
-}
-
-void trp__f32_to_bf16_array_portable(const float *restrict in, uint16_t *restrict out, size_t count)
-{
-    CONVERT_ARRAY(trp__f32_to_bf16);
-}
-
-void trp__bf16_to_f32_array_portable(const uint16_t *restrict in, float *restrict out, size_t count)
-{
-    CONVERT_ARRAY(trp__bf16_to_f32);
-}
+#define ARRAY_PORTABLE(name, from_type, to_type)                                                   \
+    void trp__##name##_array_portable(const from_type *restrict in, to_type *restrict out,         \
+                                      size_t count)                                                \
+    {                                                                                              \
+        TRP__CONVERT_ARRAY(trp__##name);                                                           \
+    }
+ARRAY_PORTABLE(f32_to_f16, float, uint16_t)
+ARRAY_PORTABLE(f16_to_f32, uint16_t, float)
+ARRAY_PORTABLE(f32_to_bf16, float, uint16_t)
+ARRAY_PORTABLE(bf16_to_f32, uint16_t, float)
 
 #if defined(__x86_64__)
 
@@ -50,10 +23,9 @@ void trp__bf16_to_f32_array_portable(const uint16_t *restrict in, float *restric
 #define AVX2 __attribute__((target("avx2,f16c")))
 
 /*
- * cpuid traps in a virtual machine (about a microsecond), so the answer is kept. Clang before 16
+ * cpuid traps in a virtual machine (about a microsecond), so the answer is cached. Clang before 16
  * does not know "f16c" in __builtin_cpu_supports; the AVX2 answer includes that the system saves
- * the wide registers, which F16C needs too.
- */
+ * the wide registers, which F16C needs too. */
 static bool has_avx2_f16c(void)
 {
     enum { UNKNOWN, NO, YES };
@@ -98,45 +70,28 @@ AVX2 static void f16_to_f32_avx2(const uint16_t *restrict in, float *restrict ou
 
 AVX2 static void f32_to_bf16_avx2(const float *restrict in, uint16_t *restrict out, size_t count)
 {
-    CONVERT_ARRAY(trp__f32_to_bf16);
+    TRP__CONVERT_ARRAY(trp__f32_to_bf16);
 }
 
 AVX2 static void bf16_to_f32_avx2(const uint16_t *restrict in, float *restrict out, size_t count)
 {
-    CONVERT_ARRAY(trp__bf16_to_f32);
+    TRP__CONVERT_ARRAY(trp__bf16_to_f32);
 }
 
-#define DISPATCH(name)                                                                             \
-    do {                                                                                           \
-        if (has_avx2_f16c()) {                                                                     \
-            name##_avx2(in, out, count);                                                           \
-        } else {                                                                                   \
-            trp__##name##_array_portable(in, out, count);                                          \
-        }                                                                                          \
-    } while (0)
+#define CHOOSE(name) (has_avx2_f16c() ? name##_avx2 : trp__##name##_array_portable)
 
 #else
 
-#define DISPATCH(name) trp__##name##_array_portable(in, out, count)
+#define CHOOSE(name) trp__##name##_array_portable
 
 #endif
 
-void trp__f32_to_f16_array(const float *restrict in, uint16_t *restrict out, size_t count)
-{
-    DISPATCH(f32_to_f16);
-}
-
-void trp__f16_to_f32_array(const uint16_t *restrict in, float *restrict out, size_t count)
-{
-    DISPATCH(f16_to_f32);
-}
-
-void trp__f32_to_bf16_array(const float *restrict in, uint16_t *restrict out, size_t count)
-{
-    DISPATCH(f32_to_bf16);
-}
-
-void trp__bf16_to_f32_array(const uint16_t *restrict in, float *restrict out, size_t count)
-{
-    DISPATCH(bf16_to_f32);
-}
+#define ARRAY(name, from_type, to_type)                                                            \
+    void trp__##name##_array(const from_type *restrict in, to_type *restrict out, size_t count)    \
+    {                                                                                              \
+        CHOOSE(name)(in, out, count);                                                              \
+    }
+ARRAY(f32_to_f16, float, uint16_t)
+ARRAY(f16_to_f32, uint16_t, float)
+ARRAY(f32_to_bf16, float, uint16_t)
+ARRAY(bf16_to_f32, uint16_t, float)

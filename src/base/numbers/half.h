@@ -150,7 +150,7 @@ void trp__f16_to_f32_array(const uint16_t *in, float *out, size_t count);
 void trp__f32_to_bf16_array(const float *in, uint16_t *out, size_t count);
 void trp__bf16_to_f32_array(const uint16_t *in, float *out, size_t count);
 
-/* What the functions above do on a processor without those instructions: here for the tests. */
+/* Versions for processors without those instructions; declared for the tests. */
 void trp__f32_to_f16_array_portable(const float *in, uint16_t *out, size_t count);
 void trp__f16_to_f32_array_portable(const uint16_t *in, float *out, size_t count);
 void trp__f32_to_bf16_array_portable(const float *in, uint16_t *out, size_t count);

@@ -1,41 +1,16 @@
 #include "base/numbers/narrow.h"
 
-/* In blocks of a constant number of elements, which is what GCC 12 vectorises at -O2: see half.c.
- */
-#define BLOCK 32u
+#include "base/numbers/convert_array.h"
 
-#define CONVERT_ARRAY(convert)                                                                     \
-    do {                                                                                           \
-        size_t done = 0;                                                                           \
-        for (; count - done >= BLOCK; done += BLOCK) {                                             \
-            for (size_t i = 0; i < BLOCK; i++) {                                                   \
-                to[done + i] = convert(from[done + i]);                                            \
-            }                                                                                      \
-        }                                                                                          \
-        for (; done < count; done++) {                                                             \
-            to[done] = convert(from[done]);                                                        \
-        }                                                                                          \
-    } while (0)
-
-void trp__f32_to_f8e4m3_array(const float *restrict from, uint8_t *restrict to, size_t count)
-{
-    CONVERT_ARRAY(trp__f32_to_f8e4m3);
-}
-
-void trp__f8e4m3_to_f32_array(const uint8_t *restrict from, float *restrict to, size_t count)
-{
-    CONVERT_ARRAY(trp__f8e4m3_to_f32);
-}
-
-void trp__f32_to_f8e5m2_array(const float *restrict from, uint8_t *restrict to, size_t count)
-{
-    CONVERT_ARRAY(trp__f32_to_f8e5m2);
-}
-
-void trp__f8e5m2_to_f32_array(const uint8_t *restrict from, float *restrict to, size_t count)
-{
-    CONVERT_ARRAY(trp__f8e5m2_to_f32);
-}
+#define ARRAY(name, from_type, to_type)                                                            \
+    void trp__##name##_array(const from_type *restrict in, to_type *restrict out, size_t count)    \
+    {                                                                                              \
+        TRP__CONVERT_ARRAY(trp__##name);                                                           \
+    }
+ARRAY(f32_to_f8e4m3, float, uint8_t)
+ARRAY(f8e4m3_to_f32, uint8_t, float)
+ARRAY(f32_to_f8e5m2, float, uint8_t)
+ARRAY(f8e5m2_to_f32, uint8_t, float)
 
 void trp__f32_to_f4e2m1_array(const float *restrict from, uint8_t *restrict to, size_t count)
 {

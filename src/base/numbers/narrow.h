@@ -10,17 +10,16 @@
  *   ue4m3    f8e4m3 without its sign, for scale factors
  *   ue8m0    2^(bits - 127), for scale factors; 255 is NaN
  *
- * Narrowing rounds to nearest, ties to even, and saturates: what is too large, infinities included,
- * becomes the largest finite value of its sign. NaN becomes the NaN 0x7f without a sign, and in
- * f4e2m1, which has none, +6. ue8m0 rounds up, so that what is divided by the scale factor does not
- * overflow. All of that is what CUDA's conversions do with __NV_SATFINITE. Widening is exact; each
- * NaN becomes the quiet NaN 0x7fc00000.
+ * Narrowing rounds to nearest, ties to even, and saturates: values that are too large, infinities
+ * included, become the largest finite value of their sign. NaN becomes the NaN 0x7f without a sign,
+ * and in f4e2m1, which has none, +6. ue8m0 rounds up, so that a quotient by the scale factor does
+ * not overflow. CUDA's conversions with __NV_SATFINITE do the same. Widening is exact; each NaN
+ * becomes the quiet NaN 0x7fc00000.
  *
  * As in half.h all of it is integer arithmetic, but for one exact product.
  *
  * Source: OCP 8-bit Floating Point Specification (OFP8) 1.0; OCP Microscaling Formats (MX) 1.0;
- * CUDA's cuda_fp8.hpp and cuda_fp4.hpp.
- */
+ * CUDA's cuda_fp8.hpp and cuda_fp4.hpp. */
 #ifndef TRP_BASE_NUMBERS_NARROW_H
 #define TRP_BASE_NUMBERS_NARROW_H
 
@@ -105,7 +104,7 @@ static inline float trp__f8e5m2_to_f32(uint8_t narrow)
     return trp__f32_from_bits(magnitude > 0x7cu ? 0x7fc00000u : result);
 }
 
-/* In the low four bits, of the result and of the argument. */
+/* Result and argument are in the low four bits. */
 static inline uint8_t trp__f32_to_f4e2m1(float value)
 {
     const uint32_t bits = trp__f32_bits(value);
@@ -127,7 +126,7 @@ static inline uint8_t trp__f32_to_ue4m3(float value)
     return narrow < 0x80u ? narrow : 0u;
 }
 
-/* The highest bit means nothing. */
+/* Ignores the highest bit. */
 static inline float trp__ue4m3_to_f32(uint8_t narrow)
 {
     return trp__f8e4m3_to_f32(narrow & 0x7fu);
@@ -175,7 +174,7 @@ static inline float trp__f64_to_f32_odd(double value)
     return trp__f32_from_bits(sign | result);
 }
 
-/* A 4-bit integer of an array, which lies as f4e2m1 does. */
+/* A 4-bit integer of an array that is packed as one of f4e2m1. */
 static inline int8_t trp__i4_load(const uint8_t *array, size_t index)
 {
     const int code = array[index / 2u] >> (index % 2u * 4u) & 15;
@@ -188,7 +187,7 @@ static inline float trp__f4e2m1_load(const uint8_t *array, size_t index)
     return trp__f4e2m1_to_f32((uint8_t)(array[index / 2u] >> (index % 2u * 4u)));
 }
 
-/* The other half of the byte is kept: two threads may not store into one byte. */
+/* Leaves the other half of the byte unchanged: two threads must not store into one byte. */
 static inline void trp__f4e2m1_store(uint8_t *array, size_t index, float value)
 {
     const unsigned shift = (unsigned)(index % 2u) * 4u;

@@ -69,7 +69,7 @@ INLINE double twice_atanh(double s)
     return 2 * (s + s * z * p);
 }
 
-/* The logarithm of what f32 holds, denormals included, which f64 has as normal numbers. */
+/* The logarithm of an f32, whose denormals are normal numbers in f64. */
 INLINE double log_of(double x)
 {
     const uint64_t bits = bits_of(x) - 0x3fe6a09e00000000; /* sqrt(1/2): 0 up to sqrt(2) */
@@ -240,8 +240,8 @@ INLINE double elu_of(double x, double p)
 
 enum { VMATH_BLOCK = 64 };
 
-/* The trip count of the inner loop is known, so that there is no remainder to be done apart. What
- * is left over goes through a block of its own. */
+/* The inner loop has a constant trip count, so compilers make no remainder loop. The last elements
+ * go through a block of their own. */
 #define VMATH_ARRAY(...)                                                                           \
     do {                                                                                           \
         float from[VMATH_BLOCK] = {0}, to[VMATH_BLOCK];                                            \

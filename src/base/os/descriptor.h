@@ -1,7 +1,6 @@
-/* Numbers of descriptors. A program that was started with a standard stream closed gives its number
- * to the next file that is opened, and what is printed there later lands in that file: a log line
- * in the memory of a buffer. So no descriptor of the library has the number of a standard stream.
- */
+/* Keeps descriptors of the library off the numbers of standard streams. In a program that was
+ * started with a standard stream closed, the next file that is opened gets its number, and later
+ * output goes into that file: a log line into the memory of a buffer. */
 #ifndef TRP_BASE_OS_DESCRIPTOR_H
 #define TRP_BASE_OS_DESCRIPTOR_H
 
@@ -11,8 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The descriptor, or another one of the same file in its place, closed on exec. -1, errno: `fd` was
- * -1, or there is no other number; `fd` is closed then, too. */
+/* Returns `fd`, or in its place a duplicate above the standard streams, closed on exec. -1, errno:
+ * `fd` was -1, or no other number is free; `fd` is closed then, too. */
 static inline int trp__descriptor_apart(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)

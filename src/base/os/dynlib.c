@@ -5,6 +5,7 @@
 #include "base/os/dynlib.h"
 
 #include "base/os/ldpath.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -17,39 +18,11 @@
 
 static const char folders_variable[] = "TROUPE_LIBRARY_PATH";
 
-/* A message that grows by pieces and is cut off where its room ends. */
-typedef struct text {
-    char *bytes;
-    size_t size, length;
-} text;
-
-static text text_into(char *bytes, size_t size)
+static trp__text text_into(char *bytes, size_t size)
 {
-    if (size != 0) {
+    if (size != 0)
         bytes[0] = '\0';
-    }
-    return (text){.bytes = bytes, .size = size};
-}
-
-__attribute__((format(printf, 2, 0))) static void append_list(text *to, const char *format,
-                                                              va_list arguments)
-{
-    if (to->size - to->length <= 1) {
-        return;
-    }
-    const size_t room = to->size - to->length;
-    const int written = vsnprintf(to->bytes + to->length, room, format, arguments);
-    if (written > 0) {
-        to->length += (size_t)written < room ? (size_t)written : room - 1;
-    }
-}
-
-__attribute__((format(printf, 2, 3))) static void append(text *to, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    append_list(to, format, arguments);
-    va_end(arguments);
+    return (trp__text){.out = bytes, .size = size};
 }
 
 /* One call of trp__dynlib_open or trp__dynlib_find. */
@@ -57,7 +30,8 @@ typedef struct search {
     const trp__dynlib_spec *spec;
     trp__dynlib *lib;
     bool find_only; /* nothing is loaded: lib gets a path and no handle */
-    text reason;    /* the first failure other than a plain "no such file": it tells what to mend */
+    trp__text
+        reason; /* the first failure other than a plain "no such file": it tells what to mend */
     char reason_bytes[512];
 } search;
 
@@ -66,7 +40,7 @@ __attribute__((format(printf, 2, 3))) static void note(search *s, const char *fo
     if (s->reason.length == 0) {
         va_list arguments;
         va_start(arguments, format);
-        append_list(&s->reason, format, arguments);
+        trp__text_add_list(&s->reason, format, arguments);
         va_end(arguments);
     }
 }
@@ -110,14 +84,13 @@ static bool learn_path(search *s)
     return keep_path(s, map->l_name);
 }
 
-/* What load() does without loading. True also ends the search where nobody but the loader can tell:
- * then there is no path. */
+/* load() without loading. True also ends the search where only the loader knows: then the path is
+ * empty. */
 static bool find(search *s, const char *name)
 {
     char found[TRP__DYNLIB_PATH_SIZE];
-    if (name[0] == '/') {
+    if (name[0] == '/')
         return access(name, F_OK) == 0 && keep_path(s, name);
-    }
     switch (trp__ldpath_find(name, found, sizeof found)) {
     case TRP__LDPATH_FOUND:
         return access(found, F_OK) == 0 && keep_path(s, found);
@@ -132,9 +105,8 @@ static bool find(search *s, const char *name)
 /* `name` is an absolute path, or a soname for the loader's own search. */
 static bool load(search *s, const char *name)
 {
-    if (s->find_only) {
+    if (s->find_only)
         return find(s, name);
-    }
     s->lib->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (s->lib->handle == NULL) {
         /* The loader puts the file's name before its message, and only where it found no file is
@@ -142,9 +114,8 @@ static bool load(search *s, const char *name)
          * another name. */
         const char *message = loader_message();
         const size_t length = strlen(name);
-        if (name[0] == '/' || strncmp(message, name, length) != 0 || message[length] != ':') {
+        if (name[0] == '/' || strncmp(message, name, length) != 0 || message[length] != ':')
             note(s, "%s", message);
-        }
         return false;
     }
     if (!learn_path(s)) {
@@ -163,9 +134,8 @@ static bool is_soname(const char *name)
 
 static bool load_from_folder(search *s, const char *folder, size_t folder_length)
 {
-    if (folder_length == 0 || folder[0] != '/') {
+    if (folder_length == 0 || folder[0] != '/')
         return false;
-    }
     for (const char *const *soname = s->spec->sonames; *soname != NULL; soname++) {
         char path[TRP__DYNLIB_PATH_SIZE];
         const int length =
@@ -184,9 +154,8 @@ static bool load_from_listed_folders(search *s, const char *list)
 {
     while (list != NULL) {
         const size_t length = strcspn(list, ":");
-        if (load_from_folder(s, list, length)) {
+        if (load_from_folder(s, list, length))
             return true;
-        }
         list = list[length] == ':' ? list + length + 1 : NULL;
     }
     return false;
@@ -195,9 +164,8 @@ static bool load_from_listed_folders(search *s, const char *list)
 static bool load_by_loader(search *s)
 {
     for (const char *const *soname = s->spec->sonames; *soname != NULL; soname++) {
-        if (is_soname(*soname) && load(s, *soname)) {
+        if (is_soname(*soname) && load(s, *soname))
             return true;
-        }
     }
     return false;
 }
@@ -215,9 +183,8 @@ static bool load_from_pattern(search *s, const char *pattern)
      * gives nothing. */
     if (pattern[0] == '/' && glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
         qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], newest_first);
-        for (size_t i = 0; i < found.gl_pathc && !loaded; i++) {
+        for (size_t i = 0; i < found.gl_pathc && !loaded; i++)
             loaded = load_from_folder(s, found.gl_pathv[i], strlen(found.gl_pathv[i]));
-        }
         globfree(&found);
     }
     return loaded;
@@ -227,9 +194,8 @@ static bool load_from_spec_folders(search *s)
 {
     const char *const *folder = s->spec->directories;
     for (; folder != NULL && *folder != NULL; folder++) {
-        if (load_from_pattern(s, *folder)) {
+        if (load_from_pattern(s, *folder))
             return true;
-        }
     }
     return false;
 }
@@ -240,66 +206,60 @@ static const char *setting(const char *variable)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static void append_folder(text *to, const char *folder, size_t length)
+static void append_folder(trp__text *to, const char *folder, size_t length)
 {
-    append(to, ", %.*s%s", (int)length, folder, folder[0] == '/' ? "" : " (ignored: not absolute)");
+    trp__text_add(to, ", %.*s%s", (int)length, folder,
+                  folder[0] == '/' ? "" : " (ignored: not absolute)");
 }
 
-/* What was searched comes last: it is the part that may well be cut off. */
-static void describe_not_found(const search *s, const char *folders, text *to)
+/* The searched places come last: they are the part that may be truncated. */
+static void describe_not_found(const search *s, const char *folders, trp__text *to)
 {
     const trp__dynlib_spec *spec = s->spec;
-    append(to, "%s: no usable library", spec->name);
-    if (s->reason.length != 0) {
-        append(to, " (%s)", s->reason.bytes);
-    }
-    append(to, ": ");
-    if (spec->package_hint != NULL) {
-        append(to, "%s, or ", spec->package_hint);
-    }
-    if (spec->env != NULL) {
-        append(to, "set %s to its full path, or ", spec->env);
-    }
-    append(to, "set %s to its folder; tried", folders_variable);
-    for (const char *const *soname = spec->sonames; *soname != NULL; soname++) {
-        append(to, "%s %s%s", soname == spec->sonames ? "" : ",", *soname,
-               is_soname(*soname) ? "" : " (ignored: not a file name)");
-    }
-    append(to, " in the loader's search path");
+    trp__text_add(to, "%s: no usable library", spec->name);
+    if (s->reason.length != 0)
+        trp__text_add(to, " (%s)", s->reason.out);
+    trp__text_add(to, ": ");
+    if (spec->package_hint != NULL)
+        trp__text_add(to, "%s, or ", spec->package_hint);
+    if (spec->env != NULL)
+        trp__text_add(to, "set %s to its full path, or ", spec->env);
+    trp__text_add(to, "set %s to its folder; tried", folders_variable);
+    for (const char *const *soname = spec->sonames; *soname != NULL; soname++)
+        trp__text_add(to, "%s %s%s", soname == spec->sonames ? "" : ",", *soname,
+                      is_soname(*soname) ? "" : " (ignored: not a file name)");
+    trp__text_add(to, " in the loader's search path");
     while (folders != NULL) {
         const size_t length = strcspn(folders, ":");
-        if (length != 0) {
+        if (length != 0)
             append_folder(to, folders, length);
-        }
         folders = folders[length] == ':' ? folders + length + 1 : NULL;
     }
     const char *const *folder = spec->directories;
-    for (; folder != NULL && *folder != NULL; folder++) {
+    for (; folder != NULL && *folder != NULL; folder++)
         append_folder(to, *folder, strlen(*folder));
-    }
 }
 
 /* The library that the user named, and no other. */
-static bool open_named(search *s, const char *path, text *to)
+static bool open_named(search *s, const char *path, trp__text *to)
 {
     if (path[0] != '/') {
-        append(to, "%s: %s=%s is not an absolute path", s->spec->name, s->spec->env, path);
+        trp__text_add(to, "%s: %s=%s is not an absolute path", s->spec->name, s->spec->env, path);
         return false;
     }
     if (!load(s, path)) {
-        append(to, "%s: the library that %s names can't be loaded: %s", s->spec->name, s->spec->env,
-               s->reason.bytes);
+        trp__text_add(to, "%s: the library that %s names can't be loaded: %s", s->spec->name,
+                      s->spec->env, s->reason.out);
         return false;
     }
     return true;
 }
 
-static bool open_found(search *s, text *to)
+static bool open_found(search *s, trp__text *to)
 {
     const char *folders = setting(folders_variable);
-    if (load_from_listed_folders(s, folders) || load_by_loader(s) || load_from_spec_folders(s)) {
+    if (load_from_listed_folders(s, folders) || load_by_loader(s) || load_from_spec_folders(s))
         return true;
-    }
     describe_not_found(s, folders, to);
     return false;
 }
@@ -313,24 +273,22 @@ static void set_pointer(void *table, const trp__dynlib_symbol *symbol, void *add
 
 static void clear_table(const trp__dynlib_symbol *symbols, size_t symbol_count, void *table)
 {
-    for (size_t i = 0; i < symbol_count; i++) {
+    for (size_t i = 0; i < symbol_count; i++)
         set_pointer(table, &symbols[i], NULL);
-    }
 }
 
 static bool fill_table(const search *s, const trp__dynlib_symbol *symbols, size_t symbol_count,
-                       void *table, text *to)
+                       void *table, trp__text *to)
 {
     for (size_t i = 0; i < symbol_count; i++) {
         void *address = dlsym(s->lib->handle, symbols[i].name);
         if (address == NULL && symbols[i].required) {
-            append(to, "%s: %s has no function %s", s->spec->name, s->lib->path, symbols[i].name);
-            if (s->spec->package_hint != NULL) {
-                append(to, ": %s", s->spec->package_hint);
-            }
-            if (s->spec->env != NULL) {
-                append(to, ", or set %s to the full path of another version", s->spec->env);
-            }
+            trp__text_add(to, "%s: %s has no function %s", s->spec->name, s->lib->path,
+                          symbols[i].name);
+            if (s->spec->package_hint != NULL)
+                trp__text_add(to, ": %s", s->spec->package_hint);
+            if (s->spec->env != NULL)
+                trp__text_add(to, ", or set %s to the full path of another version", s->spec->env);
             return false;
         }
         set_pointer(table, &symbols[i], address);
@@ -342,16 +300,15 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
                       const trp__dynlib_symbol *symbols, size_t symbol_count, void *table,
                       char *error, size_t error_size)
 {
-    text message = text_into(error, error_size);
+    trp__text message = text_into(error, error_size);
     search s = {.spec = spec, .lib = lib};
     s.reason = text_into(s.reason_bytes, sizeof s.reason_bytes);
     memset(lib, 0, sizeof *lib);
     clear_table(symbols, symbol_count, table);
 
     const char *named = setting(spec->env);
-    if (!(named != NULL ? open_named(&s, named, &message) : open_found(&s, &message))) {
+    if (!(named != NULL ? open_named(&s, named, &message) : open_found(&s, &message)))
         return false;
-    }
     if (!fill_table(&s, symbols, symbol_count, table, &message)) {
         clear_table(symbols, symbol_count, table);
         trp__dynlib_close(lib);
@@ -363,7 +320,7 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
 bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_SIZE])
 {
     trp__dynlib lib = {0};
-    text no_message = text_into(NULL, 0);
+    trp__text no_message = text_into(NULL, 0);
     search s = {.spec = spec, .lib = &lib, .find_only = true};
     const char *named = setting(spec->env);
     bool found = named != NULL ? open_named(&s, named, &no_message) : open_found(&s, &no_message);
@@ -373,8 +330,7 @@ bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_S
 
 void trp__dynlib_close(trp__dynlib *lib)
 {
-    if (lib->handle != NULL) {
+    if (lib->handle != NULL)
         dlclose(lib->handle);
-    }
     memset(lib, 0, sizeof *lib);
 }

@@ -1,9 +1,9 @@
 /*
  * Opens a shared library at run time and fills a table of function pointers from it.
  *
- * Where a library is looked for, the first that loads being taken:
- *   - the full path in the library's own environment variable (spec.env). Where that is set it is
- *     the only try: a program never runs silently with another library than it was told to use;
+ * Search order, the first library that loads being taken:
+ *   - the full path in the library's own environment variable (spec.env). If it is set nothing else
+ * is tried: a program never runs silently with another library than the one set;
  *   - each soname in each folder of TROUPE_LIBRARY_PATH (absolute folders, colon separated);
  *   - each soname by the loader's own search (LD_LIBRARY_PATH, run paths, its cache, the system's
  *     folders);
@@ -14,8 +14,7 @@
  *
  * Relative paths and the current folder are never searched. (Where the user's LD_LIBRARY_PATH has a
  * relative or an empty entry, the loader follows it; what it finds that way is closed again and
- * refused.) Both variables are ignored in a set-user-ID program, as the loader ignores its own.
- */
+ * refused.) Both variables are ignored in a set-user-ID program, as the loader ignores its own. */
 #ifndef TRP_BASE_OS_DYNLIB_H
 #define TRP_BASE_OS_DYNLIB_H
 
@@ -47,7 +46,7 @@ typedef struct trp__dynlib_symbol {
 /* Zeroed is closed. */
 typedef struct trp__dynlib {
     void *handle;
-    /* Of the file that was loaded: absolute, without links, never cut off. */
+    /* The loaded file: absolute, without links, never truncated. */
     char path[TRP__DYNLIB_PATH_SIZE];
 } trp__dynlib;
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* The cache of glibc 2.32 and later: a head, rows of 24 bytes, texts; in the machine's byte order.
- * A row's texts are counted from the beginning of the file. */
+ * Offsets of texts in a row count from the beginning of the file. */
 static const char magic[] = "glibc-ld.so.cache1.1";
 enum { HEAD = 48, ROWS = 20, ROW = 24, FLAGS = 0, NAME = 4, PLACE = 8, HWCAP = 16 }; /* where */
 
@@ -94,7 +94,7 @@ static trp__ldpath_result find_in_cache(const char *soname, char *out, size_t si
     return result;
 }
 
-/* Whoever has loaded it: the loader takes that one for all. */
+/* A loaded library of that soname, which the loader would take again. */
 static trp__ldpath_result find_loaded(const char *soname, char *out, size_t size)
 {
     struct link_map *map = NULL;

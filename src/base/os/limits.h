@@ -11,10 +11,10 @@
  * Returns `out`. */
 const char *trp__limits_text(int code, char *out, size_t size);
 
-/* A file that grows past RLIMIT_FSIZE gives EFBIG, and a pipe that nobody reads EPIPE; but the
- * signal that comes with it ends the program. Between begin and end this thread gets neither. */
+/* A write past RLIMIT_FSIZE gives EFBIG and SIGXFSZ, one to a pipe without a reader EPIPE and
+ * SIGPIPE; the signal would end the program. Between begin and end this thread gets neither. */
 typedef struct trp__writing {
-    sigset_t before, pending; /* pending: they came before, and stay */
+    sigset_t before, pending; /* pending: signals that came before, and stay pending */
     bool blocked;
 } trp__writing;
 

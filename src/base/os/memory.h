@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* Bytes that the machine, and the control groups that this process is in, can still give it at this
- * moment, with what they would have to take from caches; `swap`: with free swap space, which pinned
- * memory can't use. UINT64_MAX if nobody says. Reads files of the kernel: not for a hot path. */
+ * moment, page caches that they can reclaim included; `swap`: with free swap space, which pinned
+ * memory can't use. UINT64_MAX if unknown. Reads files of the kernel: not for a hot path. */
 uint64_t trp__memory_available(bool swap);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { WORD = 8 * sizeof(unsigned long), NUMBERS = 1 << 14 };
 
-/* As select() takes them, for more numbers than an fd_set has. */
+/* A set for select() with more descriptors than an fd_set has. */
 typedef struct set {
     unsigned long word[NUMBERS / WORD];
 } set;
@@ -65,7 +65,7 @@ int trp__poll(struct pollfd *polled, int count, int64_t timeout_ns)
     if (ready >= 0 || errno != EINVAL)
         return ready;
     ready = by_select(polled, count, timeout);
-    if (ready < 0 && errno == EINVAL) { /* whoever calls it comes again */
+    if (ready < 0 && errno == EINVAL) { /* the caller polls again */
         trp__sleep_ns(timeout_ns >= 0 && timeout_ns < TRP__MS ? timeout_ns : TRP__MS);
         ready = 0;
     }

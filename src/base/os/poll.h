@@ -1,5 +1,5 @@
-/* poll() under any RLIMIT_NOFILE: the system refuses it (EINVAL) for more descriptors than the
- * process may open now, though these were opened before the limit was lowered. */
+/* poll() under any RLIMIT_NOFILE: the system refuses poll() (EINVAL) of more descriptors than the
+ * process may open now, even if they were opened before the limit was lowered. */
 #ifndef TRP_BASE_OS_POLL_H
 #define TRP_BASE_OS_POLL_H
 

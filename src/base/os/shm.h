@@ -1,5 +1,5 @@
-/* Anonymous shared memory: memfds, passed to the worker by descriptor. Nothing has a name in the
- * file system, so nothing can stay behind there. */
+/* Anonymous shared memory: memfds, passed to the worker by descriptor. A memfd has no name in the
+ * file system, so none is left behind. */
 #ifndef TRP_BASE_OS_SHM_H
 #define TRP_BASE_OS_SHM_H
 
@@ -12,7 +12,7 @@ trp_status trp__shm_create(const char *name, uint64_t bytes, bool readonly_for_o
                            void **map, trp_error *error);
 
 /* Maps a received descriptor after checking that it is at least `bytes` long and can't shrink. With
- * `at`, replaces the mapping that is there. */
+ * `at`, replaces the mapping at that address. */
 trp_status trp__shm_map(int fd, uint64_t bytes, bool writable, void *at, void **map,
                         trp_error *error);
 

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <sys/prctl.h>
 
-/* The work that is being shared. `ticket` has its number above and the pieces that nobody has
- * claimed below. Who claims one, by exchanging the ticket, keeps the work from ending until it has
- * counted the piece in `finished`; only in between may it look at the other members. So a thread
- * that wakes up too late finds another number, or nothing left, and touches nothing. */
+/* The shared job. The high half of `ticket` is its number, the low half the count of unclaimed
+ * pieces. A thread that claims a piece, by exchanging the ticket, keeps the job from ending until
+ * it has counted the piece in `finished`, and may read the other members only in between. So a
+ * thread that wakes up too late finds another number, or no piece, and touches nothing. */
 static struct {
     _Atomic uint64_t ticket;
     _Atomic uint32_t finished; /* pieces; a futex of the caller */
@@ -28,7 +28,8 @@ static int users;
 static int started; /* threads beside a caller's */
 static pthread_t thread[TRP__TEAM_THREADS_MAX];
 
-static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER; /* held by whoever shares work */
+static pthread_mutex_t sharing =
+    PTHREAD_MUTEX_INITIALIZER;  /* held by the caller whose job is shared */
 static _Atomic uint32_t number; /* of the last work; a futex of the threads */
 static _Atomic uint32_t stopping;
 

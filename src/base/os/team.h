@@ -1,9 +1,8 @@
-/* Threads that share the pieces of one piece of work: one set for all of a process, as many as it
- * may use processors, the caller's own among them. They sleep while there is nothing to do.
+/* Threads that share the pieces of a job: one team for the whole process, of as many threads as it
+ * may use processors, the caller included. They sleep while there is no job.
  *
- * Which thread computes a piece, and when, is chance. So pieces must not depend on each other, and
- * results have the same bits for any number of threads if a piece's do not depend on who runs it.
- */
+ * Any thread may compute a piece, at any time. So pieces must not depend on each other; results
+ * have the same bits for any number of threads if those of a piece do not depend on `worker`. */
 #ifndef TRP_BASE_OS_TEAM_H
 #define TRP_BASE_OS_TEAM_H
 
@@ -24,8 +23,8 @@ int trp__team_width(void);
  * one call run at the same time with the same one: scratch memory can be indexed by it. */
 typedef void trp__team_piece(void *context, int64_t piece, int worker);
 
-/* Runs all pieces, fewer than 2^31, and returns once they are done. A caller that comes while
- * another thread's work is being shared, or out of a piece, runs its pieces alone. */
+/* Runs all pieces, fewer than 2^31, and returns once they are done. While another thread's job is
+ * shared, and inside a piece, the caller runs its pieces alone. */
 void trp__team_run(trp__team_piece *run, void *context, int64_t pieces);
 
 #endif

@@ -1,4 +1,4 @@
-/* Large tables of which most is never touched. */
+/* Large tables, mostly never touched. */
 #ifndef TRP_BASE_OS_ZEROED_H
 #define TRP_BASE_OS_ZEROED_H
 
@@ -14,13 +14,13 @@
 #endif
 
 #ifdef TRP_ZEROED_MAPS
-/* What lies before and behind a mapped table, and reports who touches it. */
+/* Guard areas before and behind a mapped table; AddressSanitizer reports accesses to them. */
 enum { TRP_ZEROED_EDGE = 4096 };
 #endif
 
-/* Zeroed memory, NULL if there is none. calloc takes zero pages that nobody touches; only a
- * sanitizer's writes all of them (ThreadSanitizer) or an eighth as much (AddressSanitizer), at each
- * start of a worker. */
+/* Zeroed memory, or NULL. calloc() maps zero pages without touching them, but that of
+ * ThreadSanitizer writes all of them, and that of AddressSanitizer an eighth as much shadow, at
+ * each start of a worker: there the memory is mapped. */
 static inline void *trp__zeroed(size_t bytes)
 {
 #ifdef TRP_ZEROED_MAPS

@@ -1,4 +1,4 @@
-/* Actors as the application sees them. */
+/* Creating and destroying actors. */
 #include "base/call.h"
 #include "base/os/cpu.h"
 #include "base/error.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the actor of a free number; device->lock is held (or nobody else knows the device). Actor
- * structs are kept until the device closes, because any thread may be sweeping one. */
+/* Makes the actor of a free number; device->lock is held (or no other thread has the device yet).
+ * Actor structs live until the device closes, because any thread may be sweeping one. */
 trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
                                    const char *name)
 {
@@ -36,8 +36,8 @@ trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__a
     }
     actor->class = class;
     actor->library[0] = actor->config[0] = '\0';
-    actor->trial = actor->suspect = actor->condemned = false;
-    actor->killings = 0;
+    actor->trial = actor->suspected = actor->quarantined = false;
+    actor->crash_count = 0;
     actor->companions = 0;
     actor->sender = NULL;
     actor->handle = NULL;
@@ -80,7 +80,7 @@ static trp_status no_such_kind(const char *kind)
                      kind ? "\"" : "", kind ? kind : "NULL", kind ? "\"" : "");
 }
 
-/* What the program holds of an actor; it outlives the actor. */
+/* Makes the program's handle of an actor, which outlives the actor. */
 static bool make_handle(trp__client_actor *actor)
 {
     actor->handle = calloc(1, sizeof *actor->handle);
@@ -101,20 +101,20 @@ void trp__actor_leave_handle(trp__client_actor *actor)
 
 static void drop(trp_device *device, trp__client_actor *actor)
 {
-    trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->told);
+    trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->pending_acks);
     trp__stats_put_actor(actor);
 }
 
-/* What an actor shall be, checked. */
-typedef struct wish {
+/* A checked actor to make. */
+typedef struct actor_spec {
     const trp__actor_class *class;
     char name[sizeof(((trp__client_actor *)0)->name)];
     char library[sizeof(((trp__client_actor *)0)->library)];
     const char *config;
-} wish;
+} actor_spec;
 
-/* The worker may have another working folder, and later ones too: the path is made absolute. */
-static trp_status find_library(wish *w, const char *path)
+/* Makes the path absolute, since workers may have another working folder. */
+static trp_status find_library(actor_spec *spec, const char *path)
 {
     char resolved[PATH_MAX];
     trp_error error;
@@ -123,24 +123,24 @@ static trp_status find_library(wish *w, const char *path)
                             strerror(errno));
         return trp__error_raise(&error);
     }
-    if (strlen(resolved) >= sizeof w->library)
+    if (strlen(resolved) >= sizeof spec->library)
         return trp__fail(TRP_E_ARGUMENT, "library: expected a path of at most %zu bytes, got %zu",
-                         sizeof w->library - 1, strlen(resolved));
-    trp__copy_string(w->library, sizeof w->library, resolved);
+                         sizeof spec->library - 1, strlen(resolved));
+    trp__copy_string(spec->library, sizeof spec->library, resolved);
     return TRP_OK;
 }
 
-/* Without folder and extension. */
-static void name_after_library(wish *w)
+/* Names an actor after its library, without folder and extension. */
+static void name_after_library(actor_spec *spec)
 {
-    const char *slash = strrchr(w->library, '/');
-    trp__copy_string(w->name, sizeof w->name, slash ? slash + 1 : w->library);
-    char *extension = strstr(w->name, ".so");
-    if (extension && extension > w->name)
+    const char *slash = strrchr(spec->library, '/');
+    trp__copy_string(spec->name, sizeof spec->name, slash ? slash + 1 : spec->library);
+    char *extension = strstr(spec->name, ".so");
+    if (extension && extension > spec->name)
         *extension = '\0';
 }
 
-/* Without a kind the one of actors from a library, if one is named. */
+/* The kind: by default "custom" if a library is given. */
 static const char *kind_of(const trp_actor_options *o)
 {
     const trp__actor_class *const *c = trp__actor_classes;
@@ -151,40 +151,40 @@ static const char *kind_of(const trp_actor_options *o)
     return *c ? (*c)->kind : NULL;
 }
 
-static trp_status check_options(const trp_actor_options *o, wish *w)
+static trp_status check_options(const trp_actor_options *o, actor_spec *spec)
 {
     const char *kind = kind_of(o);
     trp_status status = TRP__CHECK_ROOM(o);
     if (status != TRP_OK)
         return status;
-    w->class = kind ? trp__actor_class_find(kind) : NULL;
-    w->config = o->config ? o->config : "";
-    if (!w->class || w->class->internal)
+    spec->class = kind ? trp__actor_class_find(kind) : NULL;
+    spec->config = o->config ? o->config : "";
+    if (!spec->class || spec->class->internal)
         return no_such_kind(kind);
-    if (w->class->library && !o->library)
+    if (spec->class->library && !o->library)
         return trp__fail(TRP_E_ARGUMENT, "library: expected the path of the actor's shared object, "
                                          "got NULL");
-    if (!w->class->library && (o->library || o->config))
+    if (!spec->class->library && (o->library || o->config))
         return trp__fail(TRP_E_ARGUMENT, "%s: actors of kind \"%s\" have none, got \"%.100s\"",
                          o->library ? "library" : "config", kind,
                          o->library ? o->library : o->config);
-    if (strlen(w->config) > TRP_ACTOR_CONFIG_MAX)
+    if (strlen(spec->config) > TRP_ACTOR_CONFIG_MAX)
         return trp__fail(TRP_E_ARGUMENT, "config: expected at most %d bytes, got %zu",
-                         TRP_ACTOR_CONFIG_MAX, strlen(w->config));
-    if (o->name && strlen(o->name) >= sizeof w->name)
+                         TRP_ACTOR_CONFIG_MAX, strlen(spec->config));
+    if (o->name && strlen(o->name) >= sizeof spec->name)
         return trp__fail(TRP_E_ARGUMENT, "name: expected at most %zu bytes, got %zu",
-                         sizeof w->name - 1, strlen(o->name));
+                         sizeof spec->name - 1, strlen(o->name));
     if (o->library)
-        status = find_library(w, o->library);
+        status = find_library(spec, o->library);
     if (o->name || !o->library)
-        trp__copy_string(w->name, sizeof w->name, o->name ? o->name : kind);
+        trp__copy_string(spec->name, sizeof spec->name, o->name ? o->name : kind);
     else
-        name_after_library(w);
+        name_after_library(spec);
     return status;
 }
 
 /* Makes one actor and waits until the worker has. */
-static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
+static trp_status make_one(trp_device *device, const actor_spec *spec, bool cold,
                            trp__client_actor **out)
 {
     trp_error error = {0};
@@ -195,20 +195,20 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
     if (id == TRP__ACTORS) {
         status =
             trp__error_set(&error, TRP_E_BUSY, "%d actors are in use", TRP__ACTORS - TRP__LANES);
-    } else if (!(actor = trp__actor_make(device, id, wanted->class, wanted->name))) {
+    } else if (!(actor = trp__actor_make(device, id, spec->class, spec->name))) {
         status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
     } else {
         actor->cold = cold;
-        trp__copy_string(actor->library, sizeof actor->library, wanted->library);
-        trp__copy_string(actor->config, sizeof actor->config, wanted->config);
-        trp__making_begin(device, actor);
+        trp__copy_string(actor->library, sizeof actor->library, spec->library);
+        trp__copy_string(actor->config, sizeof actor->config, spec->config);
+        trp__actor_start_begin(device, actor);
         while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
             trp__lock_wait(&device->lock, &device->changed);
         if (!actor->answered)
             trp__error_down(device, &actor->answer);
         error = actor->answer;
         status = error.status;
-        trp__copy_string(error.actor, sizeof error.actor, wanted->name);
+        trp__copy_string(error.actor, sizeof error.actor, spec->name);
         if (status != TRP_OK)
             drop(device, actor);
     }
@@ -219,7 +219,7 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
     return TRP_OK;
 }
 
-/* Waits until what was sent to an actor up to a place in its mailbox has completed. */
+/* Waits until the requests up to a place in an actor's mailbox have completed. */
 static void await_head(trp__client_actor *actor, uint64_t place)
 {
     trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
@@ -246,7 +246,7 @@ static bool is_helped(const trp_device *device, const trp__actor_class *class)
     return device->backend != TRP_BACKEND_HOST || !class->host_alone;
 }
 
-/* What the application keeps for it. */
+/* Makes the class's state for an actor, see sender_make(). */
 static trp_status make_sender(trp__client_actor *actor)
 {
     if (!actor->class->sender_make)
@@ -255,8 +255,8 @@ static trp_status make_sender(trp__client_actor *actor)
     return actor->sender ? TRP_OK : trp__fail(TRP_E_MEMORY, "no memory for an actor");
 }
 
-/* Makes the device's companions, one for each processor. Fewer, where there are not so many places
- * for actors, are only slower. */
+/* Makes the device's companions, one for each processor; fewer if the device has no room for more
+ * actors, which is only slower. */
 static trp_status make_companions(trp_device *device, const trp__actor_class *class, bool cold)
 {
     trp__companions *all = &device->api.companions;
@@ -265,7 +265,7 @@ static trp_status make_companions(trp_device *device, const trp__actor_class *cl
     if (count > TRP__COMPANIONS)
         count = TRP__COMPANIONS;
     for (all->count = 0; all->count < count && status == TRP_OK;) {
-        wish one = {.class = class, .config = ""};
+        actor_spec one = {.class = class, .config = ""};
         trp__client_actor *made = NULL;
         snprintf(one.name, sizeof one.name, "%s.%u", class->name, all->count + 1);
         status = make_one(device, &one, cold, &made);
@@ -310,7 +310,7 @@ static trp_status join_companions(trp_device *device, trp__client_actor *actor, 
     return status;
 }
 
-/* Waits for what an actor has sent to its companions, and leaves them; the last one ends them. */
+/* Waits for an actor's requests to its companions, and leaves them; the last actor ends them. */
 static void leave_companions(trp_device *device, trp__client_actor *actor)
 {
     trp__companions *all = &device->api.companions;
@@ -328,11 +328,11 @@ static void leave_companions(trp_device *device, trp__client_actor *actor)
     trp__lock_drop(&all->lock);
 }
 
-/* Its companions first: what waits for them is its own. */
+/* Leaves the companions first: the actor's own requests may wait for them. */
 static void end_all(trp__client_actor *actor)
 {
     if (actor->handle)
-        trp__actor_leave_handle(actor); /* before its number can be another one's */
+        trp__actor_leave_handle(actor); /* before its number can be reused */
     leave_companions(actor->device, actor);
     if (actor->sender)
         actor->class->sender_end(actor->sender, actor->device);
@@ -349,14 +349,13 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     if (!options || !out)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          options ? "out" : "options");
-    wish wanted = {0};
+    actor_spec spec = {0};
     trp__client_actor *actor = NULL;
-    status = check_options(options, &wanted);
-    if (status == TRP_OK && wanted.class && wanted.class->objects &&
-        is_helped(device, wanted.class))
-        status = trp__objects_open(device, wanted.class->objects);
+    status = check_options(options, &spec);
+    if (status == TRP_OK && spec.class && spec.class->objects && is_helped(device, spec.class))
+        status = trp__objects_open(device, spec.class->objects);
     if (status == TRP_OK)
-        status = make_one(device, &wanted, options->cold, &actor);
+        status = make_one(device, &spec, options->cold, &actor);
     if (status != TRP_OK || !actor)
         return status;
     status = make_handle(actor) ? make_sender(actor) : TRP_E_MEMORY;
@@ -375,7 +374,7 @@ void trp_actor_destroy(trp_actor *actor)
 {
     TRP__CALL();
     trp__client_actor *live = actor ? atomic_load(&actor->live) : NULL;
-    /* One of several threads that destroy it does. */
+    /* Only one of several threads destroys it. */
     if (live && *live->device->alive != 0 && (live = atomic_exchange(&actor->live, NULL)))
         end_all(live);
 }

@@ -71,13 +71,13 @@ static void fill_defaults(trp_device_options *o)
         o->start_timeout_ns = DEFAULT_START_NS;
 }
 
-/* The backend that "best" stands for here, and whether the device can be used. */
+/* Resolves TRP_BACKEND_BEST, and checks that the device can be used. */
 static trp_status choose_backend(trp_device *device, trp_error *error)
 {
-    trp_backend wish = device->options.backend;
+    trp_backend wanted = device->options.backend;
     uint32_t gpus = 0;
-    device->backend = wish;
-    if (wish == TRP_BACKEND_BEST) {
+    device->backend = wanted;
+    if (wanted == TRP_BACKEND_BEST) {
         bool gpu = trp__cuda_device_count(&gpus, NULL) == TRP_OK && gpus > 0;
         device->backend = gpu ? TRP_BACKEND_CUDA : TRP_BACKEND_HOST;
     }
@@ -86,7 +86,7 @@ static trp_status choose_backend(trp_device *device, trp_error *error)
     return trp__cuda_device_check(device->options.ordinal, error);
 }
 
-/* Memory that a device is made of. */
+/* Memory of a device. */
 
 static trp_status map_blocks(trp_device *device, trp_error *error)
 {
@@ -104,13 +104,13 @@ static trp_status map_blocks(trp_device *device, trp_error *error)
     status = trp__stats_create(device, error);
     if (status != TRP_OK)
         return status;
-    /* Address space for the reply blocks to come. */
+    /* Address space for reply blocks. */
     map = mmap(NULL, TRP__REPLY_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return trp__error_set_errno(error, "mmap of the reply block");
     device->reply = map;
-    /* A forked child must not reach the device: what it would need is not there, and the system's
-     * page that reads zero tells it so. */
+    /* A forked child must not reach the device: the blocks are not mapped there, and the `alive`
+     * page reads zero. */
     madvise(device->control, TRP__CONTROL_BYTES, MADV_DONTFORK);
     madvise(device->staging, TRP__STAGING_BYTES, MADV_DONTFORK);
     return TRP_OK;
@@ -181,7 +181,7 @@ static void init_locks(trp_device *device)
     trp__heap_init(&device->memory.heap, device, &device->incarnation, &device->system->log);
 }
 
-/* Memory in whole pages, so that nothing else shares them. */
+/* Memory in whole pages, so that they can be given back, see leave_remnant(). */
 static trp_device *new_device(trp_system *system)
 {
     const size_t bytes = trp__page_round(sizeof(trp_device));
@@ -201,18 +201,18 @@ static trp_device *new_device(trp_system *system)
     return device;
 }
 
-/* The program may still name the device: it reads zero from now on. */
+/* The program may still use the pointer: the device reads zero from now on. */
 static void leave_remnant(trp_device *device)
 {
     const size_t bytes = trp__page_round(sizeof *device);
     trp_system *system = device->system;
     trp__remnant *remnant = device->api.remnant;
     memset(device, 0, bytes);
-    madvise(device, bytes, MADV_DONTNEED); /* if it can't, memory stays taken */
+    madvise(device, bytes, MADV_DONTNEED); /* on failure the memory is not given back */
     trp__system_retain(system, remnant);
 }
 
-/* The program may still name its actors, destroyed or not. */
+/* The program may still use pointers to its actors. */
 static void leave_actors(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
@@ -274,7 +274,7 @@ static void end_device(trp_device *device)
     trp__lock_destroy(&device->memory.segment_lock);
 }
 
-/* One that the program has never had. */
+/* Frees a device that was never returned to the program. */
 static void discard_device(trp_device *device)
 {
     end_device(device);
@@ -305,21 +305,21 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     if (!system || !out)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          system ? "out" : "system");
-    trp_device_options wish = {0};
+    trp_device_options filled = {0};
     if (options)
-        wish = *options;
+        filled = *options;
     trp_status status = trp__system_usable(system);
     if (status == TRP_OK)
-        status = check_options(&wish);
+        status = check_options(&filled);
     if (status != TRP_OK)
         return status;
-    fill_defaults(&wish);
+    fill_defaults(&filled);
 
     trp_error error = {0};
     trp_device *device = new_device(system);
     if (!device)
         return trp__fail(TRP_E_MEMORY, "no memory for a device");
-    device->options = wish;
+    device->options = filled;
     device->control_fd = device->staging_fd = device->observe.stats_fd = -1;
     for (int i = 0; i < TRP__WORKERS; i++)
         device->worker[i] = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
@@ -350,8 +350,8 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     return TRP_OK;
 }
 
-/* Takes the completions of a device off all queues. Also waits for threads that are taking one off,
- * for they hold the queue's lock until they are done with the device. */
+/* Takes the completions of a device off all queues. Waits for threads that are taking one, since
+ * they hold the queue's lock until they are done with the device. */
 static void leave_queues(trp_device *device)
 {
     trp_system *system = device->system;
@@ -365,15 +365,15 @@ void trp_device_close(trp_device *device)
 {
     TRP__CALL();
     if (!device || !device->alive || *device->alive == 0)
-        return; /* it was closed; or in a forked child nothing here is ours to end */
+        return; /* it was closed; or in a forked child it is the parent's */
     if (atomic_exchange(&device->api.closed, true))
         return; /* another thread closes it */
     trp__supervisor_stop(device);
-    while (atomic_load(&device->request.waiting) > 0) /* they see that it is down */
+    while (atomic_load(&device->request.waiting) > 0) /* they return when they see DOWN */
         trp__sleep_ns(TRP__NAP_MIN_NS);
     trp__watches_close(device);
     trp__trace_at_close(device);
-    trp__device_unlist(device); /* after this no thread that waits at a queue looks at it */
+    trp__device_unlist(device); /* after this no waiting thread sweeps it */
     leave_queues(device);
     trp__device_unregister(device);
     end_device(device);
@@ -399,8 +399,7 @@ trp_status trp__device_info(trp_device *device, trp_device_info *out)
     out->standby_pid = atomic_load(&device->standby_pid);
     trp__lock_take(&device->memory.lock);
     out->memory_reserved = device->memory.reserved;
-    out->memory_used =
-        trp__suballoc_used_bytes(device->memory.suballoc) + device->memory.sealable_bytes;
+    out->memory_used = trp__memory_used(device);
     out->buffers = device->memory.live_buffers;
     trp__lock_drop(&device->memory.lock);
     return TRP_OK;

@@ -1,4 +1,4 @@
-/* What a device keeps for the program's calls on it as a whole. */
+/* State of a device for opening, closing and making actors. */
 #ifndef TRP_CLIENT_API_STATE_H
 #define TRP_CLIENT_API_STATE_H
 
@@ -14,7 +14,7 @@ typedef struct trp__companions {
 } trp__companions;
 
 typedef struct trp__api_state {
-    trp__remnant *remnant; /* for what stays of the device */
+    trp__remnant *remnant; /* see leave_remnant() */
     _Atomic bool closed;   /* a thread has begun to close it */
     trp__companions companions;
 } trp__api_state;

@@ -1,5 +1,5 @@
-/* The functions that the public headers define inline, once more as exported ones: ctypes, cffi,
- * bindgen and their kin call what a library exports, and compile no body of a header. */
+/* Exports the functions that the public headers define inline, for ctypes, cffi, bindgen and the
+ * like, which compile no headers. */
 #define TRP_INLINE TRP_API
 
 #include <troupe/troupe.h>

@@ -1,5 +1,5 @@
-/* Waiting for something that nobody announces: spin briefly, then sleep in steps that grow with the
- * time waited, so that a short wait ends at once and a long one costs little. */
+/* Waiting without a wake-up: spin briefly, then sleep in steps that grow with the time waited, so
+ * that a short wait ends at once and a long one costs little. */
 #ifndef TRP_CLIENT_CORE_BACKOFF_H
 #define TRP_CLIENT_CORE_BACKOFF_H
 
@@ -17,8 +17,8 @@ typedef struct trp__backoff {
     int64_t deadline;
     int64_t least_ns; /* the shortest nap, if more than TRP__NAP_MIN_NS */
     int64_t spin_ns;  /* how long to spin before the first nap */
-    int64_t expected; /* how long this wait takes at least, as far as one can tell; 0: nobody can */
-    int64_t waited;   /* when the clock was last looked at: it was not over then */
+    int64_t expected; /* the expected least duration of this wait; 0: unknown */
+    int64_t waited;   /* when the clock was last read: the wait was not over then */
     uint32_t spins;
     int slack; /* the thread's timer slack before the first nap; 0: there was none */
 } trp__backoff;
@@ -32,9 +32,8 @@ typedef struct trp__backoff {
 #define TRP__NAP_NEAR_NS (40 * TRP__US)  /* around the expected end, */
 #define TRP__NEAR_MIN_NS (200 * TRP__US) /* which is this much before it and after, */
 #define TRP__NEAR_SHARE  256             /* or this part of the time expected */
-/* Spins so long before and after the expected end: a processor that sleeps wakes up late, up to 200
- * microseconds in a virtual machine, and what is expected is when it was last seen not to be over.
- */
+/* Spins so long before and after the expected end: a sleeping processor wakes up late, up to 200 us
+ * in a virtual machine, and `expected` is the last time at which an earlier wait was not over. */
 #define TRP__END_BEFORE_NS (40 * TRP__US)
 #define TRP__END_AFTER_NS  (200 * TRP__US)
 
@@ -45,8 +44,8 @@ static inline trp__backoff trp__backoff_begin(int64_t timeout_ns)
                           .spin_ns = TRP__SPIN_NS};
 }
 
-/* The kernel may add 50 us to a thread's short sleeps unless the thread says otherwise; between
- * these two calls it does. */
+/* Between these two calls short sleeps of the thread end in time; the default timer slack may add
+ * 50 us. */
 static inline int trp__slack_begin(void)
 {
     int before = prctl(PR_GET_TIMERSLACK);
@@ -59,7 +58,8 @@ static inline void trp__slack_end(int before)
     prctl(PR_SET_TIMERSLACK, before > 0 ? (unsigned long)before : 0UL);
 }
 
-/* Before each nap of a wait with many; the other after the last. */
+/* Sets the timer slack once for a wait with many naps, before each; trp__backoff_end() resets
+ * it. */
 static inline void trp__backoff_doze(trp__backoff *b)
 {
     if (b->slack == 0)

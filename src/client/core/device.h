@@ -10,7 +10,7 @@
 #include "client/recovery/state.h"
 #include "client/request/state.h"
 
-/* All of it reads zero once it was closed: whole pages, which cost nothing but addresses then. */
+/* Reads zero once it was closed: its pages are given back, only the addresses stay. */
 struct trp_device {
     trp_system *system;
     trp_device_options options;
@@ -18,12 +18,12 @@ struct trp_device {
     trp_device_info identity; /* what never changes */
     uint32_t tag;
     const uint32_t *alive; /* a page that reads zero in a forked child; NULL: closed */
-    /* Ends requests that are over, for those who need what they hold; no lock is held but judging
-     * and those before it. */
+    /* Ends requests that are done, to free what they hold; no lock is held but `judging` and those
+     * before it. */
     void (*end_over)(trp_device *device);
 
     trp__control *control;
-    trp__reply *reply; /* always at this address: a new incarnation's block replaces the mapping */
+    trp__reply *reply; /* at a fixed address: a new incarnation's block replaces the mapping */
     char *staging;
     int control_fd, staging_fd;
 
@@ -35,7 +35,7 @@ struct trp_device {
     trp__slot *slot;
     trp_error *slot_error;
 
-    _Alignas(64) trp__lock lock; /* senders read the lines before, and take it rarely */
+    _Alignas(64) trp__lock lock; /* rarely taken by senders, who read the lines before */
     pthread_cond_t changed;      /* answers, end of start-up */
     _Atomic(trp__client_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
 
@@ -50,7 +50,7 @@ struct trp_device {
     int wake_fd;
     _Atomic bool supervisor_asleep;
     _Atomic bool closing;
-    _Atomic bool alarm; /* somebody saw the worker write what can't be true */
+    _Atomic bool alarm; /* a thread saw an invalid word of the worker */
 
     trp__request_state request;
     trp__memory_state memory;
@@ -71,14 +71,14 @@ static inline uint64_t trp__stream_done(const trp_device *device, uint32_t strea
                                 memory_order_acquire);
 }
 
-/* Whether the worker has written why it did not run a request. */
+/* Whether the worker has replied an error to a request. */
 static inline bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
 {
     return atomic_load_explicit(&device->reply->error[slot].ticket, memory_order_acquire) == ticket;
 }
 
-/* Whether a timeline that has passed a ticket can't be true. Who ends requests asks only if it is
- * far ahead, which is rare, and random rubbish nearly always is. */
+/* Whether a timeline that has passed a ticket is invalid. Checked only if it is far ahead, which is
+ * rare, and true of nearly all random values. */
 static inline bool trp__timeline_absurd(const trp_device *device, uint64_t timeline,
                                         uint64_t ticket)
 {

@@ -1,5 +1,5 @@
-/* Errors and texts as a worker writes them, made fit to be used: see distrust.c for why. What a
- * worker may be writing to at the same time is read once. */
+/* Validates errors and texts of a worker, see validate_reply.c. The worker may be writing them, so
+ * each word is read once. */
 #include "base/error.h"
 #include "client/core/device.h"
 
@@ -18,8 +18,8 @@ void trp__text_import(char *to, const volatile char *from, size_t size)
     memset(to + n, 0, size - n);
 }
 
-/* A status that a worker may give; the others are the application's to say: one that waits for a
- * request would take a worker's TRP_E_TIMEOUT for its own. */
+/* A status that a worker may give; others are the client's: a caller of trp_await() would take a
+ * worker's TRP_E_TIMEOUT for its own. */
 static trp_status import_status(int status, trp_fault fault)
 {
     switch (status) {
@@ -38,7 +38,7 @@ static trp_status import_status(int status, trp_fault fault)
     }
 }
 
-/* How a worker may say that it ends; the rest is known better here. */
+/* A fault that a worker may report of itself; the client determines the others. */
 static trp_fault import_fault(int fault)
 {
     switch (fault) {
@@ -52,8 +52,8 @@ static trp_fault import_fault(int fault)
     }
 }
 
-/* Copies an error that a worker wrote, from memory that it may be writing to. TRP_OK stays; what is
- * no status becomes TRP_E_INTERNAL. What only this side knows is left empty. */
+/* Copies an error that a worker wrote, from memory that it may be writing to. TRP_OK stays; an
+ * invalid status becomes TRP_E_INTERNAL. Fields that only the client knows are left empty. */
 void trp__error_import(trp_error *out, const trp_error *from)
 {
     const volatile trp_error *e = from;
@@ -71,7 +71,7 @@ void trp__error_import(trp_error *out, const trp_error *from)
     out->cause_fault = TRP_FAULT_NONE;
     trp__text_import(out->message, e->message, sizeof out->message);
     if (out->status != TRP_OK && out->message[0] == '\0')
-        trp__copy_string(out->message, sizeof out->message, "the worker did not say why");
+        trp__copy_string(out->message, sizeof out->message, "the worker gave no reason");
 }
 
 /* Whether a worker had a reason to refuse a request so. */
@@ -82,7 +82,7 @@ static bool may_refuse(trp_status status, const trp__record *record)
            (status == TRP_E_CANCELLED && atomic_load(&record->cancelled) == record->ticket);
 }
 
-/* The same for what it said of a request, which is no success. */
+/* The same for the worker's reply to a request, which is no success. */
 void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__record *record)
 {
     const volatile trp__reply_error *e = from;

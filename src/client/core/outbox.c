@@ -10,15 +10,15 @@
 
 static void fill_actor(const trp__client_actor *actor, trp__message *m)
 {
-    if (actor->condemned)
-        m->error = actor->verdict;
+    if (actor->quarantined)
+        m->error = actor->start_error;
     trp__copy_string(m->text, sizeof m->text, actor->class->kind);
     trp__copy_string(m->library, sizeof m->library, actor->library);
     trp__copy_string(m->config, sizeof m->config, actor->config);
     trp__copy_string(m->error.actor, sizeof m->error.actor, actor->name);
 }
 
-static trp__posting send_letter(int socket, const trp__letter *letter)
+static trp__posting send_letter(int socket, const trp__news *letter)
 {
     trp__message m = {.id = letter->id, .bytes = letter->bytes, .protection = letter->protection};
     if (letter->actor)
@@ -29,7 +29,7 @@ static trp__posting send_letter(int socket, const trp__letter *letter)
     return errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN ? TRP__NOBODY : TRP__WAITING;
 }
 
-static bool append(trp__outbox *o, const trp__letter *letter)
+static bool append(trp__outbox *o, const trp__news *letter)
 {
     if (o->first > 0 && o->first + o->count == o->capacity) {
         memmove(o->letter, o->letter + o->first, o->count * sizeof *o->letter);
@@ -37,7 +37,7 @@ static bool append(trp__outbox *o, const trp__letter *letter)
     }
     if (o->count == o->capacity) {
         size_t capacity = o->capacity ? 2 * o->capacity : 64;
-        trp__letter *more = realloc(o->letter, capacity * sizeof *more);
+        trp__news *more = realloc(o->letter, capacity * sizeof *more);
         if (!more)
             return false;
         o->letter = more;
@@ -49,20 +49,14 @@ static bool append(trp__outbox *o, const trp__letter *letter)
 
 trp__posting trp__outbox_post(trp__outbox *o, int socket, const trp__news *news)
 {
-    trp__letter letter = {.type = news->type,
-                          .id = news->id,
-                          .bytes = news->bytes,
-                          .protection = news->protection,
-                          .fd = news->fd,
-                          .actor = news->actor};
-    if (!append(o, &letter))
+    if (!append(o, news))
         return TRP__NO_ROOM;
     if (o->count == 1) {
         o->owed_since = trp__now_ns();
         o->host_bytes = 0;
     }
-    if (letter.type == TRP__MSG_HOST && letter.protection == 0)
-        o->host_bytes += letter.bytes;
+    if (news->type == TRP__MSG_HOST && news->protection == 0)
+        o->host_bytes += news->bytes;
     return trp__outbox_flush(o, socket);
 }
 
@@ -81,7 +75,7 @@ uint32_t trp__outbox_withdraw(trp__outbox *o, trp__message_type type, uint32_t i
 {
     size_t kept = o->sent, before = o->count;
     for (size_t i = o->sent; i < o->count; i++) {
-        const trp__letter *letter = &o->letter[o->first + i];
+        const trp__news *letter = &o->letter[o->first + i];
         if (letter->type != type || letter->id != id)
             o->letter[o->first + kept++] = *letter;
     }

@@ -1,5 +1,5 @@
-/* What a worker is told, and what it owes: messages that carry resources to it, in order, without
- * ever waiting for it. Each is answered once, so a worker that stops reading or answering shows. */
+/* Messages that carry resources to a worker, in order, without ever waiting for it, and the answers
+ * that it owes. It answers each once, so a worker that stops reading or answering is noticed. */
 #ifndef TRP_CLIENT_CORE_OUTBOX_H
 #define TRP_CLIENT_CORE_OUTBOX_H
 
@@ -10,7 +10,8 @@
 
 #include <stdbool.h>
 
-/* Something that a worker has to know. */
+/* A message that gives a resource to a worker, or takes it away. The descriptor, or the actor,
+ * belongs to the resource: when that goes, a message that was not sent yet is withdrawn. */
 typedef struct trp__news {
     trp__message_type type;
     uint32_t id;
@@ -18,27 +19,16 @@ typedef struct trp__news {
     uint64_t protection;
     int fd;                         /* -1: none */
     const trp__client_actor *actor; /* of TRP__MSG_ACTOR */
-    uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
+    uint8_t *pending_acks; /* receives a bit for each worker that has to answer; may be NULL */
 } trp__news;
-
-/* News to one worker. The descriptor, or the actor, belongs to the resource: when that goes, a
- * letter that was not sent yet is taken back. */
-typedef struct trp__letter {
-    trp__message_type type;
-    uint32_t id;
-    uint64_t bytes;
-    uint64_t protection;
-    int fd;
-    const trp__client_actor *actor;
-} trp__letter;
 
 /* Letters to one worker that it has not answered, in order; some at the end may not have been sent,
  * because there was no room. A worker answers them in order too. */
 typedef struct trp__outbox {
-    trp__letter *letter; /* `count` from `first` on */
+    trp__news *letter; /* `count` from `first` on */
     size_t first, count, sent, capacity;
-    int64_t owed_since;  /* the last answer, or when the first of these was told */
-    uint64_t host_bytes; /* of host memory told since then, whose first touch takes its time */
+    int64_t owed_since;  /* time of the last answer, or when the first of these was posted */
+    uint64_t host_bytes; /* of host memory posted since then, whose first touch takes time */
 } trp__outbox;
 
 typedef enum trp__posting {
@@ -48,16 +38,16 @@ typedef enum trp__posting {
     TRP__NO_ROOM, /* no memory for a letter */
 } trp__posting;
 
-/* Sends news, or keeps it behind what waits already; in both cases an answer is owed. */
+/* Sends news, or queues it behind unsent news; in both cases an answer is owed. */
 trp__posting trp__outbox_post(trp__outbox *outbox, int socket, const trp__news *news);
 
-/* Sends what waits, as far as there is room: TRP__POSTED if nothing waits any more. */
+/* Sends queued news as far as the socket has room: TRP__POSTED if none is left. */
 trp__posting trp__outbox_flush(trp__outbox *outbox, int socket);
 
-/* Takes back what waits of one type about one number; returns how many letters that were. */
+/* Withdraws unsent news of one type about one number; returns how many. */
 uint32_t trp__outbox_withdraw(trp__outbox *outbox, trp__message_type type, uint32_t id);
 
-/* An answer has come. False if it is not that to the first letter. */
+/* Takes an answer. False if it is not the answer to the first news. */
 bool trp__outbox_answered(trp__outbox *outbox, uint32_t about, uint32_t id);
 
 void trp__outbox_free(trp__outbox *outbox);

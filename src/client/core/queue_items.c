@@ -1,11 +1,11 @@
-/* What lies in a completion queue, and the event file that is readable while anything does. */
+/* Items of a completion queue, and its event file, which is readable while there are any. */
 #include "base/call.h"
 #include "base/error.h"
 #include "client/core/device.h"
 
 #include <unistd.h>
 
-/* Whether a queue can be used, which is that argument of a call. */
+/* Whether a queue can be used; `name` is the argument's. */
 trp_status trp__queue_usable(const trp_queue *queue, const char *name)
 {
     if (atomic_load_explicit(&queue->ended, memory_order_relaxed))
@@ -28,7 +28,7 @@ void trp__queue_set_readable(trp_queue *queue, bool readable)
     trp__call_shield();
     ssize_t done =
         readable ? write(queue->fd, &value, sizeof value) : read(queue->fd, &value, sizeof value);
-    (void)done; /* it can only say that the file is in that state already */
+    (void)done; /* it can only fail if the file is in that state already */
 }
 
 void trp__queue_link(trp_queue *queue, trp__queue_item *item)
@@ -59,8 +59,8 @@ void trp__queue_unlink(trp_queue *queue, trp__queue_item *item)
         trp__queue_set_readable(queue, false);
 }
 
-/* The slot becomes `done` with the lock held: who sees that, and then looks into the queue, finds
- * it there. */
+/* The slot becomes `done` with the lock held, so that a thread that sees the state finds the item
+ * in the queue. */
 void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done)
 {
     trp__lock_take(&queue->lock);

@@ -1,4 +1,4 @@
-/* The slot of a request: what this side knows of it from its making to the end of its result. */
+/* The slot of a request: its state on the application's side until its result was taken. */
 #ifndef TRP_CLIENT_CORE_SLOT_H
 #define TRP_CLIENT_CORE_SLOT_H
 
@@ -7,9 +7,9 @@
 #include "wire/box.h"
 #include "wire/layout.h"
 
-/* A request's life on this side. Kept with the slot's generation, and with whether a future wants
- * its result, in one word, so that each change is also a check that the slot still holds the same
- * request. Whoever takes a request from PENDING to RETIRING ends it: that happens exactly once. */
+/* Phases of a request. Phase, generation and TRP__WANTED are one word, so that each change also
+ * checks that the slot still holds the same request. The thread that takes a request from PENDING
+ * to RETIRING ends it: exactly once. */
 typedef enum trp__phase {
     TRP__FREE = 0,
     TRP__FILLING,  /* being written by its sender */
@@ -38,18 +38,18 @@ typedef struct trp__transfer {
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
-/* What was known of a range when a request that reads it was packed. The request gets its ticket
- * later, and what other threads do in between may belong after it. */
+/* State of an input when its request was packed. The request gets its ticket later, and changes
+ * that other threads make in between may come after it in the order. */
 typedef struct trp__look {
     uint64_t cover, accepted; /* TRP__COVERED and TRP__ACCEPTED, the least in the range */
 } trp__look;
 
-/* What every request touches is in the first three lines; a table of 16,384 of these is in no
- * cache. */
+/* The first three lines hold all that every request touches, since 16,384 slots fit in no cache. */
 typedef struct trp__slot {
-    _Atomic uint64_t state;       /* generation << 8 | wanted | phase */
-    _Atomic uint64_t ticket;      /* 0 until it is sent */
-    _Atomic uint64_t detained;    /* of one that ended before its turn, see detained.c; else 0 */
+    _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket; /* 0 until it is sent */
+    _Atomic uint64_t
+        retired_early; /* of a request that ended before its turn, see retired_early.c; else 0 */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     _Atomic int64_t sent_ns;      /* while the device is traced, or if it is timed; else 0 */
     trp_queue *queue;
@@ -63,16 +63,16 @@ typedef struct trp__slot {
     _Atomic int stream;     /* -1: none; else `transfer` is in use */
     _Atomic uint32_t next_free;
     uint32_t index;
-    _Atomic uint32_t deaths; /* workers that died while it was in flight */
-    uint16_t lying;          /* workers that left it lying past its deadline */
-    uint8_t weight;          /* requests that it is timed for, see latency.h; 0: it is not */
-    uint32_t segment;        /* host segment that it holds, 0 for none */
-    uint32_t piece;          /* small staging piece that it uses */
-    _Atomic uint32_t leader; /* of one that belongs to a list, the list's last; NO_SLOT: to none */
+    _Atomic uint32_t deaths;   /* workers that died while it was in flight */
+    uint16_t missed_deadlines; /* workers that did not begin it within its deadline */
+    uint8_t weight;            /* requests that it is timed for, see latency.h; 0: it is not */
+    uint32_t segment;          /* host segment that it holds, 0 for none */
+    uint32_t piece;            /* small staging piece that it uses */
+    _Atomic uint32_t leader;   /* of a member of a list: the list's last; NO_SLOT: not in a list */
     trp_status status;
     /* The third. */
     trp__queue_item item;
-    _Atomic bool cancelling; /* somebody has asked for its end */
+    _Atomic bool cancelling; /* trp_cancel() was called */
     _Atomic bool nested;     /* the call that fills it may send another request first; see room.h */
     bool delivers;           /* see deliver.c; set when it is sent */
     bool boxed;              /* a small copy whose rows lie apart: transfer.box says how */
@@ -111,7 +111,7 @@ static inline bool trp__leads(const trp__slot *slot)
     return atomic_load_explicit(&slot->leader, memory_order_relaxed) == slot->index;
 }
 
-/* Of cells, for qsort(): they begin with the ticket. */
+/* Compares cells by ticket, for qsort(). */
 static inline int trp__by_ticket(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -119,15 +119,15 @@ static inline int trp__by_ticket(const void *a, const void *b)
 }
 
 /* queue_items.c */
-/* Whether ends of the device's requests can go to a queue, which is that argument of a call. */
+/* Whether ends of the device's requests can go to a queue; `name` is the argument's. */
 trp_status trp__queue_check(const trp_device *device, const trp_queue *queue, const char *name);
-/* Whether a queue, which is that argument of a call, can be used. */
+/* Whether a queue can be used. */
 trp_status trp__queue_usable(const trp_queue *queue, const char *name);
 void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done);
 /* The queue's lock is held. */
 void trp__queue_link(trp_queue *queue, trp__queue_item *item);
 void trp__queue_unlink(trp_queue *queue, trp__queue_item *item);
-/* What the event file of the queue says; nothing else changes it. */
+/* Sets the state of the queue's event file; nothing else changes it. */
 void trp__queue_set_readable(trp_queue *queue, bool readable);
 
 static inline trp_status trp__completion_check(const trp_device *device,

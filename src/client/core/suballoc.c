@@ -69,9 +69,8 @@ static unsigned log2_floor(uint64_t value)
 /* The class whose list holds blocks of this size. */
 static unsigned class_of(uint64_t size)
 {
-    if (size < SL_COUNT) {
+    if (size < SL_COUNT)
         return (unsigned)size;
-    }
     unsigned log2 = log2_floor(size);
     unsigned second = (unsigned)(size >> (log2 - SL_BITS)) & (SL_COUNT - 1u);
     return (log2 - SL_BITS + 1u) * SL_COUNT + second;
@@ -80,9 +79,8 @@ static unsigned class_of(uint64_t size)
 /* The first class of which every block is at least this size; may be CLASS_COUNT, which is none. */
 static unsigned class_sure_to_fit(uint64_t size)
 {
-    if (size < SL_COUNT) {
+    if (size < SL_COUNT)
         return (unsigned)size;
-    }
     return class_of(size + (UINT64_C(1) << (log2_floor(size) - SL_BITS)) - 1u);
 }
 
@@ -94,9 +92,8 @@ static void list_insert(trp__suballoc *sa, uint32_t index)
     n->state = NODE_FREE;
     n->list_prev = 0;
     n->list_next = head;
-    if (head != 0) {
+    if (head != 0)
         sa->nodes[head].list_prev = index;
-    }
     sa->heads[class] = index;
     sa->sl_map[class / SL_COUNT] |= 1u << (class % SL_COUNT);
     sa->fl_map |= UINT64_C(1) << (class / SL_COUNT);
@@ -105,9 +102,8 @@ static void list_insert(trp__suballoc *sa, uint32_t index)
 static void list_remove(trp__suballoc *sa, uint32_t index)
 {
     const block_node *n = &sa->nodes[index];
-    if (n->list_next != 0) {
+    if (n->list_next != 0)
         sa->nodes[n->list_next].list_prev = n->list_prev;
-    }
     if (n->list_prev != 0) {
         sa->nodes[n->list_prev].list_next = n->list_next;
         return;
@@ -116,26 +112,23 @@ static void list_remove(trp__suballoc *sa, uint32_t index)
     sa->heads[class] = n->list_next;
     if (n->list_next == 0) {
         sa->sl_map[class / SL_COUNT] &= ~(1u << (class % SL_COUNT));
-        if (sa->sl_map[class / SL_COUNT] == 0) {
+        if (sa->sl_map[class / SL_COUNT] == 0)
             sa->fl_map &= ~(UINT64_C(1) << (class / SL_COUNT));
-        }
     }
 }
 
 /* A free block of the given class or of the next one above that has any; 0 if none. */
 static uint32_t first_from_class(const trp__suballoc *sa, unsigned class)
 {
-    if (class >= CLASS_COUNT) {
+    if (class >= CLASS_COUNT)
         return 0;
-    }
     unsigned first = class / SL_COUNT;
     uint32_t seconds = sa->sl_map[first] & (UINT32_MAX << (class % SL_COUNT));
     if (seconds == 0) {
         /* FL_COUNT is below 64, so the shift is defined. */
         uint64_t firsts = sa->fl_map & (UINT64_MAX << (first + 1u));
-        if (firsts == 0) {
+        if (firsts == 0)
             return 0;
-        }
         first = (unsigned)__builtin_ctzll(firsts);
         seconds = sa->sl_map[first];
     }
@@ -147,15 +140,13 @@ static uint32_t find_fit(const trp__suballoc *sa, uint64_t size)
     unsigned sure = class_sure_to_fit(size);
     uint32_t index = first_from_class(sa, sure);
     unsigned own = class_of(size);
-    if (index != 0 || own == sure) {
+    if (index != 0 || own == sure)
         return index;
-    }
     /* Only the request's own class can still hold a block that fits: the one that is exactly as
      * large as the request, for example. */
     for (index = sa->heads[own]; index != 0; index = sa->nodes[index].list_next) {
-        if (sa->nodes[index].size >= size) {
+        if (sa->nodes[index].size >= size)
             return index;
-        }
     }
     return 0;
 }
@@ -163,20 +154,17 @@ static uint32_t find_fit(const trp__suballoc *sa, uint64_t size)
 /* Makes sure that spare_take succeeds once. May move the array. */
 static bool spare_reserve(trp__suballoc *sa)
 {
-    if (sa->spare_head != 0 || sa->node_count < sa->node_capacity) {
+    if (sa->spare_head != 0 || sa->node_count < sa->node_capacity)
         return true;
-    }
     uint32_t capacity = FIRST_NODES;
     if (sa->node_capacity != 0) {
-        if (sa->node_capacity > UINT32_MAX / 2u) {
+        if (sa->node_capacity > UINT32_MAX / 2u)
             return false;
-        }
         capacity = sa->node_capacity * 2u;
     }
     block_node *nodes = realloc(sa->nodes, (size_t)capacity * sizeof(block_node));
-    if (nodes == NULL) {
+    if (nodes == NULL)
         return false;
-    }
     if (sa->node_capacity == 0) {
         memset(&nodes[0], 0, sizeof(nodes[0]));
         sa->node_count = 1;
@@ -220,17 +208,14 @@ void trp__suballoc_destroy(trp__suballoc *sa)
 /* Makes room in the table of regions for this id. */
 static bool region_reserve(trp__suballoc *sa, uint32_t region)
 {
-    if (region < sa->region_count) {
+    if (region < sa->region_count)
         return true;
-    }
     uint32_t count = sa->region_count == 0 ? FIRST_REGIONS : sa->region_count;
-    while (count <= region) {
+    while (count <= region)
         count *= 2u;
-    }
     region_entry *regions = realloc(sa->regions, (size_t)count * sizeof(region_entry));
-    if (regions == NULL) {
+    if (regions == NULL)
         return false;
-    }
     memset(&regions[sa->region_count], 0,
            (size_t)(count - sa->region_count) * sizeof(region_entry));
     sa->regions = regions;
@@ -246,9 +231,8 @@ bool trp__suballoc_add_region(trp__suballoc *sa, uint32_t region, uint64_t size)
         granules > (UINT64_MAX >> GRANULE_SHIFT) - total) {
         return false;
     }
-    if (!region_reserve(sa, region) || sa->regions[region].first != 0 || !spare_reserve(sa)) {
+    if (!region_reserve(sa, region) || sa->regions[region].first != 0 || !spare_reserve(sa))
         return false;
-    }
     uint32_t index = spare_take(sa);
     sa->nodes[index] = (block_node){.size = granules, .region = (uint16_t)region};
     list_insert(sa, index);
@@ -259,9 +243,8 @@ bool trp__suballoc_add_region(trp__suballoc *sa, uint32_t region, uint64_t size)
 
 bool trp__suballoc_region_empty(const trp__suballoc *sa, uint32_t region)
 {
-    if (region >= sa->region_count || sa->regions[region].first == 0) {
+    if (region >= sa->region_count || sa->regions[region].first == 0)
         return false;
-    }
     /* Free neighbours are always merged, so an empty region is one free block. */
     const block_node *first = &sa->nodes[sa->regions[region].first];
     return first->state == NODE_FREE && first->phys_next == 0;
@@ -269,9 +252,8 @@ bool trp__suballoc_region_empty(const trp__suballoc *sa, uint32_t region)
 
 bool trp__suballoc_remove_region(trp__suballoc *sa, uint32_t region)
 {
-    if (!trp__suballoc_region_empty(sa, region)) {
+    if (!trp__suballoc_region_empty(sa, region))
         return false;
-    }
     uint32_t index = sa->regions[region].first;
     list_remove(sa, index);
     sa->free_granules -= sa->nodes[index].size;
@@ -283,19 +265,16 @@ bool trp__suballoc_remove_region(trp__suballoc *sa, uint32_t region)
 bool trp__suballoc_alloc(trp__suballoc *sa, uint64_t size, trp__suballoc_block *out)
 {
     *out = (trp__suballoc_block){0};
-    if (size == 0 || size > UINT64_MAX - (TRP__SUBALLOC_GRANULE - 1u)) {
+    if (size == 0 || size > UINT64_MAX - (TRP__SUBALLOC_GRANULE - 1u))
         return false;
-    }
     uint64_t granules = (size + (TRP__SUBALLOC_GRANULE - 1u)) >> GRANULE_SHIFT;
     uint32_t index = find_fit(sa, granules);
-    if (index == 0) {
+    if (index == 0)
         return false;
-    }
     /* The one step that can fail comes before the first change. */
     bool split = sa->nodes[index].size > granules;
-    if (split && !spare_reserve(sa)) {
+    if (split && !spare_reserve(sa))
         return false;
-    }
     list_remove(sa, index);
     if (split) {
         uint32_t rest = spare_take(sa);
@@ -307,9 +286,8 @@ bool trp__suballoc_alloc(trp__suballoc *sa, uint64_t size, trp__suballoc_block *
             .phys_next = n->phys_next,
             .region = n->region,
         };
-        if (n->phys_next != 0) {
+        if (n->phys_next != 0)
             sa->nodes[n->phys_next].phys_prev = rest;
-        }
         n->phys_next = rest;
         n->size = granules;
         list_insert(sa, rest);
@@ -334,9 +312,8 @@ static void merge(trp__suballoc *sa, uint32_t lower, uint32_t upper)
     const block_node *u = &sa->nodes[upper];
     l->size += u->size;
     l->phys_next = u->phys_next;
-    if (u->phys_next != 0) {
+    if (u->phys_next != 0)
         sa->nodes[u->phys_next].phys_prev = lower;
-    }
     spare_give(sa, upper);
 }
 
@@ -344,9 +321,8 @@ void trp__suballoc_free(trp__suballoc *sa, uint32_t node)
 {
     bool allocated = node != 0 && node < sa->node_count && sa->nodes[node].state == NODE_USED;
     assert(allocated);
-    if (!allocated) {
+    if (!allocated)
         return;
-    }
     uint32_t index = node;
     uint64_t size = sa->nodes[index].size;
     sa->used_granules -= size;
@@ -377,22 +353,20 @@ uint64_t trp__suballoc_used_bytes(const trp__suballoc *sa)
 
 uint64_t trp__suballoc_largest_free(const trp__suballoc *sa)
 {
-    if (sa->fl_map == 0) {
+    if (sa->fl_map == 0)
         return 0;
-    }
     unsigned first = log2_floor(sa->fl_map);
     unsigned second = log2_floor(sa->sl_map[first]);
     uint64_t largest = 0;
     uint32_t index = sa->heads[first * SL_COUNT + second];
     for (; index != 0; index = sa->nodes[index].list_next) {
-        if (sa->nodes[index].size > largest) {
+        if (sa->nodes[index].size > largest)
             largest = sa->nodes[index].size;
-        }
     }
     return largest << GRANULE_SHIFT;
 }
 
-/* What a walk of the bookkeeping adds up to. */
+/* Sums of a walk over the bookkeeping. */
 typedef struct tally {
     uint64_t free_granules, used_granules;
     uint32_t free_blocks, used_blocks;
@@ -406,21 +380,18 @@ static bool check_region(const trp__suballoc *sa, uint32_t region, tally *sum)
     uint32_t previous = 0;
     uint32_t index = sa->regions[region].first;
     while (index != 0) {
-        if (index >= sa->node_count) {
+        if (index >= sa->node_count)
             return false;
-        }
         const block_node *n = &sa->nodes[index];
         bool is_free = n->state == NODE_FREE;
         if (n->region != region || n->offset != offset || n->size == 0 ||
             n->phys_prev != previous || (!is_free && n->state != NODE_USED)) {
             return false;
         }
-        if (is_free && previous != 0 && sa->nodes[previous].state == NODE_FREE) {
+        if (is_free && previous != 0 && sa->nodes[previous].state == NODE_FREE)
             return false;
-        }
-        if (n->size > sa->regions[region].size - offset) {
+        if (n->size > sa->regions[region].size - offset)
             return false;
-        }
         offset += n->size;
         *(is_free ? &sum->free_granules : &sum->used_granules) += n->size;
         *(is_free ? &sum->free_blocks : &sum->used_blocks) += 1u;
@@ -437,17 +408,14 @@ static bool check_list(const trp__suballoc *sa, unsigned class, uint32_t *blocks
     uint32_t previous = 0;
     uint32_t index = sa->heads[class];
     bool marked = (sa->sl_map[class / SL_COUNT] >> (class % SL_COUNT) & 1u) != 0;
-    if (marked != (index != 0)) {
+    if (marked != (index != 0))
         return false;
-    }
     while (index != 0) {
-        if (index >= sa->node_count || *blocks >= sa->node_count) {
+        if (index >= sa->node_count || *blocks >= sa->node_count)
             return false;
-        }
         const block_node *n = &sa->nodes[index];
-        if (n->state != NODE_FREE || n->list_prev != previous || class_of(n->size) != class) {
+        if (n->state != NODE_FREE || n->list_prev != previous || class_of(n->size) != class)
             return false;
-        }
         *blocks += 1u;
         previous = index;
         index = n->list_next;
@@ -459,33 +427,27 @@ bool trp__suballoc_check(const trp__suballoc *sa)
 {
     tally sum = {0};
     for (uint32_t region = 0; region < sa->region_count; region++) {
-        if (!check_region(sa, region, &sum)) {
+        if (!check_region(sa, region, &sum))
             return false;
-        }
     }
-    if (sum.free_granules != sa->free_granules || sum.used_granules != sa->used_granules) {
+    if (sum.free_granules != sa->free_granules || sum.used_granules != sa->used_granules)
         return false;
-    }
     uint32_t listed = 0;
     for (unsigned class = 0; class < CLASS_COUNT; class ++) {
-        if (!check_list(sa, class, &listed)) {
+        if (!check_list(sa, class, &listed))
             return false;
-        }
     }
     for (unsigned first = 0; first < FL_COUNT; first++) {
-        if ((sa->fl_map >> first & 1u) != (sa->sl_map[first] != 0)) {
+        if ((sa->fl_map >> first & 1u) != (sa->sl_map[first] != 0))
             return false;
-        }
     }
-    if (listed != sum.free_blocks || sa->fl_map >> FL_COUNT != 0) {
+    if (listed != sum.free_blocks || sa->fl_map >> FL_COUNT != 0)
         return false;
-    }
     /* Every node but node 0 is a block of a region or a spare. */
     uint32_t spares = 0;
     for (uint32_t i = sa->spare_head; i != 0; i = sa->nodes[i].list_next) {
-        if (i >= sa->node_count || sa->nodes[i].state != NODE_SPARE || spares >= sa->node_count) {
+        if (i >= sa->node_count || sa->nodes[i].state != NODE_SPARE || spares >= sa->node_count)
             return false;
-        }
         spares++;
     }
     uint32_t named = sum.free_blocks + sum.used_blocks + spares;

@@ -17,13 +17,13 @@
 
 #define ALIVE_BYTES 4096
 
-/* Open devices by tag, for handles that come without their device. A slot's counter makes the tags
- * of its successive devices differ. */
+/* Open devices by tag, for handles without a device. A counter per slot makes the tags of
+ * successive devices differ. */
 static trp__lock registry_lock = TRP__LOCK_INITIAL(TRP__RANK_REGISTRY);
 static _Atomic(trp_device *) registry[TRP__DEVICES];
 static uint32_t registry_uses[TRP__DEVICES];
 
-/* A child that is forked while another thread has the lock would wait for it for ever. */
+/* Held across fork(): a child forked while another thread held the lock would wait for ever. */
 static void lock_registry(void)
 {
     trp__lock_take(&registry_lock);
@@ -41,7 +41,7 @@ static void watch_forks(void)
     pthread_atfork(lock_registry, unlock_registry, unlock_registry);
 }
 
-/* A place is free too where the device is the parent's, which a forked child can't use or close. */
+/* A device of the parent counts as free, for a forked child can't use or close it. */
 static bool is_free(const trp_device *device)
 {
     return !device || *device->alive == 0;
@@ -105,7 +105,7 @@ static void free_remnants(trp_system *system)
     }
 }
 
-/* A word that is not zero, but reads zero in a forked child. */
+/* Makes a word that is not zero but reads zero in a forked child. */
 const uint32_t *trp__alive_create(trp_error *error)
 {
     uint32_t *word =
@@ -160,8 +160,8 @@ trp_status trp__device_register(trp_device *device)
     return TRP_OK;
 }
 
-/* Takes a device off the list that threads waiting at queues look through; waits for those that are
- * at it. */
+/* Takes a device off the list of devices that waiting threads sweep; waits for sweeps in
+ * progress. */
 void trp__device_unlist(trp_device *device)
 {
     trp_system *system = device->system;
@@ -179,7 +179,8 @@ void trp__device_unregister(trp_device *device)
     trp__lock_drop(&registry_lock);
 }
 
-/* Shows the devices that are open in this process, and not its parent's; none goes meanwhile. */
+/* Calls see() for the devices that this process, not its parent, has open; none is closed
+ * meanwhile. */
 void trp__devices_see(void (*see)(trp_device *device))
 {
     trp__lock_take(&registry_lock);
@@ -223,15 +224,15 @@ static void make_absolute(char *out, size_t size, const char *path)
         trp__copy_string(out, size, path);
 }
 
-static void find_worker(char *out, size_t size, const char *wish)
+static void find_worker(char *out, size_t size, const char *worker_path)
 {
     char executable[4096];
     Dl_info library;
     const char *environment = secure_getenv("TROUPE_WORKER");
     out[0] = '\0';
-    if (wish || environment) {
-        make_absolute(out, size, wish ? wish : environment);
-        return; /* taken as it is: if it is wrong, opening a device says so */
+    if (worker_path || environment) {
+        make_absolute(out, size, worker_path ? worker_path : environment);
+        return; /* unchecked: a wrong path fails when a device is opened */
     }
     ssize_t n = readlink("/proc/self/exe", executable, sizeof executable - 1);
     if (n > 0) {
@@ -285,10 +286,10 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
     if (options && TRP__CHECK_ROOM(options) != TRP_OK)
         return TRP_E_ARGUMENT;
-    const char *wish = options ? options->worker_path : NULL;
-    if (wish && strlen(wish) >= sizeof((*out)->worker_path))
+    const char *worker_path = options ? options->worker_path : NULL;
+    if (worker_path && strlen(worker_path) >= sizeof((*out)->worker_path))
         return trp__fail(TRP_E_ARGUMENT, "worker_path: expected fewer than %zu bytes, got %zu",
-                         sizeof((*out)->worker_path), strlen(wish));
+                         sizeof((*out)->worker_path), strlen(worker_path));
     trp_system *system = calloc(1, sizeof *system);
     if (!system)
         return trp__fail(TRP_E_MEMORY, "no memory for a system");
@@ -302,7 +303,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
         system->log = (trp__log){.sink = options->log, .user_data = options->log_user_data};
     if (!getcwd(system->folder, sizeof system->folder))
         system->folder[0] = '\0';
-    find_worker(system->worker_path, sizeof system->worker_path, wish);
+    find_worker(system->worker_path, sizeof system->worker_path, worker_path);
     pthread_once(&forks_once, watch_forks);
     (void)trp__cpu_may_spin(); /* as things are now, whatever this thread is bound to later */
     trp__lock_init(&system->lock, TRP__RANK_SYSTEM);

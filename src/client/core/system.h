@@ -25,15 +25,15 @@ enum {
     TRP__TAG_BITS = 14, /* of a handle: which opened device it belongs to */
 };
 
-/* What a program may name after its end, and what it is found out by: it stays until the system is
- * destroyed. */
+/* The part of an object that stays until the system is destroyed, so that use after its end is
+ * detected. */
 typedef struct trp__remnant {
     struct trp__remnant *next;
     void *memory; /* freed with it; may be NULL */
 } trp__remnant;
 
-/* What lies in a queue: an ended request, or a watch that has notices. Under the queue's lock.
- * Small, for each request slot has one. */
+/* An item of a queue: an ended request, or a watch that has notices. Under the queue's lock. Small,
+ * for each request slot has one. */
 typedef struct trp__queue_item {
     struct trp__queue_item *next;
     uint32_t device_tag;
@@ -54,7 +54,7 @@ struct trp_queue {
 struct trp_system {
     const uint32_t *alive; /* a page that reads zero in a forked child */
     char worker_path[4096];
-    char folder[4096]; /* in which workers work: that of the program when it made the system */
+    char folder[4096]; /* working folder of workers: the program's when it made the system */
     trp__log log;
     trp__lock lock;
     trp_device *device[TRP__DEVICES];
@@ -66,9 +66,9 @@ struct trp_system {
 /* system.c */
 void trp__error_down(const trp_device *device, trp_error *error);
 trp_status trp__device_usable(const trp_device *device);
-/* The same for calls that work on a device that is down, too. */
+/* The same for calls that also work on a device that is down. */
 trp_status trp__device_known(const trp_device *device);
-/* Takes what is left of an object until the system is destroyed. No lock is needed. */
+/* Keeps the remnant of an object until the system is destroyed. No lock is needed. */
 void trp__system_retain(trp_system *system, trp__remnant *remnant);
 trp_status trp__system_usable(const trp_system *system);
 const uint32_t *trp__alive_create(trp_error *error);
@@ -81,7 +81,7 @@ void trp__device_unlist(trp_device *device);
 void trp__device_unregister(trp_device *device);
 void trp__devices_see(void (*see)(trp_device *device));
 
-/* The room of a struct of options, which a program compiled for a later version may use. */
+/* Checks that the reserved words of an options struct are 0; a later version may use them. */
 trp_status trp__check_room(const uint64_t *reserved, size_t count);
 #define TRP__CHECK_ROOM(options)                                                                   \
     trp__check_room((options)->reserved, sizeof(options)->reserved / sizeof *(options)->reserved)

@@ -1,28 +1,28 @@
-/* What other threads want of the supervisor. */
+/* Calls of other threads to the supervisor. */
 #include "base/call.h"
 #include "client/core/device.h"
 
 #include <unistd.h>
 
-void trp__supervisor_wake(trp_device *device)
-{
-    if (!atomic_load(&device->supervisor_asleep)) /* after what left_to_end() counts was raised */
-        return;
-    trp__call_shield();
-    uint64_t one = 1;
-    ssize_t done = write(device->wake_fd, &one, sizeof one);
-    (void)done; /* it can only be full, which wakes as well */
-}
-
-/* Has the supervisor look at what the worker says. */
-void trp__supervisor_alarm(trp_device *device)
+/* The write can only fail because the counter is full, which wakes as well. */
+void trp__supervisor_ring(const trp_device *device)
 {
     uint64_t one = 1;
-    if (atomic_exchange(&device->alarm, true))
-        return;
     trp__call_shield();
     ssize_t done = write(device->wake_fd, &one, sizeof one);
     (void)done;
+}
+
+void trp__supervisor_wake(trp_device *device)
+{
+    if (atomic_load(&device->supervisor_asleep)) /* after what left_to_end() counts was raised */
+        trp__supervisor_ring(device);
+}
+
+void trp__supervisor_alarm(trp_device *device)
+{
+    if (!atomic_exchange(&device->alarm, true))
+        trp__supervisor_ring(device);
 }
 
 bool trp__standby_give_up(trp_device *device)
@@ -30,9 +30,7 @@ bool trp__standby_give_up(trp_device *device)
     if (device->backend != TRP_BACKEND_CUDA || atomic_load(&device->standby_pid) == 0 ||
         atomic_exchange(&device->standby_unwanted, true))
         return false;
-    uint64_t one = 1;
-    ssize_t done = write(device->wake_fd, &one, sizeof one);
-    (void)done;
+    trp__supervisor_ring(device);
     trp__lock_take(&device->lock);
     while (atomic_load(&device->standby_pid) != 0 && atomic_load(&device->state) != TRP_DEVICE_DOWN)
         trp__lock_wait(&device->lock, &device->changed);

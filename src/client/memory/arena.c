@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define ARENA_MAX    (UINT64_C(1) << 30)
-#define SHARE        8 /* of what is taken, that the next arena is large */
+#define SHARE        8 /* the next arena has this part of the reserved memory */
 #define HOST_GRANULE (UINT64_C(64) << 10)
 #define DROP_WAIT_NS (2 * TRP__SECOND)
 
@@ -20,7 +20,7 @@ static trp_status host_memory(uint64_t bytes, int *fd, trp_error *error)
     void *map = NULL;
     trp_status status = trp__shm_create("troupe-arena", bytes, false, fd, &map, error);
     if (status == TRP_OK)
-        trp__shm_unmap(map, bytes); /* only the worker touches it */
+        trp__shm_unmap(map, bytes); /* only workers map it */
     return status;
 }
 
@@ -51,7 +51,7 @@ trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *er
     return trp__cuda_memory_granularity(device->options.ordinal, bytes, error);
 }
 
-/* Gives back arenas without buffers. True if there were any. memory.lock is held. */
+/* Frees arenas without buffers. True if there were any. memory.lock is held. */
 bool trp__arena_trim(trp_device *device)
 {
     bool any = false;
@@ -64,7 +64,7 @@ bool trp__arena_trim(trp_device *device)
         any = true;
         device->memory.reserved -= arena->bytes;
         trp__arena_close(device, arena);
-        trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->told);
+        trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->pending_acks);
     }
     trp__lock_drop(&device->lock);
     return any;
@@ -80,8 +80,8 @@ static bool any_dropping(trp_device *device)
     return any;
 }
 
-/* Waits until the worker has unmapped what was dropped; only then is the memory really free. No
- * lock is held: the thread that takes the worker's answers may need any. */
+/* Waits until the workers have unmapped dropped arenas; only then is the memory free. No lock is
+ * held: the thread that takes the workers' answers may need any. */
 static void await_drops(trp_device *device)
 {
     struct timespec until;
@@ -102,9 +102,9 @@ static void await_drops(trp_device *device)
     trp__lock_drop(&device->lock);
 }
 
-/* A large buffer has an arena of its size, as long as that keeps the number of arenas small: it
- * grows with the logarithm of what is taken. Small ones come into arenas of an eighth of what is
- * taken, so that little more is taken than is used. */
+/* A large buffer gets an arena of its own size, unless there would be too many: their number grows
+ * with the logarithm of the reserved memory. Small buffers share arenas of an eighth of the
+ * reserved memory, so that little more is reserved than used. */
 static uint64_t wanted_size(const trp_device *device, uint64_t least, uint64_t unit)
 {
     const uint64_t first = device->memory.first_arena_bytes;
@@ -120,7 +120,8 @@ static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t un
     uint64_t bytes = own ? least : wanted_size(device, least, unit);
     uint64_t limit = device->options.memory_limit;
     if (limit == 0 && device->backend == TRP_BACKEND_HOST)
-        limit = device->identity.memory_total; /* a memory file promises more than there is */
+        limit = device->identity
+                    .memory_total; /* a memory file may be larger than the machine's memory */
     if (limit == 0 ||
         (device->memory.reserved <= limit && bytes <= limit - device->memory.reserved))
         return bytes;
@@ -153,7 +154,7 @@ static void await_drops_unlocked(trp_device *device)
     trp__lock_take(&device->memory.lock);
 }
 
-/* Gives the standby's context back. memory.lock is held, and given up for the time. */
+/* Ends the standby to free its context. memory.lock is held, and dropped for the wait. */
 static bool give_up_standby_unlocked(trp_device *device)
 {
     trp__lock_drop(&device->memory.lock);
@@ -162,13 +163,13 @@ static bool give_up_standby_unlocked(trp_device *device)
     return given;
 }
 
-/* Memory for an arena; if it is short, after giving back what is not needed. memory.lock is held,
- * and given up while workers are waited for. */
+/* Takes memory for an arena; if it is short, after freeing unused memory. memory.lock is held, and
+ * dropped while waiting for workers. */
 static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit,
                                trp__client_arena *arena, trp_error *error)
 {
     trp_status status = take_within_limit(device, least, unit, arena, error);
-    bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not only our own limit */
+    bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not memory_limit */
     if (device_full && any_dropping(device)) {
         await_drops_unlocked(device);
         status = take_within_limit(device, least, unit, arena, error);
@@ -193,7 +194,7 @@ static uint32_t free_number(const trp_device *device)
     return id;
 }
 
-/* Enters an arena under a number and tells the workers. Both locks are held. */
+/* Enters an arena under a number and sends it to the workers. Both locks are held. */
 static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *own,
                         trp_error *error)
 {
@@ -206,8 +207,8 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
     } else if (!trp__suballoc_add_region(device->memory.suballoc, id, arena->bytes)) {
         return trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
     }
-    /* A number's changes are counted on, and each arena is writable at first. 0 stands for one that
-     * was never changed, nor can be. */
+    /* The count of changes goes on when a number is reused, and each arena is writable at first. 0:
+     * an arena whose protection never changes. */
     uint64_t before = device->memory.arena[id].protection;
     arena->protection = own && before == 0 ? 2 : before + before % 2;
     device->memory.arena[id] = *arena;
@@ -220,7 +221,8 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
     return TRP_OK;
 }
 
-/* Buffers whose sizes change from one to the next would leave an arena of each size behind. */
+/* Whether much reserved memory is unused: buffers of ever changing sizes would leave an arena of
+ * each size. */
 static bool much_unused(const trp_device *device)
 {
     const uint64_t shared = device->memory.reserved - device->memory.sealable_bytes;
@@ -249,7 +251,7 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, tr
     bool full = free_number(device) == TRP__ARENAS;
     trp__lock_drop(&device->lock);
     if (full && any_dropping(device))
-        await_drops_unlocked(device); /* numbers come free as soon as the workers answer */
+        await_drops_unlocked(device); /* numbers get free when the workers answer */
     trp__lock_take(&device->lock);
     status = enter(device, &arena, own, error);
     trp__lock_drop(&device->lock);
@@ -264,10 +266,11 @@ void trp__arena_return(trp_device *device, uint32_t id)
     trp__lock_take(&device->memory.lock);
     device->memory.reserved -= arena->bytes;
     device->memory.sealable_bytes -= arena->bytes;
+    trp__memory_publish(device);
     trp__lock_drop(&device->memory.lock);
     trp__lock_take(&device->lock);
     trp__arena_close(device, arena);
-    trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->told);
+    trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->pending_acks);
     trp__lock_drop(&device->lock);
 }
 

@@ -1,4 +1,4 @@
-/* Buffers: the handle table, what is known of their contents, and who holds them. */
+/* Buffers: the handle table, holders, creating and freeing. */
 #include "base/call.h"
 #include "base/error.h"
 #include "client/core/backoff.h"
@@ -89,7 +89,7 @@ static trp_status unreadable(trp_device *device, trp_status status, uint64_t cau
 {
     bool any = device->options.fault_scope == TRP_FAULT_SCOPE_ALL;
     unsigned long long id = buffer.id, request = cause;
-    char why[140]; /* so that what helps is not cut */
+    char why[140]; /* leaves room for the advice */
     trp_error root = {0};
     trp__failures_explain(device, cause, slot_of(buffer), &root, why, sizeof why);
     if (status != TRP_E_LOST)
@@ -174,14 +174,18 @@ trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer
     return TRP_OK;
 }
 
+uint64_t trp__memory_used(const trp_device *device)
+{
+    return trp__suballoc_used_bytes(device->memory.suballoc) + device->memory.sealable_bytes;
+}
+
 void trp__memory_publish(trp_device *device)
 {
-    trp__stats_memory(device, device->memory.reserved,
-                      trp__suballoc_used_bytes(device->memory.suballoc),
+    trp__stats_memory(device, device->memory.reserved, trp__memory_used(device),
                       device->memory.live_buffers);
 }
 
-/* Nobody holds a freed buffer any more: memory and slot go back. */
+/* Frees memory and slot of a freed buffer without holders. */
 static void recycle(trp_device *device, uint32_t slot)
 {
     trp__call_shield();
@@ -210,7 +214,7 @@ static void recycle(trp_device *device, uint32_t slot)
     if (object)
         object->class->destroy(object, made);
     atomic_fetch_sub(&device->memory.lingering,
-                     1); /* whoever waits for the memory can have it now */
+                     1); /* senders that wait for memory may take it now */
 }
 
 void trp__buffer_release(trp_device *device, uint32_t slot)
@@ -221,7 +225,7 @@ void trp__buffer_release(trp_device *device, uint32_t slot)
         recycle(device, slot);
 }
 
-/* The end of what trp__buffer_acquire() began. */
+/* Undoes trp__buffer_acquire(). */
 void trp__access_release(trp_device *device, const trp__access *access)
 {
     trp__buffer_meta *meta = &device->memory.meta[access->slot];
@@ -245,8 +249,8 @@ static uint32_t take_slot(trp_device *device)
     return slot;
 }
 
-/* Ends what is over, so that freed buffers give their memory back. memory.lock is held, and given
- * up for the time. */
+/* Ends requests that are done, so that freed buffers return their memory. memory.lock is held, and
+ * dropped meanwhile. */
 static void sweep_unlocked(trp_device *device)
 {
     trp__lock_drop(&device->memory.lock);
@@ -254,7 +258,7 @@ static void sweep_unlocked(trp_device *device)
     trp__lock_take(&device->memory.lock);
 }
 
-/* Memory from the arenas that there are, which a sealable buffer can't have. */
+/* Takes memory from existing arenas; not for a sealable buffer. */
 static bool take(trp_device *device, const trp_buffer_options *options, trp__suballoc_block *block)
 {
     return !options->sealable &&
@@ -272,8 +276,8 @@ static trp_status grow(trp_device *device, const trp_buffer_options *options,
     return status;
 }
 
-/* Memory for a buffer: from the arenas; from freed buffers whose requests have ended; from a new
- * arena; last, from freed buffers whose requests are running, which takes as long as they do. */
+/* Takes memory for a buffer: from the arenas; from freed buffers whose requests have ended; from a
+ * new arena; last, from freed buffers whose requests are running, after waiting for those. */
 static trp_status allocate(trp_device *device, const trp_buffer_options *options,
                            trp__suballoc_block *block, trp_error *error)
 {
@@ -302,7 +306,7 @@ static trp_status allocate(trp_device *device, const trp_buffer_options *options
     return status;
 }
 
-/* Gives memory back that no buffer has got. memory.lock is held, and given up for the time. */
+/* Returns memory for which no buffer could be made. memory.lock is held, and dropped meanwhile. */
 static void give_back(trp_device *device, const trp_buffer_options *options,
                       const trp__suballoc_block *block)
 {
@@ -315,7 +319,7 @@ static void give_back(trp_device *device, const trp_buffer_options *options,
     trp__lock_take(&device->memory.lock);
 }
 
-/* A new buffer in its slot. memory.lock is held: whoever holds it sees all buffers whole. */
+/* Fills the slot of a new buffer. memory.lock is held, so its holders see only complete buffers. */
 static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_options *options,
                       const trp__suballoc_block *block, trp_buffer *out)
 {
@@ -324,8 +328,8 @@ static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_option
     uint64_t generation = atomic_load_explicit(&meta->hold, memory_order_relaxed) >> 32;
     meta->node = block->node;
     meta->sealable = options->sealable;
-    /* What the supervisor has noted of the buffer before it was before the next worker, which ended
-     * that one's last request. ThreadSanitizer does not see through the other process. */
+    /* Orders this after the supervisor's notes on the slot's last buffer for ThreadSanitizer, which
+     * does not see the order through the worker's process. */
     (void)atomic_load(&device->incarnation);
     trp__contents_reset(device, slot);
     atomic_store_explicit(&meta->writers, 0, memory_order_relaxed);
@@ -410,7 +414,7 @@ trp_status trp__buffer_free(trp_device *device, trp_buffer buffer)
 {
     trp_status status = trp__device_known(device);
     if (status != TRP_OK)
-        return status; /* freeing after a fault, or on a device that is down, works */
+        return status; /* freeing works on a device that is down, too */
     uint64_t before;
     atomic_fetch_add(&device->memory.lingering, 1);
     if (!change_hold(device, buffer, FREED, &before)) {

@@ -79,15 +79,15 @@ static trp__judged later_of(const trp__judged *a, const trp__judged *b)
     return later;
 }
 
-/* What holds for the bytes of a part; NULL: for those of none. */
+/* Words of the bytes of a part; NULL: of bytes without a part. */
 static void join_words(const trp__contents *c, const trp__part *part, trp__part *out)
 {
     for (int i = 0; i < TRP__WORDS; i++)
         out->word[i] = larger(word_of(c, i), part ? part->word[i] : 0);
 }
 
-/* The least ticket of the requests that have not ended; those that are sent from now on have larger
- * ones than any part. */
+/* The least ticket of the requests that have not ended. Requests sent from now on have larger
+ * tickets than any part. */
 static uint64_t oldest_pending(trp_device *device)
 {
     uint64_t oldest = UINT64_MAX;
@@ -95,15 +95,15 @@ static uint64_t oldest_pending(trp_device *device)
         trp__slot *slot = &device->slot[i];
         trp__phase phase = trp__phase_of(atomic_load(&slot->state));
         uint64_t ticket = atomic_load(&slot->ticket);
-        uint64_t detained = atomic_load(&slot->detained);
-        if (ticket != 0 && phase != TRP__FREE && (phase <= TRP__RETIRING || detained))
+        uint64_t retired_early = atomic_load(&slot->retired_early);
+        if (ticket != 0 && phase != TRP__FREE && (phase <= TRP__RETIRING || retired_early))
             oldest = smaller(oldest, ticket);
     }
     return oldest;
 }
 
-/* Whether nobody needs a part any more: its bytes are good, its buffer says nothing else of them,
- * and no failure that is still to come is as old as what the part tells of. */
+/* Whether a part is obsolete: its bytes are good, its buffer's words agree, and no pending request
+ * is as old as the part's words. */
 static bool is_over(const trp_device *device, const trp__contents *c, const trp__part *part,
                     uint64_t oldest)
 {
@@ -130,7 +130,7 @@ static bool is_untold(const trp__part *part)
     return part->word[TRP__POISON] > part->word[TRP__ACCEPTED];
 }
 
-/* Makes one part of two neighbours: the worst of both, and of what is between them. */
+/* Joins two neighbours into one part with the worst state of both and of the gap between them. */
 static void unite(trp__part *a, const trp__part *b)
 {
     bool gap = a->range.end != b->range.begin;
@@ -150,7 +150,7 @@ static void unite(trp__part *a, const trp__part *b)
     a->range.end = b->range.end;
 }
 
-/* Whether whoever comes may read it. */
+/* Whether a new request may read it. */
 static bool is_fine(const trp__part *part)
 {
     const uint64_t *w = part->word;
@@ -158,14 +158,14 @@ static bool is_fine(const trp__part *part)
     return bad == 0 || bad < larger(w[TRP__COVERED], w[TRP__GOOD]);
 }
 
-/* Two that are both bad, or both fine with nothing between them: so nothing becomes worse but what
- * is between two bad ones. */
+/* Two parts that are both bad, or both fine without a gap: joining them worsens only the gap
+ * between two bad ones. */
 static bool are_alike(const trp__part *a, const trp__part *b)
 {
     return is_fine(a) == is_fine(b) && (!is_fine(a) || a->range.end == b->range.begin);
 }
 
-/* Unites parts two by two, all or those that are alike. */
+/* Joins parts two by two, all or those that are alike. */
 static void unite_parts(trp__contents *c, bool all)
 {
     uint32_t count = 0;
@@ -179,7 +179,7 @@ static void unite_parts(trp__contents *c, bool all)
 }
 
 typedef struct some_parts {
-    uint32_t first, last; /* from the one to before the other */
+    uint32_t first, last; /* first to last - 1 */
 } some_parts;
 
 static bool cut_range(trp__contents *c, const trp__access *access, some_parts *out)
@@ -188,7 +188,7 @@ static bool cut_range(trp__contents *c, const trp__access *access, some_parts *o
                            access->offset + access->bytes, TRP__PARTS_MAX, &out->first, &out->last);
 }
 
-/* Makes the parts of a range exactly; false if there is no memory. */
+/* Cuts the parts so that *out is exactly the range; false: no memory. */
 static bool cut(trp_device *device, trp__contents *c, const trp__access *access, some_parts *out)
 {
     bool done = cut_range(c, access, out);
@@ -220,7 +220,8 @@ static void raise_parts(trp_device *device, const trp__access *access, trp__word
             part->word[word] = larger(part->word[word], ticket);
         }
     } else if (word == TRP__LOST || word == TRP__POISON) {
-        trp__raise_ticket(&c->word[word], ticket); /* without memory all of it is; never too good */
+        trp__raise_ticket(&c->word[word],
+                          ticket); /* without memory the whole buffer gets worse, never better */
     }
     trp__lock_drop(lock_of(device, access->slot));
 }

@@ -1,14 +1,14 @@
-/* What is known of the contents of buffers, byte by byte.
+/* The state of the contents of buffers, byte by byte.
  *
- * Five words, each the ticket of a request, 0 for none; they only rise. What holds for a byte is
- * the larger of two: the word of its buffer, which a request raises whose range is all of it, and
- * the word of the *part* that the byte lies in. Parts are made as requests name ranges. A buffer
- * whose requests name all of it has none, and nobody takes a lock for it.
+ * A byte has five words, each the ticket of a request, 0 for none; they only rise. Each is the
+ * larger of two: the word of the buffer, raised by requests on the whole buffer, and the word of
+ * the *part* in which the byte lies. Parts are made as requests name ranges. A buffer whose
+ * requests name all of it has no parts and needs no lock.
  *
- * A buffer has up to TRP__PARTS_MAX parts. If it would have more, parts that say nothing any more
- * go; if that is not enough, neighbours become one, with what is worst for both and for the bytes
- * between them. The same happens where there is no memory for a part. So a reader may be refused
- * who need not be, until the range is written anew, and none reads what it should not. */
+ * A buffer has up to TRP__PARTS_MAX parts. Beyond that, or without memory for a part, obsolete
+ * parts are dropped; if that is not enough, neighbours are joined, with the worst state of both and
+ * of the bytes between them. So a reader may be refused without need until the range is written
+ * anew, but never reads bad contents. */
 #ifndef TRP_CLIENT_MEMORY_CONTENTS_H
 #define TRP_CLIENT_MEMORY_CONTENTS_H
 
@@ -17,7 +17,7 @@
 void trp__contents_init(trp_device *device);
 void trp__contents_destroy(trp_device *device);
 
-/* Of a new buffer, of which nothing is known; and of one that is gone. */
+/* Resets the state, for a new buffer and for one that is gone. */
 void trp__contents_reset(trp_device *device, uint32_t slot);
 
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);
@@ -29,18 +29,17 @@ void trp__contents_raise(trp_device *device, const trp__access *access, trp__wor
 /* Notes that a request was judged, for the range of an access. */
 void trp__contents_judge(trp_device *device, const trp__access *access, uint64_t ticket, bool bad);
 
-/* The same for all of a buffer, as neither bad nor covered; and forgets which requests that write
- * it have succeeded. */
+/* The same for a whole buffer, as neither bad nor covered; and resets its TRP__GOOD. */
 void trp__contents_judge_all(trp_device *device, uint32_t slot, uint64_t ticket);
 
-/* If that says the one ticket of all of a buffer of that generation, in this recovery, has it say
- * the other. */
+/* Replaces the judged ticket `from` of a whole buffer by `to`, if it was set in this recovery for
+ * that generation. True if so. */
 bool trp__contents_rejudge(trp_device *device, uint32_t slot, uint32_t generation, uint64_t from,
                            uint64_t to);
 
-/* Goes through a range, from front to end: trp__walk_begin(), then trp__walk_next() as long as it
- * gives parts. A walk may hold the buffer's content lock, so it is short, and takes no other lock;
- * it ends with the NULL of trp__walk_next(), or before with trp__walk_end(). */
+/* Walks over the parts of a range, front to end: trp__walk_begin(), then trp__walk_next() until
+ * NULL. A walk may hold the buffer's content lock, so it must be short and take no other lock;
+ * trp__walk_end() ends it early. */
 typedef struct trp__walk {
     const trp__contents *contents;
     trp__lock *lock; /* NULL: not held */
@@ -60,8 +59,8 @@ static inline trp__walk trp__walk_access(trp_device *device, const trp__access *
     return trp__walk_begin(device, access->slot, access->offset, access->offset + access->bytes);
 }
 
-/* Whether some byte of a buffer is, or has been, lost or poisoned. If not there is nothing to walk
- * for but what covers it. */
+/* Whether some byte of a buffer is, or has been, lost or poisoned. If not, only TRP__COVERED needs
+ * a walk. */
 static inline bool trp__is_damaged(const trp__contents *contents)
 {
     return atomic_load_explicit(&contents->damaged, memory_order_acquire);

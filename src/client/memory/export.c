@@ -1,5 +1,5 @@
-/* Buffers for other processes and other CUDA contexts: descriptors of their memory, and of the
- * timelines that the requests on them end with. */
+/* Export of buffers: descriptors of their memory, and of the timelines that their pending requests
+ * end with. */
 #include "base/call.h"
 #include "base/os/descriptor.h"
 #include "base/error.h"
@@ -29,8 +29,8 @@ static trp_status duplicate(int fd, bool read_only, int *out, trp_error *error)
 
 /* The requests that are pending. */
 
-/* How a pending request uses a buffer: the modes of its accesses, 0 if it does not. It may end
- * meanwhile and its slot be written anew; who calls looks whether it has. */
+/* The access modes of a pending request on a buffer, 0 for none. The request may end meanwhile and
+ * its slot be reused; the caller checks that. */
 __attribute__((no_sanitize("thread"))) static uint16_t modes_on(const trp_device *device,
                                                                 uint32_t request, uint32_t buffer)
 {
@@ -53,8 +53,7 @@ static void raise(uint64_t *last, uint64_t ticket)
     *last = *last > ticket ? *last : ticket;
 }
 
-/* The last requests of each actor that use a buffer and have not ended. One that is detained never
- * runs. */
+/* The last pending request of each actor that uses a buffer. Requests retired early never run. */
 static void find_uses(const trp_device *device, uint32_t buffer, last_use use[TRP__ACTORS])
 {
     memset(use, 0, TRP__ACTORS * sizeof *use);
@@ -90,8 +89,8 @@ static uint32_t list_waits(const last_use use[TRP__ACTORS], trp_export_wait *wai
     return count;
 }
 
-/* A descriptor of the timelines of the worker that takes requests; waits until there is one. None
- * (-1, TRP_OK) if the device is down. */
+/* A descriptor of the timelines of the active worker; waits until there is one. -1 and TRP_OK if
+ * the device is down. */
 static trp_status open_timelines(trp_device *device, int *fd, uint32_t *incarnation,
                                  trp_error *error)
 {
@@ -115,8 +114,8 @@ static trp_status open_timelines(trp_device *device, int *fd, uint32_t *incarnat
     return status;
 }
 
-/* What an importer has to wait for. A worker may die while that is found out; then its timelines
- * are no use. Once the device is down nothing touches the buffer any more. */
+/* Finds the waits of an importer; again if a worker dies meanwhile, since its timelines are useless
+ * then. Once the device is down nothing uses the buffer any more. */
 static trp_status find_waits(trp_device *device, uint32_t buffer, trp_exported_buffer *out,
                              trp_error *error)
 {

@@ -1,7 +1,7 @@
-/* What is known of failed requests.
+/* Causes of failed requests.
  *
- * A request that can't run because another one has failed names the *root*: the request at the
- * beginning of the chain, and why that one failed. Nobody may have been told of it; it may have
+ * A request that can't run because another one has failed names the *root*: the first request of
+ * the chain, and why it failed. The root's failure may never have been delivered; it may have
  * failed long ago, and many others since.
  *
  * Each failed request with outputs has a *link* to its root: its own, or that of its cause. Links
@@ -9,8 +9,8 @@
  * the link of the last request that failed to write it, so it stays as long as the poison does. A
  * link says of the root its number, operation, status and fault. The message, the actor and the
  * label are in a record of the root: there are ROOTS of them, and those that links of poisoned
- * buffers lead to stay while others come and go. So nothing is lost before the poison of more than
- * ROOTS roots stands at a time.
+ * buffers lead to stay while others are replaced. So none is lost unless more than ROOTS roots
+ * poison buffers at a time.
  *
  * All of it is of fixed size, in pages that are not touched before something fails, and under one
  * lock that only failures take. */
@@ -34,7 +34,7 @@ enum {
 };
 
 typedef struct origin {
-    uint64_t request; /* the root's number; 0: nothing is known */
+    uint64_t request; /* the root's number; 0: unknown */
     uint32_t op;
     uint16_t root; /* its record, if that is of this request */
     uint8_t status, fault;
@@ -117,7 +117,7 @@ static void set_cause(trp_error *error, uint64_t cause, const origin *o)
 
 /* Records; the lock is held. */
 
-/* Whether readers of a buffer may yet be refused because of the request that its link is of. */
+/* Whether readers of a buffer may still be refused because of the link's request. */
 static bool is_standing(trp_device *device, uint32_t buffer, const link *l)
 {
     return l->ticket != 0 && !trp__buffer_gone(&device->memory.meta[buffer]) &&
@@ -137,8 +137,8 @@ static void mark_needed(trp_device *device)
     }
 }
 
-/* Frees records: those that nothing leads to but the youngest; then, as few as can be, the others,
- * the oldest first; then those that are needed. */
+/* Frees records: first all unneeded ones but the youngest; then, until enough are free, the other
+ * unneeded ones, oldest first; then needed ones. */
 static void clear_roots(trp_device *device)
 {
     trp__failures *f = device->memory.failures;
@@ -215,7 +215,7 @@ static origin new_origin(trp_device *device, const trp__slot *slot, const trp_er
                     .fault = (uint8_t)error->fault};
 }
 
-/* What a request that could not run says. */
+/* Completes the error of a request that could not run with its root. */
 static void name_root(const trp_device *device, const trp__slot *slot, const link *l,
                       trp_error *error)
 {
@@ -265,7 +265,7 @@ void trp__failures_poison(trp_device *device, const trp__slot *slot)
         return;
     trp__lock_take(&f->lock);
     const link *l = find_recent(f, ticket);
-    /* A detained one may be passed after very many others. */
+    /* A request that was retired early may be passed after very many others. */
     link own = l ? *l : (link){.ticket = ticket};
     if (!l)
         own.origin = new_origin(device, slot, &device->slot_error[slot->index]);

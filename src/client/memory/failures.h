@@ -1,4 +1,4 @@
-/* What is known of failed requests, for the errors of those that depended on them. */
+/* Causes of failed requests, for the errors of their dependants. */
 #ifndef TRP_CLIENT_MEMORY_FAILURES_H
 #define TRP_CLIENT_MEMORY_FAILURES_H
 
@@ -7,12 +7,12 @@
 bool trp__failures_create(trp_device *device);
 void trp__failures_destroy(trp_device *device);
 
-/* A request has failed with `error`, and its end is not told yet. Of one that could not run the
- * error becomes that of its root; of others it is noted. Whoever it may depend on is noted before,
- * see trp__end_causes(). */
+/* Notes that a request has failed with `error`, before its end is delivered. The error of a request
+ * that could not run is completed with its root. Its causes are noted before, see
+ * trp__end_causes(). */
 void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *error);
 
-/* Its outputs are being poisoned. */
+/* Links the outputs of a failed request to its root; called before they are poisoned. */
 void trp__failures_poison(trp_device *device, const trp__slot *slot);
 
 /* Whether a failed request of that ticket was noted, not too long ago. */

@@ -6,8 +6,8 @@
 
 enum { UNIT = 4096 };
 
-/* A piece of the heap, in use or free. All of them together are the heap, in order; no two free
- * ones are neighbours. So giving back needs no memory. */
+/* A piece of the heap, in use or free. The pieces are in order and cover the heap; no two free ones
+ * are neighbours, so freeing needs no memory. */
 struct trp__extent {
     uint64_t offset, bytes;
     bool used;
@@ -69,7 +69,7 @@ void trp__heap_end(trp__heap *heap)
     trp__lock_destroy(&heap->lock);
 }
 
-/* Cuts what is behind `bytes` off a piece; the lock is held. False: no memory to note it. */
+/* Splits a piece behind `bytes`; the lock is held. False: no memory. */
 static bool split(trp__extent *e, uint64_t bytes)
 {
     trp__extent *rest = calloc(1, sizeof *rest);
@@ -84,7 +84,7 @@ static bool split(trp__extent *e, uint64_t bytes)
     return true;
 }
 
-/* Makes one of a piece and the one behind it. */
+/* Joins a piece with the next one. */
 static void join(trp__extent *e)
 {
     trp__extent *rest = e->after;
@@ -117,7 +117,7 @@ trp__extent *trp__heap_take(trp__heap *heap, uint64_t bytes, uint64_t *offset)
     return e;
 }
 
-/* A free piece, whose pages go. The lock is held. */
+/* Frees a piece and its pages. The lock is held. */
 static void give_back(trp__heap *heap, trp__extent *e)
 {
     madvise(heap->base + e->offset, e->bytes, MADV_REMOVE);

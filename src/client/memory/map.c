@@ -1,5 +1,5 @@
-/* Buffers in the program's own address space. On the host an arena is a memory file; its mapping
- * here serves all buffers in it, and goes with the last of their mappings. Each mapping of a buffer
+/* Buffers in the program's own address space. On the host an arena is a memory file; one mapping
+ * here serves all buffers in it, and is removed with the last of theirs. Each mapping of a buffer
  * holds it, so its memory goes to no other buffer meanwhile. */
 #include "base/call.h"
 #include "base/error.h"
@@ -48,7 +48,7 @@ bool trp__mapped_for_writing(trp_device *device, uint32_t slot)
     return mapped;
 }
 
-/* The buffer is held. It is sealed by no call that comes between: those see what is mapped. */
+/* Maps a held buffer. A concurrent trp_buffer_seal() sees the mapping and fails. */
 static trp_status map_held(trp_device *device, uint32_t slot, void **out)
 {
     trp__buffer_meta *meta = &device->memory.meta[slot];
@@ -99,8 +99,8 @@ trp_status trp_buffer_map(trp_device *device, trp_buffer buffer, void **out)
     return status;
 }
 
-/* Takes one mapping back. As long as a buffer has one its slot is not used again, so what is
- * counted there belongs to the generation that is found under the lock. */
+/* Undoes one mapping. The slot of a buffer with a mapping is not reused, so the counts belong to
+ * the generation found under the lock. */
 static trp_status unmap_one(trp_device *device, trp_buffer buffer, const char *memory,
                             uint32_t *slot)
 {

@@ -1,29 +1,29 @@
-/* Buffers, what is known of their contents, arenas and host segments. */
+/* Buffers, the state of their contents, arenas and host segments. */
 #ifndef TRP_CLIENT_MEMORY_MEMORY_H
 #define TRP_CLIENT_MEMORY_MEMORY_H
 
 #include "client/memory/contents.h"
 #include "client/observe/observe.h"
 
-/* poison.c: what a failed request means for those that read its outputs */
+/* poison.c: refusing readers of a failed request's outputs */
 bool trp__buffer_lost(trp_device *device, uint32_t slot);
-/* What is known of the range of an access. */
+/* State of the range of an access. */
 trp__look trp__access_look(trp_device *device, const trp__access *access);
 /* TRP_OK, TRP_E_LOST, TRP_E_DEPENDENCY; *cause is the request that has failed. */
 trp_status trp__access_readable(trp_device *device, const trp__access *access, uint64_t *cause);
-/* The same for a request that has its ticket. `look`: what was seen before. */
+/* The same for a request that has its ticket. `look`: the state before it got the ticket. */
 trp_status trp__access_readable_at(trp_device *device, const trp__access *access, uint64_t ticket,
                                    const trp__look *look, uint64_t *cause);
-/* The last failed request that should have written some of what a request reads, of those whose
- * failure was told before; 0: none. */
+/* The last failed request that should have written some of the range and whose failure was
+ * delivered before; 0: none. */
 uint64_t trp__access_last_told(trp_device *device, const trp__access *access, uint64_t ticket,
                                const trp__look *look);
-/* Notes in a request that has its ticket, for one of its accesses, which failures were told. Some
- * may be too old: then one that can't be named, else 0. told_last of the record is set. */
+/* Notes in a request that has its ticket, for one of its accesses, the failures that were
+ * delivered. Returns one that is too old to note, else 0. told_last of the record is set. */
 uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__access *access,
                                uint64_t ticket, const trp__look *look);
-/* Whether a failed request is the last that should have written some byte of a buffer, which was
- * not written anew since. */
+/* Whether a failed request is the last that should have written some byte of a buffer, and the byte
+ * was not written since. */
 bool trp__poison_stands(trp_device *device, uint32_t slot, uint64_t ticket);
 void trp__poison_outputs(trp_device *device, const trp__slot *slot);
 void trp__poison_accept(trp_device *device, const trp__slot *slot);
@@ -36,7 +36,9 @@ trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object);
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
-/* Shows the figures of memory to those who look; memory.lock is held. */
+/* Bytes of live buffers, sealable ones included; memory.lock is held. */
+uint64_t trp__memory_used(const trp_device *device);
+/* Publishes the figures of memory; memory.lock is held. */
 void trp__memory_publish(trp_device *device);
 void trp__access_release(trp_device *device, const trp__access *access);
 /* Holds a buffer for a call; raises TRP_E_STALE if there is none. */
@@ -44,20 +46,19 @@ trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slo
 void trp__buffer_release(trp_device *device, uint32_t slot);
 /* The slot of a buffer that is alive, or freed and still held; raises TRP_E_STALE. */
 trp_status trp__buffer_find(trp_device *device, trp_buffer buffer, uint32_t *slot);
-/* Holds a buffer for a call that looks at its bytes, as a reader does; raises its errors. */
+/* Holds a buffer for a call that reads its bytes; raises the errors of a reader. */
 trp_status trp__buffer_hold_readable(trp_device *device, trp_buffer buffer, uint32_t *slot);
 /* The unit of an arena's size. */
 trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *error);
-/* Sees to it, as far as there is memory, that a buffer of that size need not wait for the device's.
- */
+/* Adds an arena, if memory allows, so that a buffer of that size can be made without one. */
 void trp__buffer_expect(trp_device *device, uint64_t bytes);
 /* Refuses contents that can't be read, see trp__pack.look. */
 trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer,
                             const trp__access *access);
-/* It is freed and nobody holds it. */
+/* Whether it is freed and has no holder. */
 bool trp__buffer_gone(const trp__buffer_meta *meta);
-/* memory.lock is held, and given up while the worker is waited for. `own`: not NULL for the arena
- * of one buffer, of which the sub-allocator does not learn; receives its id. */
+/* Adds an arena. memory.lock is held, and dropped while waiting for a worker. `own`: not NULL for
+ * the arena of one sealable buffer, which is not added to the sub-allocator; receives its id. */
 trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error);
 void trp__arena_return(trp_device *device, uint32_t id); /* such an arena; no lock is held */
 bool trp__arena_trim(trp_device *device);
@@ -83,12 +84,12 @@ void trp__segment_release(trp_device *device, uint32_t segment);
 trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
                             void **base, trp_error *error);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
-/* Gives back to the system what was freed and is kept. True if there was any. */
+/* Returns cached segments to the system. True if there were any. */
 bool trp__segments_trim(trp_device *device);
 
 /* object.c */
-/* Objects of that class are to be made: makes the heap if there is none yet, for which it waits for
- * the worker, and the cache of the class. Raises its error. */
+/* Prepares for objects of a class: makes the heap if there is none yet, which waits for the worker,
+ * and the cache of the class. Raises its error. */
 trp_status trp__objects_open(trp_device *device, const trp__object_class *class);
 /* Destroys all objects, and the heap; the device is closing. */
 void trp__objects_close(trp_device *device);

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#define OBJECT_BIT (UINT64_C(1) << 63) /* of the generation, which never gets there */
+#define OBJECT_BIT (UINT64_C(1) << 63) /* of the generation, which never gets so large */
 
 static trp_buffer token_of(uint64_t handle)
 {
@@ -30,7 +30,7 @@ static const trp__buffer_meta *meta_of(const trp__object *object)
     return &object->device->memory.meta[slot_of(object)];
 }
 
-/* `name`: of the field of a request, NULL: it is the argument of a call. */
+/* `name`: the field of a request; NULL: the handle is an argument of a call. */
 static trp_status stale(const trp__object_class *class, const char *name, uint64_t handle,
                         trp_error *error)
 {
@@ -78,8 +78,8 @@ trp_status trp__objects_open(trp_device *device, const trp__object_class *class)
     if (status == TRP_OK)
         trp__heap_add_class(heap, class);
     trp__lock_drop(&heap->opening);
-    /* The worker hears of it before it does of the actor; so the first object, whose token is a
-     * buffer, needs not wait until the worker has mapped it. */
+    /* Sent to the worker before the actor, so the first object's token need not wait until the
+     * worker has mapped an arena. */
     trp__buffer_expect(device, TRP__OBJECT_TOKEN);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
@@ -153,7 +153,7 @@ static trp_status make(trp__pack *pack, trp__object *object, uint64_t *handle)
     return TRP_OK;
 }
 
-/* What has become of it. */
+/* State of an object. */
 
 bool trp__object_is_made(const trp__object *object)
 {
@@ -178,7 +178,7 @@ trp__object_state trp__object_look(const trp__object *object)
 
 /* Using. */
 
-/* Because of a request on it that failed. */
+/* Error for an object on which a request has failed. */
 static trp_status unusable(trp_device *device, uint32_t slot, const trp__object_class *class,
                            const char *name, const char *what, uint64_t handle, trp_error *error)
 {
@@ -194,7 +194,7 @@ static trp_status unusable(trp_device *device, uint32_t slot, const trp__object_
     return TRP_E_DEPENDENCY;
 }
 
-/* Adds an access to all of a token, which the record's owner releases from here on. */
+/* Adds an access to the whole token, which the record's owner releases. */
 static trp_status add_access(trp__pack *pack, const trp__object_class *class, const char *name,
                              uint64_t handle, trp__access *access)
 {

@@ -1,24 +1,23 @@
-/* Poison: a request that reads what a failed request should have written must not compute on
- * rubbish. It ends with TRP_E_DEPENDENCY, unless its sender knew of the failure when sending it.
+/* Poison: a request must not compute on outputs that a failed request should have written. It ends
+ * with TRP_E_DEPENDENCY, unless the failure was delivered before it was sent.
  *
- * Three places see to that. The worker knows exactly which failed request comes last before the one
- * that it is about to issue (worker/poison.c). The supervisor does the same for requests that a
- * dead worker had not begun. And here a request is refused at once if what it reads is known to be
- * poisoned. Of each byte the contents (client/memory/contents.h) say which failed request should
- * have written it last, and which was the last of those whose failure was told: its future was
- * awaited, or its event taken from a queue. A request carries the latter as it was when it was
- * sent. So who was told when, and not how fast anybody was, decides what it may read.
+ * Three places check. The worker knows exactly which failed request comes last before the one that
+ * it is about to issue (worker/poison.c). The supervisor checks requests that a dead worker had not
+ * begun. And here a sender refuses a request at once if an input is known to be poisoned. The
+ * contents (client/memory/contents.h) have for each byte the last failed request that should have
+ * written it, and the last of those whose failure was delivered: its future was awaited, or its
+ * event taken from a queue. A request carries the latter as it was when it was sent. So the order
+ * of deliveries, and not the speed of any thread, decides what a request may read.
  *
- * Neither needs the buffer to be alive: a ticket of a buffer that is gone is smaller than all that
- * are given to requests of the next one in its slot. */
+ * The words need no live buffer: tickets of a buffer that is gone are smaller than those of
+ * requests on the next one in its slot. */
 #include "client/memory/failures.h"
 #include "client/memory/memory.h"
 
 #include <sched.h>
 
-/* Who reads. One that has its ticket runs before later requests; so it does not count for it that
- * these write all of the range, or that their failures were told. What counts then is what was
- * seen before it took its ticket. */
+/* A reader. Requests after its ticket don't count: neither that they write all of the range, nor
+ * that their failures were delivered. Then the state before it took its ticket counts. */
 typedef struct reader {
     uint64_t ticket;
     const trp__look *look;
@@ -33,7 +32,7 @@ static uint64_t cover_for(const trp__part *part, const reader *r)
     return last > r->ticket ? r->look->cover : last;
 }
 
-/* The last failed request whose failure was told before. */
+/* The last failed request whose failure was delivered before. */
 static uint64_t accepted_for(const trp__part *part, const reader *r)
 {
     uint64_t last = part->word[TRP__ACCEPTED];
@@ -42,8 +41,8 @@ static uint64_t accepted_for(const trp__part *part, const reader *r)
 
 static bool is_lost(const trp__part *part, const reader *r)
 {
-    /* A fault has left it half-written; it was not written anew; and no request that will do so is
-     * under way, of which the last one sent can tell. If that one has failed, it hides nothing. */
+    /* Lost: half-written by a fault, not written since, and not covered by a request under way. A
+     * covering request that has failed does not count. */
     uint64_t lost = part->word[TRP__LOST];
     if (lost == 0 || lost <= part->word[TRP__GOOD])
         return false;
@@ -114,7 +113,7 @@ trp_status trp__access_readable_at(trp_device *device, const trp__access *access
 }
 
 /* Waits for senders that have a ticket below `end` but have not stored it into the ring yet. The
- * caller's own is later, so nobody waits for somebody who waits. */
+ * caller's own ticket is later, so there is no deadlock. */
 static void await_published(const trp_device *device, uint64_t end)
 {
     uint64_t taken = atomic_load(&device->reply->taken.value);
@@ -126,23 +125,22 @@ static void await_published(const trp_device *device, uint64_t end)
     }
 }
 
-/* Whether a request that is pending here may yet fail, or has failed and nobody knows. */
+/* Whether a pending request may yet fail, or has failed and was not ended. */
 static bool may_have_failed(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
     return trp__timeline(device, actor) < ticket || trp__replied(device, slot->index, ticket);
 }
 
-/* Whether a slot has a request before a ticket that may write a buffer and whose failure, if it has
- * failed, is unknown. The slot may go to another request meanwhile: then what was read of it
- * belongs to two, and its ticket has changed at the end. */
+/* Whether a slot has a request before a ticket that may write a buffer and whose possible failure
+ * is not known yet. The slot may be reused meanwhile: then its ticket has changed at the end. */
 static bool hides_failure(const trp_device *device, const trp__slot *slot, uint32_t buffer,
                           uint64_t ticket)
 {
     uint64_t one = atomic_load(&slot->ticket);
     trp__phase phase = trp__phase_of(atomic_load(&slot->state));
     return one != 0 && one < ticket && phase >= TRP__FILLING && phase <= TRP__RETIRING &&
-           (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->detained) &&
+           (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->retired_early) &&
            may_have_failed(device, slot, one) && atomic_load(&slot->ticket) == one;
 }
 
@@ -191,8 +189,8 @@ uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__acc
         trp__set_accepted(access, least < most ? least : most);
         return 0;
     }
-    /* Some are too old to name. If no failure is unknown, a later one that was told stands for all.
-     */
+    /* Some are too old to note. If all failures are known, the latest delivered one stands for
+     * all. */
     bool known = all_known_before(device, access->slot, most);
     trp__set_accepted(access, known ? most : least);
     return known ? 0 : unnamed;
@@ -220,14 +218,14 @@ static void raise_outputs(trp_device *device, const trp__slot *slot, trp__word w
     }
 }
 
-/* A request has failed; it still holds its buffers. */
+/* Poisons the outputs of a failed request, which still holds its buffers. */
 void trp__poison_outputs(trp_device *device, const trp__slot *slot)
 {
-    trp__failures_poison(device, slot); /* who sees the poison finds why */
+    trp__failures_poison(device, slot); /* first the cause, then the poison */
     raise_outputs(device, slot, TRP__POISON);
 }
 
-/* Its failure is being told. */
+/* The failure is delivered. */
 void trp__poison_accept(trp_device *device, const trp__slot *slot)
 {
     raise_outputs(device, slot, TRP__ACCEPTED);

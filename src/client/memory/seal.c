@@ -4,12 +4,12 @@
  * `writers` word counts the requests that hold it to write it; CLOSED in the same word refuses new
  * ones, so "closed and none left" is one look. Sealing closes, waits for the writers to end, and
  * has the workers change their mappings. Each change of an arena has a number (`protection`, odd
- * for read-only), which its messages and answers carry: what belongs to an earlier change is known
- * by it.
+ * for read-only), which its messages and answers carry, so those of an earlier change are
+ * recognised.
  *
  * The slow part is under device->lock, with the arena's `moving` flag for a whole call, so that one
- * call at a time changes a buffer. The caller holds the buffer throughout: free it who will, its
- * arena stays. */
+ * call at a time changes a buffer. The caller holds the buffer throughout, so its arena stays even
+ * if it is freed. */
 #include "base/call.h"
 #include "base/error.h"
 #include "client/core/backoff.h"
@@ -19,7 +19,7 @@
 #define SEALED  (UINT32_C(1) << 30) /* and every worker has it mapped read-only */
 #define WRITERS (SEALED - 1)
 
-/* Counts a request in that writes; false if the buffer is closed. */
+/* Counts a writing request; false if the buffer is closed. */
 bool trp__write_begin(trp__buffer_meta *meta)
 {
     uint32_t before = atomic_load_explicit(&meta->writers, memory_order_relaxed);
@@ -30,7 +30,7 @@ bool trp__write_begin(trp__buffer_meta *meta)
     return true;
 }
 
-/* After what its end means for the content was noted. */
+/* Called after the contents were updated for the request's end. */
 void trp__write_end(trp__buffer_meta *meta)
 {
     atomic_fetch_sub(&meta->writers, 1);
@@ -41,7 +41,7 @@ bool trp__sealed(trp__buffer_meta *meta)
     return atomic_load(&meta->writers) & SEALED;
 }
 
-/* What workers say. */
+/* Answers of workers. */
 
 /* True if the message answers a change. */
 bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *m)
@@ -58,14 +58,14 @@ bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *
         if (arena->refusal)
             *arena->refusal = m->error;
         if (index != device->active)
-            atomic_store(&device->standby_unwanted, true); /* it would be of no use */
+            atomic_store(&device->standby_unwanted, true); /* it could not take over */
     } else if (m->protection % 2 != 0) {
         arena->guarded |= bit;
     }
     return true;
 }
 
-/* A new worker is about to be told of the arena, and to map it as the last change says. */
+/* A new worker is about to get the arena, and to map it as the last change says. */
 void trp__seal_announced(trp__client_arena *arena, uint32_t index)
 {
     uint8_t bit = (uint8_t)(1U << index);
@@ -73,7 +73,7 @@ void trp__seal_announced(trp__client_arena *arena, uint32_t index)
     arena->guarded = (uint8_t)(read_only ? arena->guarded | bit : arena->guarded & ~bit);
 }
 
-/* A worker is gone; it owes no answer. `guarded` stays for the supervisor, which asks what the dead
+/* A worker is gone; it owes no answer. `guarded` stays: the supervisor needs to know what the dead
  * worker could write. */
 void trp__seal_worker_gone(trp__client_arena *arena, uint32_t index)
 {
@@ -93,7 +93,7 @@ typedef struct call {
     trp_error error;
 } call;
 
-/* Waits for a change of anything; false if the time is over. device->lock is held. */
+/* Waits for device->changed; false if the time is over. device->lock is held. */
 static bool wait_changed(trp_device *device, int64_t end)
 {
     struct timespec until = {.tv_sec = end / TRP__SECOND, .tv_nsec = end % TRP__SECOND};
@@ -106,7 +106,7 @@ static bool wait_changed(trp_device *device, int64_t end)
     return true;
 }
 
-/* Waits until no other call is at the buffer. */
+/* Waits until no other call seals or unseals the buffer. */
 static trp_status take_turn(call *c, int64_t end)
 {
     trp_status status = TRP_OK;
@@ -171,13 +171,12 @@ static void tell_change(call *c)
                                       .bytes = c->device->options.start_timeout_ns / 2,
                                       .protection = arena->protection,
                                       .fd = -1,
-                                      .told = &arena->changing});
+                                      .pending_acks = &arena->changing});
 }
 
-/* Waits until every worker that lives has made the change. What a worker that died meanwhile may
- * have done to the content is known only when the supervisor is through with it, and the device
- * ready again. A standby that can't make the change is given up; an active worker's error is the
- * call's. device->lock is held. */
+/* Waits until every live worker has made the change. If a worker died meanwhile, the state of the
+ * content is known only when the device is ready again. A standby that can't make the change is
+ * ended; an active worker's error is the call's. device->lock is held. */
 static trp_status await_change(call *c, int64_t end)
 {
     trp_device *device = c->device;
@@ -211,7 +210,7 @@ static trp_status change(call *c)
     return status;
 }
 
-/* Waits for the requests that write the buffer. They end when somebody looks. */
+/* Waits for the requests that write the buffer, and ends those that are done. */
 static trp_status await_writers(call *c, int64_t timeout_ns)
 {
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
@@ -241,8 +240,8 @@ static trp_status check_content(call *c)
                           "sealing it");
 }
 
-/* Makes a closed buffer read-only everywhere. Afterwards the content is looked at again: with
- * fault_scope a worker that died before it had made the change may have cost it. */
+/* Makes a closed buffer read-only in all workers. Checks the content again afterwards: with
+ * fault_scope all, a worker that died before the change loses it. */
 static trp_status make_read_only(call *c)
 {
     trp_device *device = c->device;
@@ -253,7 +252,7 @@ static trp_status make_read_only(call *c)
     if (status == TRP_OK)
         status = check_content(c);
     if (status != TRP_OK) {
-        /* Nobody waits for this change: a worker holds back who writes until it has made it. */
+        /* No wait for this change: a worker holds writers back until it has made it. */
         trp__lock_take(&device->lock);
         tell_change(c);
         trp__lock_drop(&device->lock);
@@ -271,7 +270,7 @@ trp_status trp_buffer_seal(trp_device *device, trp_buffer buffer, int64_t timeou
         return status;
     if (trp__sealed(c.meta))
         return end_call(&c, TRP_OK);
-    /* None is made before end_call(). */
+    /* No mapping is made before end_call(). */
     if (trp__mapped_for_writing(device, c.slot))
         return end_call(&c, trp__error_set(&c.error, TRP_E_BUSY,
                                            "buffer: the program has %#llx mapped for writing; "
@@ -301,8 +300,8 @@ trp_status trp_buffer_unseal(trp_device *device, trp_buffer buffer)
         return end_call(&c, TRP_OK);
     atomic_fetch_and(&c.meta->writers, ~SEALED);
     status = change(&c);
-    /* Also after an error: the worker holds back, or refuses, who writes what it has not changed.
-     */
+    /* Also after an error: a worker that has not changed its mapping holds writers back or refuses
+     * them. */
     atomic_fetch_and(&c.meta->writers, ~CLOSED);
     return end_call(&c, status);
 }

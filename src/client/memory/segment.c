@@ -1,7 +1,7 @@
 /* Host memory that the device reaches directly: memory files mapped here and in the worker.
  *
- * Pinning it takes a GPU's driver some 0.7 ms a MiB, and unpinning a third of that. So some of what
- * is freed is kept, pinned, for the next who asks for as much. */
+ * Pinning it takes a GPU's driver some 0.7 ms a MiB, and unpinning a third of that. So some freed
+ * memory stays pinned, for the next allocation of the same size. */
 #include "base/call.h"
 #include "base/error.h"
 #include "base/os/memory.h"
@@ -50,12 +50,11 @@ static void drop(trp_device *device, uint32_t id)
     trp__lock_take(&device->lock);
     trp__client_segment *s = &device->memory.segment[id];
     trp__segment_close(device, s);
-    trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->told);
+    trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->pending_acks);
     trp__lock_drop(&device->lock);
 }
 
-/* Keeps a segment that was freed and that no request holds. False: there is enough already.
- * segment_lock is held. */
+/* Caches a freed segment without holders. False: the cache is full. segment_lock is held. */
 static bool keep(trp_device *device, trp__client_segment *segment)
 {
     uint64_t bytes = segment->bytes;
@@ -75,13 +74,13 @@ void trp__segment_release(trp_device *device, uint32_t segment)
         drop(device, segment);
 }
 
-/* Whether this worker could pin a segment is not known if another one has said that it could. */
+/* Whether the present worker may fail to pin a segment, since an earlier worker pinned it. */
 static bool is_stale(const trp_device *device, const trp__client_segment *segment)
 {
     return segment->incarnation != atomic_load(&device->incarnation);
 }
 
-/* Drops what is kept, or the stale of it. True if there was any. */
+/* Drops all cached segments, or the stale ones. True if there were any. */
 static bool drop_kept(trp_device *device, bool all)
 {
     bool found = false;
@@ -103,7 +102,7 @@ bool trp__segments_trim(trp_device *device)
     return drop_kept(device, true);
 }
 
-/* A kept segment of that size, zeroed; NULL: there is none. */
+/* A cached segment of that size, zeroed; NULL: none. */
 static void *take_kept(trp_device *device, uint64_t bytes)
 {
     char *base = NULL;
@@ -123,8 +122,7 @@ static void *take_kept(trp_device *device, uint64_t bytes)
     return base;
 }
 
-/* A free number, 0 if there is none; waits for numbers that the workers are about to drop.
- * device->lock is held. */
+/* A free number, 0: none; waits for numbers that the workers are dropping. device->lock is held. */
 static uint32_t free_number(trp_device *device)
 {
     for (;;) {
@@ -174,7 +172,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
         *error = s->answer;
         trp__shm_unmap(*base, bytes);
         trp__segment_close(device, s);
-        trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->told);
+        trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->pending_acks);
     }
 out:
     trp__lock_drop(&device->lock);
@@ -192,7 +190,7 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
     if (bytes == 0 || bytes > INT64_MAX / 2)
         return trp__fail(TRP_E_ARGUMENT, "bytes: expected 1 to %lld, got %llu",
                          (long long)(INT64_MAX / 2), (unsigned long long)bytes);
-    /* Its pages come when they are touched, and then it is too late to say that there are none. */
+    /* Pages are allocated on first touch, too late for an error: so check now. */
     const uint64_t size = trp__page_round(bytes);
     if ((*out = take_kept(device, size)))
         return TRP_OK;

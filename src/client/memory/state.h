@@ -1,4 +1,4 @@
-/* What a device knows of its memory: arenas, buffers and their contents, host segments. */
+/* State of a device's memory: arenas, buffers and their contents, host segments. */
 #ifndef TRP_CLIENT_MEMORY_STATE_H
 #define TRP_CLIENT_MEMORY_STATE_H
 
@@ -13,26 +13,28 @@
 enum { TRP__PARTS_MAX = 4096, TRP__CONTENT_LOCKS = 64 };
 
 typedef enum trp__word {
-    TRP__LOST,     /* the last request that may have half-written it */
-    TRP__POISON,   /* the last that should have written it and failed, */
-    TRP__ACCEPTED, /* and the last of those whose failure was told */
-    TRP__COVERED,  /* the last request sent that writes all of it */
-    TRP__GOOD,     /* the last of those that succeeded */
+    TRP__LOST, /* the last request that may have half-written it */
+    TRP__POISON,
+    /* the last failed request that should have written it */ TRP__ACCEPTED, /* the last of those
+                                                                                whose failure was
+                                                                                delivered */
+    TRP__COVERED, /* the last request sent that writes all of it */
+    TRP__GOOD,    /* the last of those that succeeded */
     TRP__WORDS,
 } trp__word;
 
-/* The last request that was judged when a worker had died: it was one that failed, or one that goes
- * on and writes all of it. The supervisor's. */
+/* The last request judged after a death, for the supervisor: one that failed (`bad`), or one that
+ * goes on and writes all of it. */
 typedef struct trp__judged {
-    uint64_t order; /* of two notes the one with the larger number counts; 0: none */
+    uint64_t order; /* the note with the larger number counts; 0: none */
     uint64_t ticket;
-    uint64_t cover; /* the last of the latter */
+    uint64_t cover; /* the last that goes on and writes all of it */
     uint32_t incarnation;
     uint32_t generation; /* of the buffer of the slot */
     bool bad;
 } trp__judged;
 
-/* A range of bytes of which the same is known. */
+/* A range of bytes with one state. */
 typedef struct trp__part {
     trp__range range;
     uint64_t word[TRP__WORDS];
@@ -47,9 +49,9 @@ typedef struct trp__contents {
     trp__judged judged;                /* of all bytes; likewise */
 } trp__contents;
 
-/* What only this side knows of a buffer. */
+/* The client's state of a buffer. */
 typedef struct trp__buffer_meta {
-    /* generation << 32 | freed << 31 | requests that hold it. Freed with none left: it goes. */
+    /* generation << 32 | freed << 31 | requests that hold it. Freed without holders: recycled. */
     _Atomic uint64_t hold;
     trp__contents contents;
     uint32_t node; /* in the sub-allocator; 0 if it is sealable */
@@ -60,7 +62,7 @@ typedef struct trp__buffer_meta {
     trp__object *object; /* whose token it is; NULL: an ordinary buffer */
 } trp__buffer_meta;
 
-/* Where the program has an arena mapped, and for how many of its mappings. */
+/* A mapping of an arena in the program, and how many buffer mappings use it. */
 typedef struct trp__view_of_arena {
     char *base; /* NULL: nowhere */
     uint32_t users;
@@ -68,30 +70,31 @@ typedef struct trp__view_of_arena {
 
 typedef struct trp__client_arena {
     trp__number_state state;
-    uint8_t told; /* workers that have yet to answer the drop, as bits */
+    uint8_t pending_acks; /* workers that have yet to answer the drop, as bits */
     int fd;
     uint64_t bytes;
     uint64_t handle;            /* the driver's, on cuda */
     bool own;                   /* it is that of one sealable buffer */
     trp__view_of_arena view[2]; /* in this process, see map.c: read-only, writable */
-    /* Of a sealable buffer's arena, see seal.c. The small numbers are workers, as bits. */
+    /* Members of a sealable buffer's arena, see seal.c. The uint8_t are sets of workers, as
+     * bits. */
     uint64_t protection; /* the last change, see wire/message.h */
     bool moving;         /* a call seals or unseals the buffer */
     uint8_t changing;    /* have yet to answer the last change */
     uint8_t refused;     /* could not make it */
     uint8_t guarded;     /* have it mapped read-only, or not at all */
-    trp_error *refusal;  /* where their error goes; NULL: nobody waits for it */
+    trp_error *refusal;  /* receives their error; NULL: no call waits */
 } trp__client_arena;
 
 typedef struct trp__client_segment {
     trp__number_state state;
-    uint8_t told;
+    uint8_t pending_acks;
     int fd;
     char *base;
     uint64_t bytes;
     uint32_t holders; /* requests */
     bool freed;
-    bool kept;  /* freed, and ready for the next who asks for as much */
+    bool kept;  /* freed and cached */
     bool plain; /* the device does not reach it: the heap of objects */
     bool answered;
     uint32_t incarnation; /* the worker that has answered */
@@ -110,7 +113,7 @@ typedef struct trp__memory_state {
     uint64_t sealable_bytes;    /* of `reserved`: arenas of sealable buffers */
     _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
     trp__lock content_lock[TRP__CONTENT_LOCKS]; /* see contents.h */
-    uint64_t judged;                            /* supervisor: notes of that kind so far */
+    uint64_t judged;                            /* supervisor: notes of a trp__judged so far */
     trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
     trp__lock segment_lock;                     /* holders, freed, kept, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];

@@ -45,7 +45,7 @@ static void add(trp__histogram *h, int64_t ns, uint64_t weight)
     atomic_fetch_add_explicit(&h->bucket[bucket_of((uint64_t)ns)], weight, memory_order_relaxed);
 }
 
-/* Settles anew how many requests are timed, by how many were sent since that was done last. */
+/* Adapts the share of timed requests to the rate of requests since the last call. */
 static void adapt(trp__client_actor *actor, int64_t now)
 {
     int64_t last = atomic_load_explicit(&actor->rated_at, memory_order_relaxed);
@@ -78,12 +78,12 @@ void trp__latency_note(trp_device *device, const trp__slot *slot)
     if (actor)
         adapt(actor, now);
     if (issued == 0 || sent == 0)
-        return; /* it never was */
+        return; /* it was never issued */
     int64_t before;
     issued = between(issued, sent, now);
     const int64_t seen = trp__seen_done(device, id, ticket, &before);
     const int64_t done = seen ? between(seen, issued, now) : now;
-    /* In its stream it begins when those before it have ended. */
+    /* It begins in its stream when its predecessors have ended. */
     const int64_t begun = between(before, issued, done);
     trp__stats_actor *stats = &device->observe.stats->actor[id];
     add(&stats->waiting, begun - sent, slot->weight);
@@ -114,7 +114,7 @@ uint64_t trp_latency_quantile(const trp_latency *now, const trp_latency *before,
         }
         if (i == BOUNDS)
             return bounds[BOUNDS - 1];
-        /* Within a bucket values are taken to be spread evenly by their logarithms. */
+        /* Values within a bucket are assumed to be spread evenly by logarithm. */
         const double high = (double)bounds[i], low = i ? (double)bounds[i - 1] : high / 10;
         return (uint64_t)(low * pow(high / low, (wanted - below) / count));
     }

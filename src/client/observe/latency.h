@@ -1,7 +1,7 @@
-/* How long requests wait and run: histograms of each actor in the figures of the device, for
- * `troupe top` and the metrics. Always on, so it times what it can afford: all requests of an actor
- * that gets few, one in TRP__TIMED_MOST at most of one that gets many, each of which then counts
- * for so many. */
+/* Histograms of the waiting and running time of each actor's requests, in the figures of the
+ * device, for `troupe top` and the metrics. Always on, so the share of timed requests falls with
+ * the rate: all of an actor that gets few, down to one in TRP__TIMED_MOST, which then counts for so
+ * many. */
 #ifndef TRP_CLIENT_OBSERVE_LATENCY_H
 #define TRP_CLIENT_OBSERVE_LATENCY_H
 
@@ -9,8 +9,8 @@
 
 enum { TRP__TIMED_MOST = 16 }; /* a power of two */
 
-/* How many requests the one at `place` of a mailbox counts for; 0: it is not timed. Places are
- * spread, so that a program whose requests come in a pattern does not have the same one timed. */
+/* Weight of the request at `place` of a mailbox; 0: not timed. Timed places are spread, so that
+ * periodic patterns of requests are sampled evenly. */
 static inline uint8_t trp__latency_weight(const trp__client_actor *actor, uint64_t place)
 {
     const uint32_t every = atomic_load_explicit(&actor->timed_every, memory_order_relaxed);
@@ -21,10 +21,9 @@ static inline uint8_t trp__latency_weight(const trp__client_actor *actor, uint64
 /* A timed request has ended; its slot is RETIRING by this thread. */
 void trp__latency_note(trp_device *device, const trp__slot *slot);
 
-/* When the worker has issued a request; 0: not known. When it has seen that the timeline of an
- * actor had come to a ticket, and *before is when it saw the timeline move the last time before
- * that; each 0 if it has not. The worker has written all three: they may be anything. See trace.c.
- */
+/* The time at which the worker issued a request; 0: unknown. The time at which it saw an actor's
+ * timeline reach a ticket, and in *before that of the timeline's move before; 0: unknown. The
+ * worker has written all three: unchecked. See trace.c. */
 int64_t trp__issued_at(const trp_device *device, uint32_t slot, uint64_t ticket);
 int64_t trp__seen_done(const trp_device *device, uint32_t actor, uint64_t ticket, int64_t *before);
 

@@ -82,7 +82,7 @@ static void device_labels(trp__text *t, const char *name, const char *suffix,
                   trp_backend_name(d->info.backend), d->info.ordinal);
 }
 
-/* The same, and which actor. */
+/* The same with the labels of an actor. */
 static void actor_labels(trp__text *t, const char *name, const char *suffix,
                          const trp_device_stats *d, const trp_actor_stats *a)
 {
@@ -156,8 +156,7 @@ static const struct {
      offsetof(trp_actor_stats, running_time)},
 };
 
-/* Every other bound, 1, 2 and 5 of each power of ten: series are what a server of metrics pays
- * for. */
+/* Every other bound, 1, 2 and 5 of each power of ten, to keep the number of series small. */
 static void add_histogram(trp__text *t, const char *name, const trp_device_stats *d,
                           const trp_actor_stats *a, const trp_latency *l)
 {
@@ -234,7 +233,7 @@ trp_status trp_system_metrics(trp_system *system, char *out, size_t size, size_t
     size_t count = 0;
     if (!stats)
         return trp__fail(TRP_E_MEMORY, "no memory for the figures of the devices");
-    trp__lock_take(&system->lock); /* so that no device goes away meanwhile */
+    trp__lock_take(&system->lock); /* so that no device is closed meanwhile */
     for (uint32_t i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
         if (device && atomic_load_explicit(&device->observable, memory_order_acquire))

@@ -1,4 +1,4 @@
-/* Figures, traces and notices of a device: what the folders above report to. */
+/* Notices and log lines of a device. */
 #ifndef TRP_CLIENT_OBSERVE_OBSERVE_H
 #define TRP_CLIENT_OBSERVE_OBSERVE_H
 
@@ -11,9 +11,8 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
                       int64_t time_ns, uint64_t dropped, const trp_error *error);
 void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *error);
 void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__message *m);
-/* A line for an operator, of something that is a notice of that kind, too: it does not go to
- * standard error if a watch gets such notices. trp__worker_line() passes on what a worker has to
- * say. */
+/* A log line of an event that also makes a notice of that kind: not shown on standard error if a
+ * watch gets such notices. trp__worker_line() passes on a worker's line. */
 void trp__device_line(trp_device *device, trp_notice_kind kind, int level, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void trp__worker_line(trp_device *device, struct trp__process *p, const trp__message *m);

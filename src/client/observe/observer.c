@@ -1,6 +1,6 @@
-/* Looking into another process: finds the memory files of its devices through /proc/PID/fd and maps
- * them for reading. Nothing there is trusted: a file must be sealed against shrinking (so no access
- * can fault), be of our version and size; view.c bounds what it reads in it. */
+/* Observers: find the memory files of another process's devices through /proc/PID/fd and map them
+ * for reading. The files are not trusted: each must be sealed against shrinking (so no access can
+ * fault), and of our version and size; view.c bounds the numbers in it. */
 #include "base/call.h"
 #include "base/os/descriptor.h"
 #include "base/error.h"
@@ -33,7 +33,7 @@ typedef struct attachment {
 
 struct trp_observer {
     int64_t pid;
-    int pidfd; /* so that another process that gets the number is not taken for it */
+    int pidfd; /* detects that the pid was reused */
     attachment device[TRP__DEVICES];
 };
 
@@ -58,6 +58,25 @@ static trp_status no_access(int64_t pid, int code)
                          "root",
                          (long long)pid);
     return trp__fail(TRP_E_SYSTEM, "process %lld: %s", (long long)pid, strerror(code));
+}
+
+/* Whether a descriptor of the process is a file whose name begins like this. */
+static bool links_to(int folder, const char *entry, const char *name)
+{
+    char link[64];
+    size_t length = strlen(name);
+    return readlinkat(folder, entry, link, sizeof link) >= (ssize_t)length &&
+           memcmp(link, name, length) == 0;
+}
+
+/* Whether a descriptor of the process is the figures of a device; *inode then names the device. */
+static bool is_device(int folder, const char *entry, uint64_t *inode)
+{
+    struct stat st;
+    if (!links_to(folder, entry, "/memfd:" TRP__STATS_FILE) || fstatat(folder, entry, &st, 0) != 0)
+        return false;
+    *inode = (uint64_t)st.st_ino;
+    return *inode != 0;
 }
 
 static DIR *open_folder(int64_t pid)
@@ -122,16 +141,14 @@ void trp_observer_close(trp_observer *o)
     free(o);
 }
 
-/* Maps one of the process's memory files, after making sure that it is one: opening anything else
- * might have effects. inode 0: any. NULL: it can't be had; `error` says why. */
+/* Maps one of the process's memory files. Checks the link first, since opening another file could
+ * have side effects. inode 0: any. NULL: not possible; `error` says why. */
 static const void *map_file(int folder, const char *entry, uint64_t *inode, uint64_t bytes,
                             uint64_t magic, trp_error *error)
 {
-    char link[sizeof FILE_PREFIX];
     struct stat st;
     void *map = NULL;
-    ssize_t length = readlinkat(folder, entry, link, sizeof link - 1);
-    if (length != (ssize_t)sizeof link - 1 || memcmp(link, FILE_PREFIX, sizeof link - 1) != 0)
+    if (!links_to(folder, entry, FILE_PREFIX))
         return NULL;
     int fd =
         trp__descriptor_apart(openat(folder, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -139,8 +156,7 @@ static const void *map_file(int folder, const char *entry, uint64_t *inode, uint
         trp__error_set_errno(error, "opening a memory file of the process");
         return NULL;
     }
-    int seals =
-        fcntl(fd, F_GET_SEALS); /* without this one it is just being made, or none of ours */
+    int seals = fcntl(fd, F_GET_SEALS); /* without F_SEAL_SHRINK it is being made, or not ours */
     if (fstat(fd, &st) != 0 || (*inode != 0 && (uint64_t)st.st_ino != *inode) || seals < 0 ||
         !(seals & F_SEAL_SHRINK) || trp__shm_map(fd, bytes, false, NULL, &map, error) != TRP_OK) {
         close(fd);
@@ -170,9 +186,8 @@ static const void *map_named(int folder, const trp__stats_file *file, uint64_t b
     return inode ? map_file(folder, entry, &inode, bytes, TRP__MAGIC, error) : NULL;
 }
 
-/* Maps the blocks that an attachment still lacks; a new incarnation has another reply block. Those
- * that can't be had, because the process is just changing them, are tried again in the next round.
- */
+/* Maps the blocks that an attachment still lacks; a new incarnation has another reply block. A
+ * failure, because the process is changing them, is tried again in the next round. */
 static void follow(attachment *a, int folder)
 {
     trp_error error;
@@ -199,19 +214,14 @@ static attachment *find(trp_observer *o, uint64_t inode)
     return NULL;
 }
 
-/* Looks at one descriptor of the process. */
+/* Attaches to the device of one descriptor of the process, if it is one. */
 static void visit(trp_observer *o, int folder, const char *entry, trp_error *error)
 {
-    static const char name[] = "/memfd:" TRP__STATS_FILE;
-    char link[sizeof name];
-    struct stat st;
-    ssize_t length = readlinkat(folder, entry, link, sizeof link - 1);
-    if (length != (ssize_t)sizeof link - 1 || memcmp(link, name, sizeof link - 1) != 0 ||
-        fstatat(folder, entry, &st, 0) != 0 || st.st_ino == 0)
+    uint64_t inode;
+    if (!is_device(folder, entry, &inode))
         return;
-    attachment *a = find(o, (uint64_t)st.st_ino);
+    attachment *a = find(o, inode);
     if (!a && (a = find(o, 0))) {
-        uint64_t inode = (uint64_t)st.st_ino;
         a->view.stats = map_file(folder, entry, &inode, TRP__STATS_BYTES, TRP__STATS_MAGIC, error);
         a->inode = a->view.stats ? inode : 0;
     }
@@ -249,7 +259,7 @@ trp_status trp_observer_read(trp_observer *o, trp_device_stats *out, size_t capa
                                   : "out");
     trp_error error = {0};
     trp_status status = look(o, &error);
-    if (status == TRP_OK && has_ended(o)) /* the number may be somebody else's by now */
+    if (status == TRP_OK && has_ended(o)) /* the pid may be reused by now */
         status = ended(o);
     if (status != TRP_OK)
         return status;
@@ -294,22 +304,17 @@ static bool add_holder(holders *all, int64_t pid, uint64_t inode)
     return true;
 }
 
-/* The descriptors of one process; those of others' processes can't be listed, and are passed over.
- */
+/* Adds the devices of one process. Processes that the caller may not inspect are skipped. */
 static bool look_for_devices(int64_t pid, holders *all)
 {
-    static const char name[] = "/memfd:" TRP__STATS_FILE;
     DIR *folder = open_folder(pid);
     bool ok = true;
     if (!folder)
         return true;
     for (struct dirent *entry; ok && (entry = readdir(folder));) {
-        char link[sizeof name];
-        struct stat st;
-        ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1);
-        if (length == (ssize_t)sizeof link - 1 && memcmp(link, name, sizeof link - 1) == 0 &&
-            fstatat(dirfd(folder), entry->d_name, &st, 0) == 0)
-            ok = add_holder(all, pid, (uint64_t)st.st_ino);
+        uint64_t inode;
+        if (is_device(dirfd(folder), entry->d_name, &inode))
+            ok = add_holder(all, pid, inode);
     }
     closedir(folder);
     return ok;
@@ -328,8 +333,8 @@ static int compare_pids(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Leaves one holder a device, the first: a forked child has its parent's descriptors, and, but for
- * a moment long ago, a higher number. Then one a process. */
+/* Leaves the first holder of each device: a forked child has its parent's descriptors, and, unless
+ * pids have wrapped around, a higher pid. Then leaves one entry for each process. */
 static size_t leave_owners(holders *all)
 {
     size_t devices = 0, processes = 0;

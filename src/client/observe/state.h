@@ -1,4 +1,4 @@
-/* What a device keeps for those who look at it. */
+/* State of a device for figures, traces and watches. */
 #ifndef TRP_CLIENT_OBSERVE_STATE_H
 #define TRP_CLIENT_OBSERVE_STATE_H
 
@@ -11,9 +11,10 @@
 /* The three blocks of a device, of this or another process. Nothing in them is trusted. */
 typedef struct trp__view {
     const trp__stats *stats;
-    const trp__control *control; /* NULL: not to be had; then nothing is known of queues */
+    const trp__control *control; /* NULL: not mapped; then queues are unknown */
     const trp__reply *reply;     /* the same */
-    /* By actor, in the numbers of its mailbox's tail: how many were known to be done. */
+    /* For each actor, how many of the requests counted by its mailbox's tail were known to be
+     * done. */
     _Atomic uint64_t done[TRP__ACTORS];
 } trp__view;
 

@@ -1,7 +1,7 @@
-/* Publishing a device's figures. See wire/stats.h for who reads them.
+/* Publishing a device's figures, see wire/stats.h.
  *
- * A group of fields that belong together has a version, odd while they change. The stores after it
- * are releases, so that nobody sees a new field with an even version of before. */
+ * A group of fields has a version, odd while they change. The stores after it are releases, so that
+ * no reader sees a new field with the old even version. */
 #include "client/observe/stats.h"
 
 #include "base/error.h"

@@ -6,7 +6,7 @@
 
 #include <troupe/observe.h>
 
-/* Makes the memory file, all zero: without a head nobody takes it for one yet. */
+/* Makes the memory file, all zero: observers ignore it until it has a head. */
 trp_status trp__stats_create(trp_device *device, trp_error *error);
 /* The device is set up: from here on others may read. */
 void trp__stats_begin(trp_device *device);
@@ -14,12 +14,12 @@ void trp__stats_destroy(trp_device *device);
 
 /* State, incarnation, restarts, workers. Called by the supervisor alone, whenever they change. */
 void trp__stats_publish(trp_device *device);
-/* Device memory that arenas take, that buffers take of it, and how many these are; one thread at a
+/* Bytes of device memory in arenas and in buffers, and the number of buffers; one thread at a
  * time. */
 void trp__stats_memory(trp_device *device, uint64_t reserved, uint64_t used, uint64_t buffers);
 void trp__stats_slots(trp_device *device, uint32_t used);
 void trp__stats_failed(trp_device *device, uint32_t actor);
-/* An actor was made or dropped; device->lock is held, or nobody else knows the device. */
+/* An actor was made or dropped; device->lock is held, or no other thread has the device yet. */
 void trp__stats_put_actor(trp__client_actor *actor);
 
 /* Any thread. */

@@ -1,10 +1,10 @@
 /* Tracing, the recording side.
  *
- * Three times belong to a request. Its sender notes when it was sent, in its slot. The worker notes
- * in the reply block when it has issued it, and, for each actor, how far the timeline had come at
- * what time: a short log. Whoever ends the request puts the three together into a ring. No thread
- * waits for another: a place in the ring is taken by an addition, and one that is still being
- * written when the ring has come round is passed over. */
+ * A request has three times. Its sender notes when it was sent, in its slot. The worker notes in
+ * the reply block when it was issued, and, for each actor, a short log of the timeline's moves. The
+ * thread that ends the request puts the three into a ring. No thread waits for another: a place in
+ * the ring is taken by an addition, and one that is still being written when the ring has come
+ * round is skipped. */
 #include "client/observe/trace.h"
 
 #include "base/call.h"
@@ -52,8 +52,7 @@ static int64_t stamp_at(const trp__progress *log, uint64_t number)
     return whole ? ns : 0;
 }
 
-/* The log holds growing tickets. An end that has left the log was seen before the oldest that is
- * there. */
+/* The log holds growing tickets. An end that has left the log was seen before its oldest entry. */
 int64_t trp__seen_done(const trp_device *device, uint32_t actor, uint64_t ticket, int64_t *before)
 {
     const trp__progress *log = &device->reply->progress[actor % TRP__ACTORS];
@@ -164,8 +163,8 @@ void trp__trace_mark_now(trp_device *device, const char *name, uint32_t incarnat
 
 /* Starting and stopping; t->lock is held. */
 
-/* Makes the ring rest: nobody begins to write an event, and those who were at it are done. A slot
- * that becomes RETIRING after it was looked at sees that nothing is recorded. */
+/* Brings the ring to rest: no thread begins to write an event, and writers have finished. A slot
+ * that becomes RETIRING later finds `recording` false. */
 static void stop_recording(trp_device *device)
 {
     atomic_store(&device->observe.trace->recording, false);
@@ -185,7 +184,7 @@ static trp_status make_ring(trp__trace *t, uint64_t capacity)
             return trp__fail(TRP_E_MEMORY, "no memory for a trace of %llu events",
                              (unsigned long long)capacity);
     }
-    /* Here, so that no request pays for the first touch of a page. */
+    /* Touches all pages here, not in requests. */
     memset(t->ring, 0, sizeof *t->ring * capacity);
     t->capacity = capacity;
     return TRP_OK;
@@ -198,11 +197,11 @@ static trp_status start_trace(trp_device *device, const trp_trace_options *optio
         return status;
     if (options && TRP__CHECK_ROOM(options) != TRP_OK)
         return TRP_E_ARGUMENT;
-    uint32_t wish = options && options->events ? options->events : DEFAULT_EVENTS;
-    if (wish > MAX_EVENTS)
-        return trp__fail(TRP_E_ARGUMENT, "events: expected at most %u, got %u", MAX_EVENTS, wish);
+    uint32_t events = options && options->events ? options->events : DEFAULT_EVENTS;
+    if (events > MAX_EVENTS)
+        return trp__fail(TRP_E_ARGUMENT, "events: expected at most %u, got %u", MAX_EVENTS, events);
     uint64_t capacity = 1;
-    while (capacity < wish)
+    while (capacity < events)
         capacity *= 2;
 
     trp__trace *t = device->observe.trace;
@@ -234,7 +233,7 @@ trp_status trp_device_trace_stop(trp_device *device)
     trp_status status = trp__device_known(device);
     if (status != TRP_OK)
         return status;
-    device->end_over(device); /* what is over and was not seen to end yet belongs to the trace */
+    device->end_over(device); /* requests that are done belong to the trace */
     trp__lock_take(&device->observe.trace->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
@@ -300,19 +299,19 @@ trp_status trp_device_trace_write(trp_device *device, const char *path)
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
-/* The path that TROUPE_TRACE stands for, absolute, since the program may go elsewhere: %p is the
- * number of the process, %% a percent sign; the second device of a process has ".2" behind it, and
- * so on. NULL: no memory, or too long. */
-static char *expand_path(const char *wish, uint32_t number)
+/* Expands the path in TROUPE_TRACE, to an absolute one, since the program may change its folder: %p
+ * is the pid, %% a percent sign; the second device of a process has ".2" behind it, and so on.
+ * NULL: no memory, or too long. */
+static char *expand_path(const char *setting, uint32_t number)
 {
     char path[PATH_MAX];
     trp__text text = {.out = path, .size = sizeof path};
     path[0] = '\0';
-    if (wish[0] != '/' && getcwd(path, sizeof path)) {
+    if (setting[0] != '/' && getcwd(path, sizeof path)) {
         text.length = strlen(path);
         trp__text_add(&text, "/");
     }
-    for (const char *at = wish; *at; at++) {
+    for (const char *at = setting; *at; at++) {
         const char next = *at == '%' ? at[1] : '\0';
         if (next == 'p')
             trp__text_add(&text, "%d", (int)getpid());
@@ -334,8 +333,8 @@ static void write_once(trp_device *device)
     free(path);
 }
 
-/* A program that leaves by exit() has not closed its devices. Nothing is written where a signal
- * handler leaves in the middle of a call, whose locks would be waited for. */
+/* Writes the traces of a program that calls exit() without closing its devices. Not if a signal
+ * handler calls exit() inside a call, since the write would wait for that call's locks. */
 static void write_at_exit(void)
 {
     if (!trp__call_here.inside)
@@ -347,15 +346,15 @@ static void watch_exit(void)
     (void)atexit(write_at_exit);
 }
 
-/* Which device of the process is opened now. A forked child counts on from its parent, whose files
- * it would overwrite otherwise; but from 1 where the name has its own number in it. */
-static uint32_t count_device(const char *wish)
+/* Counts the devices opened by the process. A forked child counts on from its parent, or it would
+ * overwrite its files; but from 1 if the name contains the pid. */
+static uint32_t count_device(const char *setting)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint32_t all, own;
     static pid_t owner;
     bool numbered = false;
-    for (const char *at = wish; (at = strchr(at, '%')); at += at[1] ? 2 : 1)
+    for (const char *at = setting; (at = strchr(at, '%')); at += at[1] ? 2 : 1)
         numbered = numbered || at[1] == 'p';
     pthread_mutex_lock(&lock);
     own = owner == getpid() ? own + 1 : 1;
@@ -369,10 +368,10 @@ static uint32_t count_device(const char *wish)
 void trp__trace_by_environment(trp_device *device)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const char *wish = secure_getenv("TROUPE_TRACE");
-    if (!wish || !*wish)
+    const char *setting = secure_getenv("TROUPE_TRACE");
+    if (!setting || !*setting)
         return;
-    char *path = expand_path(wish, count_device(wish));
+    char *path = expand_path(setting, count_device(setting));
     atomic_store(&device->observe.trace->path, path);
     if (!path || start_trace(device, NULL) != TRP_OK)
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "TROUPE_TRACE: no memory for a trace");

@@ -1,5 +1,4 @@
-/* Tracing: what is noted of each request while a device is traced (trace.c), and the file that is
- * made of it (trace_write.c). */
+/* Tracing: recording events (trace.c), and writing them to a file (trace_write.c). */
 #ifndef TRP_CLIENT_OBSERVE_TRACE_H
 #define TRP_CLIENT_OBSERVE_TRACE_H
 
@@ -15,14 +14,14 @@ enum { TRP__TRACE_MARKS = 256 };
 typedef struct trp__trace_event {
     _Atomic bool busy; /* being written */
     bool interrupted;
-    bool by_timeline; /* the timeline has passed it: its end bounds those before it */
+    bool by_timeline; /* the timeline has passed it: its end bounds earlier ones */
     uint16_t actor;
     int16_t status;
     uint32_t incarnation;
-    uint32_t attempt; /* 1, and one more for each worker that died under it before */
+    uint32_t attempt; /* 1 + the workers that died before while it was in flight */
     uint64_t ticket;
-    int64_t sent, issued, done; /* 0: not known, or not so far; the last two may be anything, for
-                                 * the worker has written them */
+    int64_t sent, issued,
+        done; /* 0: unknown or not yet; the worker wrote the last two: unchecked */
     char op[24];
     char name[32];     /* of the actor */
     const char *label; /* the program's; NULL: none */
@@ -30,7 +29,7 @@ typedef struct trp__trace_event {
 
 _Static_assert(sizeof(trp__trace_event) == 112, "as the comment of trp_trace_options says");
 
-/* Something that happened to the device. */
+/* An event of the device itself. */
 typedef struct trp__trace_mark {
     int64_t time;
     uint32_t incarnation;
@@ -40,14 +39,14 @@ typedef struct trp__trace_mark {
 
 typedef struct trp__trace {
     trp__lock lock; /* starting, stopping, writing, and what the supervisor notes */
-    /* Ended requests are taken. Beside control->tracing, which lets both sides note times: here the
-     * ring must be at rest while it is copied, there nothing need stop. */
+    /* Ended requests are recorded. Apart from control->tracing, which makes both sides note times
+     * and stays on while the ring is copied. */
     _Atomic bool recording;
-    int64_t began; /* what was sent and issued before is left out */
+    int64_t began; /* requests sent and issued before are left out */
     trp__trace_event *ring;
     uint64_t capacity;        /* a power of two; 0: no trace was begun */
     _Atomic uint64_t next;    /* events so far */
-    _Atomic uint64_t skipped; /* of those that ended: not taken */
+    _Atomic uint64_t skipped; /* events that were not recorded */
     uint64_t marks;           /* so far */
     trp__trace_mark mark[TRP__TRACE_MARKS];
     _Atomic(char *) path; /* where to write it when the device closes, or the program
@@ -63,7 +62,7 @@ bool trp__trace_create(trp_device *device);
 void trp__trace_destroy(trp_device *device);
 
 /* A request has ended; its slot is RETIRING by this thread. by_timeline: the device has done it, or
- * the worker has refused it; else somebody else has ended it. */
+ * the worker has refused it; else the client has ended it. */
 void trp__trace_ended(trp_device *device, const trp__slot *slot, const trp__record *record,
                       bool by_timeline);
 /* A request died with its worker, and will run again. Supervisor only. */
@@ -80,7 +79,7 @@ void trp__trace_at_close(trp_device *device);
 typedef struct trp__trace_content {
     const trp_device *device;
     int64_t time;            /* when the events were copied */
-    trp__trace_event *event; /* is sorted and mended */
+    trp__trace_event *event; /* will be sorted and corrected */
     uint64_t count, dropped;
     const trp__trace_mark *mark;
     uint64_t marks;

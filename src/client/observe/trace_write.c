@@ -1,4 +1,4 @@
-/* Tracing, the file: the JSON that Perfetto and Chrome read ("Trace Event Format"). Times in it are
+/* Writes a trace as JSON for Perfetto and Chrome ("Trace Event Format"). Times in it are
  * microseconds of CLOCK_MONOTONIC. */
 #include "base/os/descriptor.h"
 #include "base/error.h"
@@ -37,7 +37,7 @@ static int64_t within(int64_t time, int64_t from, int64_t to)
     return time < from ? from : time > to ? to : time;
 }
 
-/* The worker may have written any times there are: each is put between the one before and now. */
+/* Bounds the worker's times: each lies between the one before and now. */
 static void bound_times(trp__trace_event *e, int64_t now)
 {
     if (e->issued)
@@ -45,8 +45,7 @@ static void bound_times(trp__trace_event *e, int64_t now)
     e->done = within(e->done, e->issued ? e->issued : e->sent, now);
 }
 
-/* Work of one stream ends in order: what is done before another was seen to be done, was done then,
- * whoever saw it later. */
+/* Work of one stream ends in order: a request can't end after its successor was seen to end. */
 static void mend_ends(trp__trace_event *event, uint64_t count)
 {
     for (uint64_t i = count; i-- > 1;) {
@@ -85,7 +84,7 @@ static void put_head(FILE *file, const trp__trace_content *c)
     put_string(file, d->identity.name, sizeof d->identity.name);
     fprintf(file, ",\"requests\":%" PRIu64 ",\"dropped\":%" PRIu64 "},\n\"traceEvents\":[",
             c->count, c->dropped);
-    /* One event for all commas to come behind. */
+    /* A first event, so that all others begin with a comma. */
     fprintf(file,
             "\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":"
             "\"application, device %s %u\"}}",
@@ -131,8 +130,8 @@ static void put_arguments(FILE *file, const trp__trace_event *e)
             e->interrupted ? "interrupted" : trp_status_name(e->status));
 }
 
-/* Many requests of an actor are queued at a time, so these are pairs with a name in common, each
- * drawn on a line of its own. */
+/* Many requests of an actor are queued at a time, so these are pairs of asynchronous events, each
+ * shown on a line of its own. */
 static void put_queued(FILE *file, const trp__trace_event *e)
 {
     uint64_t id = e->ticket << 2 | (e->attempt & 3);
@@ -167,8 +166,8 @@ static void put_mark(FILE *file, const trp__trace_mark *m)
     fputs("}}", file);
 }
 
-/* Where a stream's events stand. Requests whose ends were seen together, because one timeline write
- * serves them all, begin after the last end that was seen before: they lie inside each other. */
+/* State of a stream's events. Requests that share a timeline write end together and begin after the
+ * last earlier end: they are nested. */
 typedef struct stream_state {
     int64_t end, before; /* the last end, and the last one before that time */
 } stream_state;
@@ -201,7 +200,7 @@ static void put_events(FILE *file, const trp__trace_content *c)
     }
 }
 
-/* Events that were passed over, or that were there when the ring was made, have no ticket. */
+/* Drops places without an event, which have no ticket. */
 static uint64_t pack(trp__trace_event *event, uint64_t count, int64_t now)
 {
     uint64_t kept = 0;
@@ -214,8 +213,8 @@ static uint64_t pack(trp__trace_event *event, uint64_t count, int64_t now)
     return kept;
 }
 
-/* The file does not wait: a FIFO that nobody has open is an error, and one that nobody reads from
- * for that long. */
+/* The file is opened non-blocking: a FIFO without a reader is an error, and one that is not read
+ * from for so long. */
 #define UNREAD_NS (10 * TRP__SECOND)
 
 typedef struct output {

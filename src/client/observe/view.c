@@ -2,9 +2,9 @@
  *
  * Requests are counted by looking at all records: one is pending if this incarnation has to run it
  * (its ticket is at or above resume_start, or it is in the resume list) and its actor's timeline
- * has not passed its ticket. So nobody has to count anything while requests run. What is read may
- * be changing, and in another process it may be anything: every number is bounded before it is
- * used, every loop ends. */
+ * has not passed its ticket. So running requests need no counters. The memory may be changing, and
+ * that of another process is not trusted: every number is bounded before it is used, every loop
+ * ends. */
 #include "base/call.h"
 #include "client/observe/stats.h"
 
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* A group that is being changed is read again, so often. */
+/* Tries to read a group that is being changed. */
 enum { READ_TRIES = 1000 };
 
 #define SEE(field) atomic_load_explicit(&(field), memory_order_acquire)
@@ -48,7 +48,7 @@ static void read_name(char out[32], const trp__shared_name *name)
     fixed_text(out, sizeof word, (const char *)word);
 }
 
-/* What the supervisor publishes. */
+/* Fields that the supervisor publishes. */
 typedef struct published {
     uint32_t state, incarnation, restarts;
     int64_t worker_pid, standby_pid;
@@ -73,13 +73,13 @@ static published read_published(const trp__stats *s)
     return p;
 }
 
-/* Which request slots the resume list names. */
+/* The request slots of the resume list. */
 typedef struct slot_set {
     uint64_t bits[TRP__SLOTS / 64];
 } slot_set;
 
-/* The records are written while they are read here. One whose ticket is the same before and after
- * was whole. */
+/* Records are read while they may be written. A record whose ticket is the same before and after
+ * was complete. */
 __attribute__((no_sanitize("thread"))) static void resume_list(const trp__control *control,
                                                                slot_set *set, uint64_t *start)
 {
@@ -103,7 +103,7 @@ __attribute__((no_sanitize("thread"))) static bool read_record(const trp__contro
     return *ticket != 0 && *actor < TRP__ACTORS && record->ticket == *ticket;
 }
 
-/* The label of a request, if that is still the record's. */
+/* The label of a request, if the record still holds the request. */
 __attribute__((no_sanitize("thread"))) static void
 read_label(const trp__control *control, uint32_t slot, uint64_t ticket, char *out)
 {
@@ -149,9 +149,9 @@ static void count_pending(const trp__view *view, counts *n)
     }
 }
 
-/* How many requests of an actor are done, `tail` having been sent. What was once known to be done
- * stays done, however unlucky the moments of the readings are. While a worker is being replaced
- * (not `sure`) nobody knows: then it is what was known last. */
+/* How many requests of an actor are done, of `tail` sent. Never falls, although the values were
+ * read at different times. While a worker is being replaced (not `sure`) it keeps the last
+ * value. */
 static uint64_t raise_done(trp__view *view, uint32_t id, uint64_t tail, uint64_t pending, bool sure)
 {
     uint64_t seen = atomic_load(&view->done[id]);
@@ -222,7 +222,8 @@ void trp__view_read(trp__view *view, trp_device_stats *out)
     counts n;
     memset(out, 0, sizeof *out);
 
-    /* Sent before pending: what is sent in between counts as not done yet. */
+    /* Reads `tail` before the pending requests, so that requests sent in between don't count as
+     * done. */
     published before = read_published(s);
     for (uint32_t id = 0; id < TRP__ACTORS; id++)
         tail[id] = SEE(s->actor[id].tail);

@@ -1,5 +1,5 @@
-/* Watches: a bounded ring of notices each, emptied by the supervisor thread (callbacks) or by
- * whoever takes events off a queue.
+/* Watches: each has a bounded ring of notices, emptied by the supervisor thread (callbacks) or by
+ * takers of a queue's events.
  *
  * The list of watches and the rings of callbacks are under device->observe.watch_lock; the ring of
  * a watch with a queue is under the queue's lock, which may be taken inside the other. */
@@ -13,11 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WATCHES_MAX = 64, NOTICES = 64 };
 
-/* What the program holds of a watch. */
+/* The program's handle of a watch. */
 struct trp_watch {
     trp__remnant remnant; /* first: freed as one */
     trp_device *device;
@@ -63,7 +62,7 @@ static trp_notice *place(trp__watch *watch, uint32_t index)
     return &watch->ring[(watch->first + index) % NOTICES];
 }
 
-/* What is pushed out is counted in the notice that is delivered next after it. */
+/* Counts a pushed-out notice in `dropped` of the next delivered one. */
 static void ring_push(trp__watch *watch, const trp_notice *notice)
 {
     uint64_t dropped = notice->dropped;
@@ -91,8 +90,8 @@ static trp_notice ring_pop(trp__watch *watch)
 
 /* Delivery. */
 
-/* Copies the next notice of a watch in a queue. False: that was the last, and it is in the queue no
- * more. The queue's lock is held. */
+/* Takes the next notice of a watch in a queue. False: it was the last, and the watch is out of the
+ * queue. The queue's lock is held. */
 bool trp__watch_take(trp__queue_item *item, trp_event *out)
 {
     trp__watch *watch = (trp__watch *)item;
@@ -156,7 +155,7 @@ void trp__device_line(trp_device *device, trp_notice_kind kind, int level, const
     trp__log_line(log, level, "%s", line);
 }
 
-/* A worker that has lost its mind must not fill the log of the application. */
+/* Bounded: a corrupted worker must not fill the application's log. */
 void trp__worker_line(trp_device *device, trp__process *p, const trp__message *m)
 {
     char line[400];
@@ -172,7 +171,7 @@ void trp__worker_line(trp_device *device, trp__process *p, const trp__message *m
 }
 
 /* Makes a notice. Any thread. Callbacks are called later, by the supervisor. `error` may be NULL;
- * `dropped`: notices that were lost before they came here. */
+ * `dropped`: notices that were lost before this one. */
 void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarnation,
                       int64_t time_ns, uint64_t dropped, const trp_error *error)
 {
@@ -187,20 +186,17 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
         give(watch, &notice);
     trp__lock_drop(&device->observe.watch_lock);
     if (atomic_load(&device->observe.notices_wait) &&
-        !pthread_equal(pthread_self(), device->supervisor)) {
-        uint64_t one = 1;
-        ssize_t done = write(device->wake_fd, &one, sizeof one);
-        (void)done; /* it can only be full, which wakes as well */
-    }
+        !pthread_equal(pthread_self(), device->supervisor))
+        trp__supervisor_ring(device);
 }
 
-/* The same for something that happens now, in the worker that takes requests. */
+/* The same for an event now, of the active worker. */
 void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *error)
 {
     trp__notice_post(device, kind, atomic_load(&device->incarnation), trp__now_ns(), 0, error);
 }
 
-/* Passes a notice of a worker on. Nothing that it says is used unchecked. */
+/* Passes on a notice of a worker, validated. */
 void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__message *m)
 {
     trp_notice_kind kind = (trp_notice_kind)m->about;
@@ -220,7 +216,7 @@ void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__mess
         trp__device_line(device, kind, TRP__LOG_ERROR, "actor \"%s\" can't be restarted: %s",
                          error.actor, error.message);
     else if (kind != TRP_NOTICE_LOW_MEMORY)
-        return; /* workers tell of nothing else */
+        return; /* workers send no other kinds */
     trp__notice_post(device, kind, incarnation, time, m->id, &error);
 }
 
@@ -250,7 +246,7 @@ static trp__watch *next_to_call(trp_device *device)
     return watch;
 }
 
-/* Calls the callbacks that wait. Supervisor thread, no lock held. */
+/* Calls the pending callbacks. Supervisor thread, no lock held. */
 void trp__notices_deliver(trp_device *device)
 {
     trp__watch *watch;
@@ -349,7 +345,7 @@ void trp_watch_end(trp_watch *watch)
     TRP__CALL();
     trp_device *device = watch ? watch->device : NULL;
     if (!device || !device->alive || *device->alive == 0)
-        return; /* the device is closed; or in a forked child it is not ours to end */
+        return; /* the device is closed; or in a forked child it is the parent's */
     trp__lock_take(&device->observe.watch_lock);
     if (watch->live)
         watch->live->ended = true;

@@ -1,5 +1,5 @@
-/* What a worker that comes later has to be told, and its answers about numbers that were dropped.
- * device->lock is held. */
+/* Sends a new worker all live resources, and takes answers about dropped numbers. device->lock is
+ * held. */
 #include "client/recovery/recovery.h"
 
 void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor)
@@ -21,14 +21,14 @@ static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
                                .fd = s->fd});
 }
 
-/* Whether making something has failed, and who wanted it is about to drop it. */
+/* Whether a resource could not be made; its creator is about to drop it. */
 static bool has_failed(bool answered, const trp_error *answer)
 {
     return answered && answer->status != TRP_OK;
 }
 
-/* Tells a new worker of everything that lives, but for actors that no worker has made yet: only the
- * one that shall answer for them makes them. device->lock is held. */
+/* Sends a new worker all live resources but actors that no worker has made yet: those go to one
+ * worker only, whose answer counts. */
 void trp__tell_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
@@ -57,8 +57,8 @@ void trp__tell_all(trp_device *device, uint32_t index)
     }
 }
 
-/* Tells a worker that was just promoted of what standbys are not told, and asks it for answers that
- * its predecessor owed. device->lock is held. */
+/* Sends a worker that was just promoted the resources that standbys do not get, and again those
+ * that its predecessor had not answered. */
 void trp__tell_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
@@ -76,38 +76,40 @@ void trp__tell_promoted(trp_device *device)
     }
 }
 
-static void drop_answered(uint32_t index, trp__number_state *state, uint8_t *told)
+static void drop_answered(uint32_t index, trp__number_state *state, uint8_t *pending_acks)
 {
-    *told &= (uint8_t) ~(1U << index);
-    if (*state == TRP__NUMBER_DROPPING && *told == 0)
+    *pending_acks &= (uint8_t) ~(1U << index);
+    if (*state == TRP__NUMBER_DROPPING && *pending_acks == 0)
         *state = TRP__NUMBER_FREE;
 }
 
-/* A worker has dropped a number. device->lock is held. */
+/* A worker has dropped a number. */
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m)
 {
     trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ARENA_DROP && m->id < TRP__ARENAS)
-        drop_answered(index, &device->memory.arena[m->id].state, &device->memory.arena[m->id].told);
+        drop_answered(index, &device->memory.arena[m->id].state,
+                      &device->memory.arena[m->id].pending_acks);
     else if (m->about == TRP__MSG_HOST_DROP && m->id < TRP__HOST_SEGMENTS)
         drop_answered(index, &device->memory.segment[m->id].state,
-                      &device->memory.segment[m->id].told);
+                      &device->memory.segment[m->id].pending_acks);
     else if (m->about == TRP__MSG_ACTOR_DROP && actor)
-        drop_answered(index, &actor->state, &actor->told);
+        drop_answered(index, &actor->state, &actor->pending_acks);
 }
 
-/* A worker is gone, and with it all that it knew. device->lock is held. */
+/* A worker is gone: it owes no answers. */
 void trp__number_answered_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor)
-            drop_answered(index, &actor->state, &actor->told);
+            drop_answered(index, &actor->state, &actor->pending_acks);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
-        drop_answered(index, &device->memory.arena[i].state, &device->memory.arena[i].told);
+        drop_answered(index, &device->memory.arena[i].state, &device->memory.arena[i].pending_acks);
         trp__seal_worker_gone(&device->memory.arena[i], index);
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
-        drop_answered(index, &device->memory.segment[i].state, &device->memory.segment[i].told);
+        drop_answered(index, &device->memory.segment[i].state,
+                      &device->memory.segment[i].pending_acks);
 }

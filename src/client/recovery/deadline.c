@@ -1,16 +1,16 @@
-/* Requests that keep a device from going on: they run past their deadlines, or the worker does not
- * begin them. In the supervisor thread. */
+/* Finds requests that run past their deadlines, or that the worker does not begin. In the
+ * supervisor thread. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "client/recovery/judge.h"
 
 #define BEGIN_NS TRP__SECOND /* beyond its deadline, for a request to be begun */
 
-/* How far the worker has come with a request. One that is detained keeps its place like any other.
- */
+/* How far the worker has come with a request. One that was retired early keeps its place like any
+ * other. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
-    if (trp__detained(slot) != ticket)
+    if (trp__retired_early(slot) != ticket)
         return trp__progress_of(device, slot, ticket);
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
     return device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE : TRP__WAS_QUEUED;
@@ -31,14 +31,14 @@ static uint64_t first_cell(trp_device *device, trp__client_actor *actor, trp__st
         *p = standing_of(device, slot, cell >> TRP__SLOT_BITS);
         if (*p == TRP__WAS_DONE || *p == TRP__WAS_GONE)
             continue;
-        *deadline_ns = trp__detained(slot) ? 0 : atomic_load(&slot->deadline_ns);
+        *deadline_ns = trp__retired_early(slot) ? 0 : atomic_load(&slot->deadline_ns);
         return cell;
     }
     return 0;
 }
 
-/* Copies the list of accesses of a pending request. The request may end meanwhile and its slot be
- * written anew; then the ticket has changed, and the copy counts for nothing. */
+/* Copies the list of accesses of a pending request. If the request ends meanwhile and its slot is
+ * used again, the ticket has changed and the copy is discarded: returns 0. */
 __attribute__((no_sanitize("thread"))) static uint32_t
 copy_accesses(const trp_device *device, uint64_t cell, trp__access access[TRP__ACCESS_MAX])
 {
@@ -99,18 +99,18 @@ static bool is_overdue(trp_device *device, trp__client_actor *actor, uint64_t ce
     return deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns;
 }
 
-/* Whether the worker is at something for which requests may have to wait; that takes its time. */
+/* Whether the worker is making something that requests may have to wait for. */
 static bool is_making(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
     trp__lock_take(&device->lock);
     bool owes = p->outbox.count > 0;
     trp__lock_drop(&device->lock);
-    return owes || (p->reply && atomic_load(&p->reply->making) != 0);
+    return owes || (p->reply && atomic_load(&p->reply->starting) != 0);
 }
 
-/* Whether an actor has asked a request to wait since this was last asked: it compiles, plans or
- * proves what the request needs, which counts for no deadline. */
+/* Whether an actor has asked a request to wait since the last call: it compiles, plans or proves
+ * for the request, which counts for no deadline. */
 static bool asks_to_wait(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
@@ -120,9 +120,9 @@ static bool asks_to_wait(trp_device *device)
     return asks;
 }
 
-/* Whether the worker leaves a request lying (`cell`, the first of all, while none is in flight; 0:
- * it does not). */
-static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
+/* Whether the worker has not begun a request in time. `cell`: the first request of all, if none is
+ * in flight; else 0. */
+static bool is_not_begun(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
 {
     const bool waits = asks_to_wait(device);
     if (cell == 0 || cell != device->recovery.idle_cell || is_making(device) || waits) {
@@ -130,8 +130,8 @@ static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_n
         device->recovery.idle_since = now;
         return false;
     }
-    uint64_t lying = (uint64_t)(now - device->recovery.idle_since);
-    return lying >= (uint64_t)BEGIN_NS && lying - (uint64_t)BEGIN_NS >= deadline_ns;
+    uint64_t idle = (uint64_t)(now - device->recovery.idle_since);
+    return idle >= (uint64_t)BEGIN_NS && idle - (uint64_t)BEGIN_NS >= deadline_ns;
 }
 
 /* A request that has run past its deadline, or that the worker does not begin. Its time counts from
@@ -139,7 +139,7 @@ static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_n
 trp__hang trp__find_hung(trp_device *device)
 {
     int64_t now = trp__now_ns();
-    uint64_t lying = 0, lying_deadline_ns = 0;
+    uint64_t unbegun = 0, unbegun_deadline_ns = 0;
     bool busy = false;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
@@ -152,13 +152,13 @@ trp__hang trp__find_hung(trp_device *device)
         busy = busy || running;
         if (is_overdue(device, actor, running ? cell : 0, deadline_ns, now))
             return (trp__hang){.ticket = cell >> TRP__SLOT_BITS, .begun = true};
-        if (cell != 0 && !running && (lying == 0 || cell < lying)) {
-            lying = cell;
-            lying_deadline_ns = deadline_ns ? deadline_ns : device->options.start_timeout_ns;
+        if (cell != 0 && !running && (unbegun == 0 || cell < unbegun)) {
+            unbegun = cell;
+            unbegun_deadline_ns = deadline_ns ? deadline_ns : device->options.start_timeout_ns;
         }
     }
-    if (is_left_lying(device, busy ? 0 : lying, lying_deadline_ns, now))
-        return (trp__hang){.ticket = lying >> TRP__SLOT_BITS};
+    if (is_not_begun(device, busy ? 0 : unbegun, unbegun_deadline_ns, now))
+        return (trp__hang){.ticket = unbegun >> TRP__SLOT_BITS};
     return (trp__hang){0};
 }
 

@@ -1,6 +1,6 @@
-/* What becomes of each request when its worker has died: done ones end as they did, the guilty
- * fail, the innocent run again, and nobody reads what was never written. In the supervisor thread.
- */
+/* Judges each request after its worker's death: done ones end with their status, the culprit fails,
+ * the others run again, and no request reads outputs that were never written. In the supervisor
+ * thread. */
 #include "client/recovery/judge.h"
 
 #include "base/os/clock.h"
@@ -26,7 +26,7 @@ static void await_publication(trp_device *device, uint64_t end)
     }
 }
 
-/* Waits out threads that are ending a request, for they read the reply block. */
+/* Waits for threads that are ending the request, since they read the reply block. */
 static uint64_t settled_state(trp__slot *slot)
 {
     uint64_t state;
@@ -43,9 +43,10 @@ static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
         trp__slot *slot = &device->slot[i];
         uint64_t state = settled_state(slot);
-        uint64_t detained = trp__detained(slot);
-        uint64_t ticket = detained ? detained : atomic_load(&slot->ticket);
-        if ((detained || trp__phase_of(state) == TRP__PENDING) && ticket >= begin && ticket < end)
+        uint64_t retired_early = trp__retired_early(slot);
+        uint64_t ticket = retired_early ? retired_early : atomic_load(&slot->ticket);
+        if ((retired_early || trp__phase_of(state) == TRP__PENDING) && ticket >= begin &&
+            ticket < end)
             device->request.pending[count++] = ticket << TRP__SLOT_BITS | i;
     }
     qsort(device->request.pending, count, sizeof *device->request.pending, trp__by_ticket);
@@ -61,8 +62,9 @@ static trp__slot *slot_of(trp_device *device, uint64_t cell)
  * threads. */
 static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
-    trp__detained_pass(device, slot, ticket);
-    trp__detained(slot); /* if another thread is at that, until it has noted the poison */
+    trp__retired_early_pass(device, slot, ticket);
+    trp__retired_early(
+        slot); /* waits for another thread that does so, until it has noted the poison */
     uint64_t filled = device->recovery.seen.stream_done[TRP__LANE_DOWNLOAD];
     bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
                   !trp__replied(device, slot->index, ticket) &&
@@ -77,7 +79,7 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
     }
 }
 
-/* What this recovery has found out of the bytes of a part, which are of the buffer of an access. */
+/* The verdict of this recovery on a part of an access's buffer. */
 static trp__judged verdict_of(const trp_device *device, const trp__access *access,
                               const trp__part *part)
 {
@@ -86,7 +88,8 @@ static trp__judged verdict_of(const trp_device *device, const trp__access *acces
     return current ? part->judged : (trp__judged){0};
 }
 
-/* The request that may have left a part half-written for one with this ticket; 0 for none. */
+/* The request that may have left a part half-written, as seen by a request with this ticket; 0:
+ * none. */
 static uint64_t standing_loss(const trp__part *part, const trp__judged *judged, uint64_t ticket)
 {
     uint64_t lost = part->word[TRP__LOST];
@@ -99,10 +102,9 @@ typedef struct obstacle {
     uint64_t cause;
 } obstacle;
 
-/* Whether a request, one of whose accesses is given, may read a part. What it reads a failed
- * request should have written: either that had failed before, or this recovery has found out; the
- * later one counts. A request that had failed already may also come after this one, which then was
- * begun before that, on good inputs. */
+/* Whether a request may read a part of one of its accesses. The last failed request that should
+ * have written the part counts, be it known before or found by this recovery. A failed request with
+ * a later ticket does not count. */
 static obstacle look_at_part(const trp_device *device, const trp__record *record,
                              const trp__access *access, const trp__part *part)
 {
@@ -114,7 +116,7 @@ static obstacle look_at_part(const trp_device *device, const trp__record *record
     uint64_t cause = before > judged.ticket ? before : judged.bad ? judged.ticket : 0;
     if (cause != 0 && !trp__was_told(record, access, cause))
         return (obstacle){part->word[TRP__LOST] == cause ? TRP_E_LOST : TRP_E_DEPENDENCY, cause};
-    /* What is half-written stays so, whatever later failures were told. */
+    /* Delivery of a later failure does not repair half-written bytes. */
     uint64_t lost = standing_loss(part, &judged, record->ticket);
     return lost != 0 ? (obstacle){TRP_E_LOST, lost} : (obstacle){.status = TRP_OK};
 }
@@ -143,7 +145,7 @@ static bool covers_loss(trp_device *device, const trp__record *record, const trp
     return lost;
 }
 
-/* Those that are judged after a failed request must not read what it should have written. */
+/* Marks the outputs of a failed request for the requests that are judged after it. */
 static void spoil_outputs(trp_device *device, const trp__slot *slot)
 {
     const trp__record *record = &device->control->record[slot->index];
@@ -159,8 +161,8 @@ static void leave_to_next(trp_device *device, const trp__slot *slot)
     control->resume[control->resume_count++] = slot->index;
 }
 
-/* A request that will not run. The next worker refuses it in its turn, so that what it should have
- * written is poisoned in the order of the tickets (detained.c). */
+/* A request that will not run. The next worker refuses it in its turn, so that its outputs are
+ * poisoned in the order of the tickets (retired_early.c). */
 static void leave_refused(trp_device *device, const trp__slot *slot, trp_status status,
                           uint64_t cause)
 {
@@ -171,10 +173,10 @@ static void leave_refused(trp_device *device, const trp__slot *slot, trp_status 
     leave_to_next(device, slot);
 }
 
-/* A request of which this death is the end. */
+/* Ends a request because of this death. */
 static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
 {
-    /* Again if its future is dropped at this moment, which changes the state. */
+    /* A dropped future changes the state: then once more. */
     uint64_t state;
     while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
            !trp__retire_early(device, slot, state, error))
@@ -182,7 +184,7 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
     leave_refused(device, slot, TRP_E_CANCELLED, 0);
 }
 
-/* Whether a request that was not issued yet can still run: what it reads must have been written. */
+/* Whether a request that was not issued yet can still run: its inputs must have been written. */
 static bool can_run(trp_device *device, trp__record *record, obstacle *found)
 {
     *found = (obstacle){.status = (trp_status)atomic_load(&record->refuse), .cause = record->cause};
@@ -194,7 +196,7 @@ static bool can_run(trp_device *device, trp__record *record, obstacle *found)
         const trp__access *a = &record->access[i];
         if (!(a->mode & TRP__COVER))
             continue;
-        /* If it fails, half-written is what these bytes still are. */
+        /* The bytes stay half-written if the request fails. */
         if (covers_loss(device, record, a))
             atomic_store(&record->begun, true);
         trp__contents_judge(device, a, record->ticket, false);
@@ -208,9 +210,9 @@ static bool overlap(const trp__access *a, const trp__access *b)
            b->offset < a->offset + a->bytes;
 }
 
-/* A request that can run again without anybody noticing: it writes no byte that it reads. What
- * it reads is still there, because the worker writes the end of a request before it starts another
- * that destroys its inputs. */
+/* Whether a request writes no byte that it reads, so that it can run again. Its inputs are intact,
+ * because the worker signals the end of a request before it starts another that overwrites its
+ * inputs. */
 static bool is_idempotent(const trp__record *record)
 {
     for (uint32_t i = 0; i < record->access_count; i++) {
@@ -230,12 +232,12 @@ typedef struct judgement {
     uint64_t hung;      /* the request that ran past its deadline, or was not begun in that time */
     uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
     uint32_t victims;   /* the same, of all ranges */
-    bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
+    bool outsider;      /* the cause of death may be none of the requests */
 } judgement;
 
-/* A request that was done may be ended by its waiter, and its slot used again, at any moment: what
- * is read of the slot counts only if it is pending with the same ticket afterwards. The others stay
- * so until the supervisor ends them. */
+/* A request that was done may be ended by its waiter, and its slot used again, at any moment:
+ * values read from the slot count only if it is still pending with the same ticket afterwards.
+ * Other requests stay pending until the supervisor ends them. */
 trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
@@ -248,14 +250,14 @@ trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, 
     return ended || atomic_load(&slot->ticket) != ticket ? TRP__WAS_GONE : p;
 }
 
-/* The same for the judgement. What the worker has refused, or could not do, ends with what it said;
- * later requests on the same buffers may have run. What has ended before its turn counts for what
- * it would have written. */
+/* The same for the judgement. A request that the worker has replied to ends with that reply, since
+ * later requests on the same buffers may have run. One that was retired early still counts for its
+ * outputs. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
-    bool detained = trp__detained(slot) == ticket;
+    bool retired_early = trp__retired_early(slot) == ticket;
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    trp__standing p = !detained ? trp__progress_of(device, slot, ticket)
+    trp__standing p = !retired_early ? trp__progress_of(device, slot, ticket)
                       : device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE
                                                                         : TRP__WAS_QUEUED;
     if ((p == TRP__WAS_QUEUED || p == TRP__WAS_IN_FLIGHT) &&
@@ -283,23 +285,23 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
     obstacle found;
     TRP__DEVICE_POINT(device, JUDGE_REQUEST);
     if (p == TRP__WAS_DONE ||
-        p == TRP__WAS_GONE) { /* gone: a waiter may be at it; what it notes counts below */
+        p == TRP__WAS_GONE) { /* gone: a waiter may be ending it; its notes count below */
         finish(device, slot, ticket);
         return;
     }
     bool cancelled = p != TRP__WAS_IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
-    if (cancelled || trp__detained(slot) == ticket) {
+    if (cancelled || trp__retired_early(slot) == ticket) {
         leave_refused(device, slot, TRP_E_CANCELLED, 0);
         return;
     }
     bool in_flight = p == TRP__WAS_IN_FLIGHT;
     if (in_flight) {
-        slot->deaths++; /* from now on nobody cancels it */
+        slot->deaths++; /* from now on it can't be cancelled */
         atomic_store(&record->cancelled, 0);
         atomic_store(&record->begun, true);
     }
-    /* One that was not begun is not to blame for that, the first time. */
-    bool not_begun = !in_flight && ticket == j->hung && slot->lying++ > 0;
+    /* Missing the deadline without having begun is forgiven once. */
+    bool not_begun = !in_flight && ticket == j->hung && slot->missed_deadlines++ > 0;
     if (not_begun || (in_flight && !may_run_again(j, slot, record))) {
         fail(device, slot, j->cause);
     } else if (!can_run(device, record, &found)) {
@@ -321,7 +323,8 @@ static void judge_those(trp_device *device, const judgement *j, uint32_t count, 
     }
 }
 
-/* With TRP_FAULT_SCOPE_ALL, before anything but the done requests below `end` is judged. */
+/* With TRP_FAULT_SCOPE_ALL: called after the done requests below `end` were judged, before the
+ * others. */
 static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
 {
     trp__scope_begin(device);
@@ -335,10 +338,9 @@ static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
     trp__scope_end(device, end - 1);
 }
 
-/* Decides about the pending requests with tickets from `begin` to `end`, in the order in which they
- * were sent, but the done ones first and those in flight next: done ones end as they did; of those
- * in flight the guilty and those that can't run twice fail, the others run again, alone; those not
- * yet issued run unless an input will never come. */
+/* Judges the pending requests with tickets from `begin` to `end` in ticket order, in three passes:
+ * done ones end with their status; of those in flight the culprit and those that can't run twice
+ * fail, the others run again, alone; those not yet issued run unless an input is lost. */
 static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64_t end)
 {
     await_publication(device, end);
@@ -365,10 +367,9 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     TRP__DEVICE_POINT(device, JUDGE_RANGE_DECIDED);
 }
 
-/* Twice: requests that were being sent while the first pass marked contents as lost may have looked
- * before the marks were there. Whoever takes a later ticket than the second pass sees them; the
- * second pass makes no more.
- * Returns how many were in flight. */
+/* Two passes: a request that was being sent while the first pass marked contents as lost may have
+ * checked its inputs before. Senders with a later ticket than the second pass see the marks; the
+ * second pass makes none. Returns how many were in flight. */
 uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
                              bool outsider)
 {
@@ -405,6 +406,6 @@ void trp__fail_all(trp_device *device)
             if (!trp__try_finish(device, slot, state))
                 trp__retire(device, slot, state, &down);
         }
-        trp__detained_pass(device, slot, trp__detained(slot));
+        trp__retired_early_pass(device, slot, trp__retired_early(slot));
     }
 }

@@ -1,12 +1,12 @@
-/* Requests as the supervisor sees them: how far a worker has come with each, which of them hangs,
- * and what becomes of them when it has died. */
+/* The supervisor's view of requests: how far a worker has come with each, which of them hangs, and
+ * their judgement after its death. */
 #ifndef TRP_CLIENT_RECOVERY_JUDGE_H
 #define TRP_CLIENT_RECOVERY_JUDGE_H
 
 #include "client/recovery/recovery.h"
 
-/* How far the worker had come with a request when it was last looked at. SUSPECT: it had not begun
- * it again, but one before it died of it, perhaps. */
+/* How far the worker had come with a request. SUSPECT: not begun by this worker, but in flight when
+ * an earlier one died. */
 typedef enum trp__standing {
     TRP__WAS_GONE,
     TRP__WAS_QUEUED,
@@ -18,7 +18,7 @@ typedef enum trp__standing {
 /* judge.c */
 trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket);
 /* Decides about all pending requests after a worker's death by `cause`. `hung`: the request that
- * ran past its deadline, 0 if that is not why; `outsider`: no request need be guilty. Returns how
+ * ran past its deadline, 0: none; `outsider`: the cause may be none of the requests. Returns how
  * many were in flight. */
 uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
                              bool outsider);
@@ -27,7 +27,7 @@ void trp__fail_all(trp_device *device);
 
 /* deadline.c */
 
-/* A request that keeps the device from going on; none if ticket is 0. */
+/* A request that hangs; ticket 0: none. */
 typedef struct trp__hang {
     uint64_t ticket;
     bool begun;

@@ -1,4 +1,4 @@
-/* What workers send: answers, notices, lines for the log; and what they owe. */
+/* Messages of workers: answers, notices, lines for the log; and overdue answers. */
 #include "base/os/clock.h"
 #include "client/core/points.h"
 #include "client/observe/observe.h"
@@ -14,19 +14,19 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
     trp_error answer;
     trp__error_import(&answer, &m->error);
     if (m->about == TRP__MSG_PROTECT && m->error.status == TRP_E_TIMEOUT)
-        answer.status = TRP_E_TIMEOUT; /* what it waited for did not end */
+        answer.status = TRP_E_TIMEOUT; /* the requests that it waited for did not end */
     m->error = answer;
     trp__lock_take(&device->lock);
     bool active = index == device->active;
     trp__process *p = &device->worker[index];
     if (!trp__outbox_answered(&p->outbox, m->about, m->id)) {
         trp__lock_drop(&device->lock);
-        trp__process_breach(p, TRP_FAULT_BROKEN, "answered what nobody had asked");
+        trp__process_breach(p, TRP_FAULT_BROKEN, "sent an answer that it did not owe");
         return;
     }
     trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
-        trp__making_answered(device, index, actor, &m->error);
+        trp__actor_start_answered(device, index, actor, &m->error);
     } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
         if (active && !device->memory.segment[m->id].answered) {
             device->memory.segment[m->id].answer = m->error;
@@ -35,7 +35,7 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
             atomic_store(&device->standby_unwanted, true);
         }
     } else if (trp__seal_answered(device, index, m)) {
-        /* whoever seals or unseals waits for the broadcast */
+        /* the sealing thread waits for the broadcast */
     } else if (m->about == TRP__MSG_ARENA && m->error.status != TRP_OK) {
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "arena %u can't be mapped: %s", m->id,
                       m->error.message);
@@ -78,8 +78,8 @@ static void take_message(trp_device *device, uint32_t index, trp__message *m)
         p->closed = true; /* it is about to end */
 }
 
-/* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault, or
- * can't be understood. */
+/* Takes the messages of a worker. *gone is set when it has closed its end, reported a fault, or
+ * sent an invalid message. */
 void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
 {
     trp__process *p = &device->worker[index];
@@ -103,19 +103,20 @@ void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
     *gone = *gone || p->breach || p->closed;
 }
 
-/* Sends a worker what waits for room, and looks whether it is late. */
+/* Sends a worker its queued news, and checks whether an answer is late. */
 void trp__look_after_mail(trp_device *device, uint32_t index)
 {
     trp__lock_take(&device->lock);
     trp__process *p = &device->worker[index];
     if (p->socket >= 0 && trp__outbox_flush(&p->outbox, p->socket) == TRP__NOBODY)
         p->closed = true;
-    bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__making_late(p);
+    bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__actor_start_late(p);
     bool untold = p->untold;
     trp__lock_drop(&device->lock);
     if (late)
         trp__process_breach(p, TRP_FAULT_HANG,
                             p->ready ? "did not answer in time" : "was not ready in time");
     else if (untold)
-        trp__process_breach(p, TRP_FAULT_HANG, "could not be told of all that there is");
+        trp__process_breach(p, TRP_FAULT_HANG,
+                            "could not be sent all resources, for lack of memory");
 }

@@ -1,5 +1,5 @@
-/* Starting a worker, and letting it take the requests. Called by the supervisor thread, because a
- * worker dies with the thread that started it. */
+/* Starting and promoting a worker. Called by the supervisor thread, because a worker dies with the
+ * thread that started it. */
 #include "base/os/clock.h"
 #include "base/os/descriptor.h"
 #include "base/error.h"
@@ -27,11 +27,10 @@
 
 #define SOCKET_IN_WORKER 3
 #define CLOSING_CHECK_MS 20
-#define PROTECT_NS       (10 * TRP__SECOND) /* more than who seals waits for it */
+#define PROTECT_NS       (10 * TRP__SECOND) /* more than a sealing call waits */
 #define TOUCH_NS         (10 * TRP__SECOND) /* at most, for the first touch of a GiB of host memory */
 
-/* Each worker has a reply block of its own, so that what a dying one still writes reaches nobody.
- */
+/* Each worker has a reply block of its own, so that late writes of a dying one have no effect. */
 static trp_status make_reply(trp__process *p, trp_error *error)
 {
     void *map = NULL;
@@ -63,7 +62,7 @@ static trp_status spawn(trp_device *device, trp__process *p, int socket, trp_err
     sigfillset(&all);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, socket, SOCKET_IN_WORKER);
-    /* Relative paths in the environment mean the same to each worker. */
+    /* The same folder for each worker, so relative paths in the environment mean the same. */
     if (device->system->folder[0] && access(device->system->folder, X_OK) == 0)
         posix_spawn_file_actions_addchdir_np(&actions, device->system->folder);
     posix_spawnattr_init(&attributes);
@@ -118,8 +117,8 @@ static trp_status run(trp_device *device, trp__process *p, int socket, trp_error
     return TRP_OK;
 }
 
-/* A worker that is not greeted would wait for that until its time is up; it ends when there is
- * nobody to wait for. */
+/* Sends the hello. If that fails, shuts the socket down, so that the worker ends at once and does
+ * not wait. */
 static void greet(trp_device *device, const trp__process *p, int socket)
 {
     trp__message hello = {.id = p->incarnation};
@@ -144,7 +143,7 @@ static int make_pair(int pair[2])
     return -1;
 }
 
-/* Starts a worker; it will say READY or REFUSE, or die. */
+/* Starts a worker; it sends READY or REFUSE, or dies. */
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error)
 {
     trp__process p = {.socket = -1, .pidfd = -1, .reply_fd = -1};
@@ -167,7 +166,7 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
         goto out;
     }
     TRP__FAULT_POINT_NEAR(LAUNCH_SPAWNED, device->worker[1 - index].pid, p.pid);
-    greet(device, &p, pair[0]); /* if it is dead already, that shows soon */
+    greet(device, &p, pair[0]); /* a worker that is dead already is noticed soon */
     TRP__FAULT_POINT_NEAR(LAUNCH_GREETED, device->worker[1 - index].pid, p.pid);
     trp__lock_take(&device->lock);
     p.socket = pair[0];
@@ -182,7 +181,7 @@ out:
     return status;
 }
 
-/* The worker is up: it learns of everything that lives. */
+/* The worker is ready: sends it all live resources. */
 void trp__process_welcome(trp_device *device, uint32_t index)
 {
     TRP__DEVICE_POINT(device, WELCOME);
@@ -203,8 +202,8 @@ trp_status trp__process_refusal(const trp__message *m, trp_error *error)
     return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
 }
 
-/* A worker's first words: READY, REFUSE, or else it is none. TRP_E_TIMEOUT: nothing, or, with
- * *line, a line for the log, behind which they may lie already. */
+/* Takes the first message of a worker, READY or REFUSE. TRP_E_TIMEOUT: none yet, or, with *line, a
+ * line for the log, with more messages possibly behind it. */
 static trp_status take_first_words(trp_device *device, trp__process *p, bool *line, bool *refused,
                                    trp_error *error)
 {
@@ -238,7 +237,8 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
     bool refused = false;
     TRP__DEVICE_POINT(device, READY_AWAITED);
     while (status == TRP_E_TIMEOUT) {
-        /* The process too: a forked child of the application may hold the socket's other end. */
+        /* Polls the process too: a forked child of the application may hold the socket's other
+         * end. */
         struct pollfd polled[2] = {{.fd = p->socket, .events = POLLIN},
                                    {.fd = p->pidfd, .events = POLLIN}};
         if (atomic_load(&device->closing)) {
@@ -271,8 +271,8 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
     return status;
 }
 
-/* Lets a ready worker take the requests. Its reply block takes the place of the dead worker's at
- * the same address: threads that read timelines see the old block or the new. */
+/* Promotes a ready worker: it takes the requests. Its reply block replaces the dead worker's at the
+ * same address: readers of timelines see the old block or the new. */
 trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error)
 {
     trp__process *p = &device->worker[index];
@@ -281,7 +281,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
         return trp__error_set(error, TRP_E_SYSTEM, "a test lets the mapping fail");
     if (!trp__words_untouched(p->reply)) {
         trp__error_set(error, TRP_E_FAULT,
-                       "the worker (pid %lld) spoke of progress before it had anything to do",
+                       "the worker (pid %lld) reported progress before it had any request",
                        (long long)p->pid);
         error->fault = TRP_FAULT_BROKEN;
         return error->status;
@@ -311,9 +311,9 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     return TRP_OK;
 }
 
-/* When the supervisor has to look whether a worker is late: with its start, or with an answer.
- * INT64_MAX if nothing is awaited of it; a thread can't be killed, so its answers are waited for.
- * device->lock is held, or this is the supervisor before it has told the worker anything. */
+/* Time at which a worker is late with its start or an answer. INT64_MAX if it owes none; a thread
+ * can't be killed, so its answers have no limit. device->lock is held, or the worker was sent no
+ * news yet. */
 int64_t trp__process_due(const trp_device *device, const trp__process *p)
 {
     const trp__outbox *o = &p->outbox;

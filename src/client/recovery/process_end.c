@@ -1,4 +1,4 @@
-/* Ending a worker, and how it ended. Called by the supervisor thread. */
+/* Ending a worker, and describing its end. Called by the supervisor thread. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/os/poll.h"
@@ -22,14 +22,13 @@
 #define STOP_WAIT_MS   3000
 #define CLOSED_WAIT_MS 1000 /* for one that has closed its socket, to end by itself */
 
-/* After that long a worker is given up: one that has got SIGKILL, and that a driver holds up, and
- * one that may not be sent it. The latter ends as soon as its connection does, if it is well. */
+/* How long to wait for the end of a worker that was sent SIGKILL, which a driver may delay, and of
+ * one that may not be sent it, which ends by itself once its connection is closed. */
 #define KILLED_WAIT_MS  120000
 #define REFUSED_WAIT_MS 10000
 
-/* What such a worker dies of then. Of signals that end a process the first one counts: so one that
- * had got SIGKILL from somebody, and that the driver holds up, is told from one that had got none.
- */
+/* Signal for a worker that has closed its connection. The first fatal signal of a process counts,
+ * so a SIGKILL from outside, delayed by a driver, can be told from this one. */
 #define CLOSED_SIGNAL SIGALRM
 
 static const char *signal_hint(int signal)
@@ -37,7 +36,7 @@ static const char *signal_hint(int signal)
     return signal == SIGKILL ? ", by somebody or for want of memory" : "";
 }
 
-/* Its own last words, if they are complete. */
+/* The error that the worker reported before its end, if complete. */
 static bool last_words(const trp__process *p, trp_error *cause)
 {
     if (p->refusal.status != TRP_OK) {
@@ -53,8 +52,8 @@ static bool last_words(const trp__process *p, trp_error *cause)
     return true;
 }
 
-/* Says how a worker ended: what it was killed for, its own last words, else what the kernel knows.
- */
+/* Describes how a worker ended: the reason for killing it, its own report, else the kernel's
+ * status. */
 static void describe_end(const trp__process *p, const siginfo_t *info, bool known, bool killed,
                          trp_error *cause)
 {
@@ -89,7 +88,7 @@ static void describe_end(const trp__process *p, const siginfo_t *info, bool know
     }
 }
 
-/* By its number, where the program has closed the descriptor. */
+/* Checks by pid, for the case that the program has closed the descriptor. */
 static bool has_ended(const trp__process *p)
 {
     siginfo_t info = {0};
@@ -131,14 +130,13 @@ static bool take_status(const trp__process *p, siginfo_t *info)
     return waited == 0;
 }
 
-/* Nobody shall be told the number of a process that is about to be reaped. */
+/* Hides the pid of a process that is about to be reaped. */
 static void forget_pid(trp_device *device, uint32_t index)
 {
     atomic_store(index == device->active ? &device->worker_pid : &device->standby_pid, 0);
 }
 
-/* Takes a worker out of its place: nothing is told to it any more, and what it was told to drop is
- * dropped. */
+/* Takes a worker out of its place: it gets no news any more and owes no answers. */
 static trp__process take_out(trp_device *device, uint32_t index)
 {
     trp__lock_take(&device->lock);
@@ -163,8 +161,8 @@ static void free_process(trp__process *p)
     *p = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
 }
 
-/* The kernel refuses the signal where the program has given up the rights with which it started the
- * worker. The end of the connection ends a worker too, whatever its requests are at: see
+/* Kills a worker. The kernel refuses the signal if the program has dropped the rights with which it
+ * started the worker; the end of the connection ends a worker too, even during a request: see
  * worker/guard.c. A thread has no descriptor, and is not killed. */
 void trp__process_kill(trp__process *p)
 {
@@ -172,7 +170,7 @@ void trp__process_kill(trp__process *p)
         errno == ESRCH)
         return;
     if (errno == EBADF && kill((pid_t)p->pid, SIGKILL) == 0)
-        return; /* a child that nobody has waited for, so the number is its own */
+        return; /* an unreaped child, so the pid is its own */
     p->kill_errno = errno;
     shutdown(p->socket, SHUT_RDWR);
 }
@@ -192,7 +190,7 @@ static void give_up(trp_device *device, const trp__process *p, trp_error *cause)
                      cause->message);
 }
 
-/* Reads what a worker still has to say, so that it does not wait for room in the socket. */
+/* Reads and drops messages of a worker, so that it does not wait for room in the socket. */
 static void drain_socket(const trp__process *p)
 {
     trp__message m;
@@ -206,8 +204,8 @@ static void drain_socket(const trp__process *p)
     }
 }
 
-/* Asks a worker to stop, as soon as its socket has room for that, and gives it time to end. What it
- * was not sent yet it need not know any more. */
+/* Asks a worker to stop, as soon as its socket has room, and gives it time to end. Unsent news is
+ * dropped. */
 static void stop(trp_device *device, trp__process *p)
 {
     int64_t end = trp__now_ns() + STOP_WAIT_MS * TRP__MS, left;
@@ -231,14 +229,14 @@ static void stop(trp_device *device, trp__process *p)
             return;
         if (polled[0].revents & POLLIN)
             drain_socket(p);
-        if (polled[0].revents & (POLLHUP | POLLNVAL)) { /* it ends, and has nothing more to say */
+        if (polled[0].revents & (POLLHUP | POLLNVAL)) { /* it is ending and sends no more */
             wait_for_end(p, left > 0 ? left / TRP__MS : 0);
             return;
         }
     } while (left > 0);
 }
 
-/* Whether a worker that this side wanted to end has died of that. */
+/* Whether a worker died of the client's own signal. */
 static bool died_of(const trp__process *p, const siginfo_t *info, int signal)
 {
     if (p->kill_errno)
@@ -246,9 +244,9 @@ static bool died_of(const trp__process *p, const siginfo_t *info, int signal)
     return info->si_code == CLD_KILLED && info->si_status == signal;
 }
 
-/* Ends a worker, gently first unless kill_now, and waits until it is gone: then its context is
- * closed and none of its work can touch memory any more. False if it can't be ended: *cause says
- * why then, and it may go on. */
+/* Ends a worker, by a STOP message first unless kill_now, and waits until it is gone: then its
+ * context is closed and its work can't touch memory any more. False if it can't be ended and may
+ * still run: *cause says why. */
 bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause)
 {
     trp__process *place = &device->worker[index];
@@ -277,7 +275,7 @@ bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
         TRP__DEVICE_POINT(device, END_KILLED);
         ended = wait_for_end(place, end_patience_ms(place));
         known = ended && take_status(place, &info);
-        /* It may have been ending, of something else. */
+        /* It may have been dying of another cause. */
         killed = killed && known && died_of(place, &info, with);
     }
     trp__process p = take_out(device, index);
@@ -315,8 +313,8 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
     TRP__FAULT_POINT_NEAR(ABANDON_KILLED, p.pid, device->worker[1 - index].pid);
 }
 
-/* Takes note of abandoned workers that have ended; with `wait`, of all. Their contexts are broken,
- * so one that can't be ended touches no memory. */
+/* Reaps abandoned workers that have ended; with `wait`, all. Their contexts are broken, so one that
+ * can't be ended touches no memory. */
 void trp__process_reap(trp_device *device, bool wait)
 {
     for (uint32_t i = 0; i < TRP__DYING; i++) {

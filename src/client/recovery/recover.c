@@ -1,5 +1,5 @@
-/* After a fault: ends the worker, has the requests judged, and lets the next worker take over, or
- * the device go down. */
+/* Recovery after a fault: ends the worker, judges the requests, and promotes the next worker or
+ * takes the device down. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/os/poll.h"
@@ -63,8 +63,7 @@ static void await_next_start(trp_device *device, int64_t delay)
     }
 }
 
-/* For those who look: figures, trace, notice. The one that takes the first requests of a device is
- * no news. */
+/* Publishes a promotion: figures, trace, notice. The device's first worker makes no notice. */
 static void note_promotion(trp_device *device, bool warm)
 {
     const trp__process *p = &device->worker[device->active];
@@ -85,7 +84,7 @@ static void note_fault(trp_device *device, uint32_t incarnation, const trp_error
     trp__trace_mark_now(device, "fault", incarnation, "worker %u: %s", incarnation, cause->message);
 }
 
-/* Makes a standby, or else a new worker, able to take requests. On an error it is gone. */
+/* Promotes a standby, or else a new worker. On an error it is gone. */
 static trp_status prepare_successor(trp_device *device, uint32_t index, trp_error *error)
 {
     trp_status status = TRP_OK;
@@ -96,7 +95,7 @@ static trp_status prepare_successor(trp_device *device, uint32_t index, trp_erro
         status = trp__process_await_ready(device, index, error);
     }
     if (status == TRP_OK)
-        status = trp__making_await(device, index, error);
+        status = trp__actor_start_await(device, index, error);
     if (status != TRP_OK)
         return status;
     status = trp__process_promote(device, index, error);
@@ -107,14 +106,14 @@ static trp_status prepare_successor(trp_device *device, uint32_t index, trp_erro
     return status;
 }
 
-/* Lets the standby take over, as soon as it is ready, or a new worker. */
+/* Promotes the standby as soon as it is ready, or a new worker. */
 trp_status trp__promote_successor(trp_device *device, trp_error *error)
 {
     uint32_t index = 1 - device->active;
     bool standby = device->worker[index].socket >= 0;
     trp_status status = prepare_successor(device, index, error);
     if (status != TRP_OK) {
-        trp__making_end_trials(device);
+        trp__actor_start_end_trials(device);
         return status;
     }
     note_promotion(device, standby);
@@ -129,7 +128,7 @@ static void note_down(trp_device *device, const char *why, const trp_error *caus
     device->recovery.down_cause = cause->status;
 }
 
-/* Whether an error says that no other worker would do better; notes it then. */
+/* Whether an error means that no other worker would succeed; then notes it as the end. */
 static bool is_the_end(trp_device *device, const trp_error *error)
 {
     if (trp__directive_of(error->domain, error->code) != TRP__DIRECTIVE_STOP)
@@ -138,10 +137,9 @@ static bool is_the_end(trp_device *device, const trp_error *error)
     return true;
 }
 
-/* Replaces the worker that ended by `cause`. False: there will be none any more; device->down says
- * why, unless the device closes. A standby takes over at once. A worker that has to be started, and
- * can't, is tried again, later each time, until as many in a row have failed as the budget has
- * restarts. */
+/* Replaces the worker that ended by `cause`. False: no worker is left; device->down says why,
+ * unless the device closes. A standby takes over at once. A failed start is tried again, with
+ * growing delay, until restart_budget starts in a row have failed. */
 static bool go_on(trp_device *device, const trp_error *cause)
 {
     uint32_t budget = device->options.restart_budget;
@@ -199,15 +197,14 @@ static void go_on_or_down(trp_device *device, const trp_error *cause)
         trp__notice(device, TRP_NOTICE_STOP, &device->down);
 }
 
-/* When the end of a worker was noticed first: by itself, if it has reported a fault. */
+/* When the fault was first noticed: by the worker, if it has reported one. */
 static int64_t fault_time(const trp__reply *reply, int64_t now)
 {
     int64_t told = atomic_load(&reply->fault_present) ? reply->fault_time_ns : now;
     return told > 0 && told < now ? told : now;
 }
 
-/* What was watched of the last worker says nothing of the next; what runs again has its whole time
- * again. */
+/* Restarts the clocks of deadlines: requests that run again have their whole time again. */
 static void restart_deadlines(trp_device *device)
 {
     device->recovery.idle_cell = 0;
@@ -218,9 +215,9 @@ static void restart_deadlines(trp_device *device)
     }
 }
 
-/* A worker that did not answer in time was killed. What it was asked to make is given up, or it
- * would make the next one hang too. (After a death the next worker is only asked again.) What a
- * standby tries first it was not asked. */
+/* Gives up the resources for which a killed worker owed answers too long, or they would make the
+ * next one hang too. (After another death the next worker is asked again.) Actors that a standby
+ * tries first were not sent to it. */
 static void give_up_answers(trp_device *device, const trp_error *cause)
 {
     trp__lock_take(&device->lock);
@@ -242,8 +239,8 @@ static void give_up_answers(trp_device *device, const trp_error *cause)
     trp__lock_drop(&device->lock);
 }
 
-/* Ends the active worker; its words stay as they are. Without waiting for it if it has said that
- * its context is broken. */
+/* Ends the active worker and freezes its progress. Does not wait for a worker that has reported a
+ * broken context. */
 static void end_active(trp_device *device, trp_error *cause)
 {
     uint32_t dead = device->active;
@@ -266,11 +263,11 @@ void trp__recover(trp_device *device, const trp__hang *h)
     TRP__DEVICE_POINT(device, RECOVER);
     const trp__process *p = &device->worker[dead];
     int64_t time = fault_time(p->reply, trp__now_ns());
-    trp__suspicion suspicion = trp__making_suspicion(device, dead);
+    trp__suspicion suspicion = trp__actor_start_suspicion(device, dead);
     uint32_t incarnation = atomic_load(&device->incarnation);
     bool gone = false;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
-    trp__take_messages(device, dead, &gone); /* what it had to say before */
+    trp__take_messages(device, dead, &gone); /* messages from before its end */
     bool late = p->breach && p->breach_fault == TRP_FAULT_HANG;
     trp__stats_publish(device);
     end_active(device, &cause);
@@ -278,7 +275,7 @@ void trp__recover(trp_device *device, const trp__hang *h)
         trp__describe_hang(h, &cause);
     if (h->ticket || late)
         suspicion.actor = NULL;
-    bool likely = trp__making_explain(device, &suspicion, &cause);
+    bool likely = trp__actor_start_explain(device, &suspicion, &cause);
     trp_error noted = cause;
     noted.incarnation = incarnation;
     trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
@@ -287,7 +284,7 @@ void trp__recover(trp_device *device, const trp__hang *h)
         give_up_answers(device, &cause);
     uint32_t victims = trp__judge_requests(device, &cause, h->ticket, likely);
     restart_deadlines(device);
-    trp__making_blame(device, &suspicion, victims > 0, &cause);
+    trp__actor_start_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
     trp__device_line(device, TRP_NOTICE_FAULT, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                      incarnation, trp_backend_name(device->backend), device->options.ordinal,

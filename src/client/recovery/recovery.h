@@ -1,4 +1,4 @@
-/* The supervisor's: starting and ending workers, and what becomes of requests when one dies. */
+/* The supervisor: starting and ending workers, and judging requests when one dies. */
 #ifndef TRP_CLIENT_RECOVERY_RECOVERY_H
 #define TRP_CLIENT_RECOVERY_RECOVERY_H
 
@@ -41,29 +41,30 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
 void trp__process_reap(trp_device *device, bool wait);
 int64_t trp__process_due(const trp_device *device, const trp__process *p);
 
-/* making.c: actors that are being made. device->lock is held. */
-void trp__making_begin(trp_device *device, trp__client_actor *actor);
-void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
-                          const trp_error *error);
-/* The supervisor's, which holds no lock. */
+/* actor_start.c. device->lock is held. */
+void trp__actor_start_begin(trp_device *device, trp__client_actor *actor);
+void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
+                               const trp_error *error);
+/* For the supervisor, which holds no lock. */
 typedef struct trp__suspicion {
-    trp__client_actor *actor; /* that the worker was making; NULL: none */
+    trp__client_actor *actor; /* that the worker was starting; NULL: none */
     uint64_t made;            /* its `made` then */
     uint32_t incarnation;
     bool stuck;
 } trp__suspicion;
-trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index);
-bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause);
-void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
-                       const trp_error *cause);
-void trp__making_end_trials(trp_device *device);
-bool trp__making_late(trp__process *p);
-bool trp__making_any(const trp_device *device);
-bool trp__making_lanes_end(trp_device *device, trp_error *error);
-void trp__making_check(trp_device *device);
-trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
+trp__suspicion trp__actor_start_suspicion(trp_device *device, uint32_t index);
+bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicion,
+                              trp_error *cause);
+void trp__actor_start_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
+                            const trp_error *cause);
+void trp__actor_start_end_trials(trp_device *device);
+bool trp__actor_start_late(trp__process *p);
+bool trp__actor_start_any(const trp_device *device);
+bool trp__actor_start_lanes_end(trp_device *device, trp_error *error);
+void trp__actor_start_check(trp_device *device);
+trp_status trp__actor_start_await(trp_device *device, uint32_t index, trp_error *error);
 
-/* distrust.c: what a worker writes is looked at before it counts */
+/* validate_reply.c */
 void trp__process_breach(trp__process *p, trp_fault fault, const char *what);
 const char *trp__words_look(trp_device *device);
 bool trp__words_untouched(const trp__reply *reply);
@@ -71,8 +72,8 @@ bool trp__read_absurd(trp_device *device);
 void trp__words_freeze(trp_device *device);
 
 /* scope.c; for the supervisor */
-#define TRP__SCOPE_LOST  UINT64_MAX            /* as a judged_ticket: lost with everything else */
-#define TRP__SCOPE_FIRST (TRP__SCOPE_LOST - 1) /* this and those above are no tickets */
+#define TRP__SCOPE_LOST  UINT64_MAX            /* as a judged ticket: lost with all other buffers */
+#define TRP__SCOPE_FIRST (TRP__SCOPE_LOST - 1) /* from here on no tickets */
 void trp__scope_begin(trp_device *device);
 void trp__scope_cover(trp_device *device, const trp__record *record);
 void trp__scope_end(trp_device *device, uint64_t last);

@@ -1,20 +1,20 @@
-/* What a death costs with TRP_FAULT_SCOPE_ALL: the content of every buffer that the dead worker
- * could write to, whoever was using it. Called by the supervisor, after the requests that the
- * worker had finished are ended and before the others are judged:
+/* TRP_FAULT_SCOPE_ALL: a death loses every buffer that the dead worker could write to. Called by
+ * the supervisor, after the requests that the worker had finished are ended and before the others
+ * are judged:
  *
  *   begin   every buffer is lost; a request that reads one fails, by the rule for an input that was
  *           never written (can_run in judge.c)
  *   cover   for each request that is still to run, in ticket order
- *   end     notes for those who send later: a buffer that a request in the queue writes whole is
- *           good again after that one, so it is lost up to the request before; any other is lost up
- *           to the last ticket
+ *   end     notes for later senders: a buffer that a request in the queue writes whole is good
+ * again after that request, so it is lost up to the one before; any other is lost up to the last
+ * ticket
  *
- * The unit is the buffer: a request that writes a part of one saves nothing of it for those who
- * send later. Sealed buffers are left out: the worker had them mapped read-only. */
+ * The unit is the buffer: a request that writes a part of one repairs nothing for later senders.
+ * Sealed buffers are exempt: the worker had them mapped read-only. */
 #include "client/recovery/recovery.h"
 
-/* Between begin and end, as a dependency: a request in the queue writes all of it. Until that one
- * is judged, those that read it are before it. */
+/* Between begin and end, as a dependency: a request in the queue writes all of it. Requests that
+ * read it and are judged before that one come before it. */
 #define COVERED TRP__SCOPE_FIRST
 
 static bool is_guarded(const trp_device *device, uint32_t slot)
@@ -29,7 +29,7 @@ void trp__scope_begin(trp_device *device)
     trp__lock_take(&device->lock);
     for (uint32_t slot = 0; slot < device->memory.buffers_made; slot++) {
         if (!is_guarded(device, slot) &&
-            !device->memory.meta[slot].object) /* which has a checksum of what it holds */
+            !device->memory.meta[slot].object) /* objects have checksums of their own */
             trp__contents_judge_all(device, slot, TRP__SCOPE_LOST);
     }
     trp__lock_drop(&device->lock);

@@ -1,4 +1,4 @@
-/* The standby: when one is started, and what becomes of one that is lost or unwanted. */
+/* Starting the standby, and ending one that is dead or unwanted. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "client/core/points.h"
@@ -26,7 +26,7 @@ static void note_standby_failure(trp_device *device, uint32_t incarnation, const
     trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, now, 0, cause);
 }
 
-/* How long until a standby may be started; -1: none is to be. */
+/* Time until a standby may be started; -1: none is wanted. */
 int64_t trp__standby_delay(const trp_device *device)
 {
     if (device->worker[1 - device->active].socket >= 0 || !wants_standby(device))
@@ -40,10 +40,10 @@ void trp__standby_lose(trp_device *device, bool dead)
 {
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
-    trp__suspicion suspicion = trp__making_suspicion(device, index);
+    trp__suspicion suspicion = trp__actor_start_suspicion(device, index);
     const trp__process *p = &device->worker[index];
     uint32_t incarnation = p->incarnation;
-    /* What counts is failures in a row, of those that were not up to their work. */
+    /* Failures in a row of standbys that did not get ready count. */
     trp__lock_take(&device->lock);
     if (p->ready && p->outbox.count == 0 && !p->breach)
         device->recovery.standby_failures = 0;
@@ -54,10 +54,10 @@ void trp__standby_lose(trp_device *device, bool dead)
     else
         TRP__DEVICE_POINT(device, STANDBY_GIVEN_UP);
     if (dead) {
-        trp__making_explain(device, &suspicion, &cause);
-        trp__making_blame(device, &suspicion, false, &cause);
+        trp__actor_start_explain(device, &suspicion, &cause);
+        trp__actor_start_blame(device, &suspicion, false, &cause);
     }
-    trp__making_end_trials(device);
+    trp__actor_start_end_trials(device);
     if (dead) {
         note_standby_failure(device, incarnation, &cause);
     } else {

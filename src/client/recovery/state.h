@@ -1,4 +1,4 @@
-/* What belongs to the supervisor alone, but where it says otherwise. */
+/* State of the supervisor thread; no other thread uses it unless a member says so. */
 #ifndef TRP_CLIENT_RECOVERY_STATE_H
 #define TRP_CLIENT_RECOVERY_STATE_H
 
@@ -6,7 +6,7 @@
 
 enum { TRP__DYING = 8 };
 
-/* What a worker says of its progress, as last looked at and believed; belongs to the supervisor. */
+/* The validated progress of a worker, as last read. */
 typedef struct trp__words {
     uint64_t timeline[TRP__ACTORS];
     uint64_t issued[TRP__ACTORS];
@@ -24,13 +24,13 @@ typedef struct trp__recovery_state {
     bool unended;        /* the active worker could not be ended: no other may take its place */
     trp__words seen;     /* of the active worker */
     uint32_t seen_again; /* the worker's count of requests asked to wait */
-    uint64_t idle_cell;  /* the cell of a request that nothing keeps from running, */
-    int64_t idle_since;  /* and that the worker has not begun */
+    uint64_t idle_cell;  /* the cell of a request that could run and has not begun */
+    int64_t idle_since;  /* since when */
     bool started; /* device->lock: the first start has ended, lanes included, as start_error says */
     trp_error start_error;
     trp_status down_cause;     /* the status of the failure that was one too many */
     int64_t *restart_time;     /* of the last restart_budget restarts */
-    uint8_t *pending_progress; /* what was found out of each of `pending` */
+    uint8_t *pending_progress; /* a trp__standing for each of `pending` */
 } trp__recovery_state;
 
 #endif

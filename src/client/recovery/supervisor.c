@@ -1,5 +1,5 @@
-/* The device's supervisor thread: starts the workers, takes their messages, notices deaths, has the
- * requests judged, and lets the next worker take over. */
+/* The device's supervisor thread: starts the workers, takes their messages, notices deaths, judges
+ * the requests, and promotes the next worker. */
 #include "base/os/clock.h"
 #include "base/os/descriptor.h"
 #include "base/error.h"
@@ -23,14 +23,14 @@
 
 enum { POLL_WAKE = 0, POLL_SOCKET = 1, POLL_PROCESS = 3, POLL_DYING = 5, POLL_COUNT = 13 };
 
-/* Pending requests that this thread ends if nobody else does. */
+/* Pending requests that this thread ends if no other thread does. */
 static uint64_t left_to_end(const trp_device *device)
 {
     return atomic_load(&device->request.queue_bound) + atomic_load(&device->request.deliveries);
 }
 
-/* How long to sleep: until something happens; briefly, while requests are on their way to queues,
- * have results or deadlines, for nobody announces their ends. */
+/* How long to sleep: without limit, but briefly while requests are bound for queues, have results
+ * or deadlines, since their ends wake no thread. */
 static int64_t next_nap(trp_device *device, int64_t nap)
 {
     if (left_to_end(device) > 0)
@@ -40,7 +40,7 @@ static int64_t next_nap(trp_device *device, int64_t nap)
     return atomic_load(&device->request.deadlines) > 0 ? DEADLINE_NAP_NS : -1;
 }
 
-/* What to wait for, and until when: INT64_MAX for no end. */
+/* Fills the descriptors to poll; returns the time of the next due answer, INT64_MAX for none. */
 static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT])
 {
     int64_t due = INT64_MAX;
@@ -79,8 +79,8 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
     int64_t sleep = *nap >= 0 ? *nap : trp__standby_delay(device);
-    if (trp__making_any(device))
-        sleep = shorter(sleep, MAKING_NAP_NS); /* somebody has to look at the time */
+    if (trp__actor_start_any(device))
+        sleep = shorter(sleep, MAKING_NAP_NS); /* trp__actor_start_check() is due */
     int64_t left = due - trp__now_ns();
     if (due != INT64_MAX)
         sleep = shorter(sleep, left > 0 ? left : 0);
@@ -89,7 +89,7 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     atomic_store(&device->supervisor_asleep, false);
 }
 
-/* Looks whether what the active worker says of its progress can be true. */
+/* Validates the progress of the active worker. */
 static void look_at_words(trp_device *device)
 {
     if (device->worker[device->active].socket < 0)
@@ -97,13 +97,13 @@ static void look_at_words(trp_device *device)
     bool alarm = atomic_exchange(&device->alarm, false);
     const char *breach = trp__words_look(device);
     if (!breach && alarm && trp__read_absurd(device))
-        breach = "said that a read was done that it had not copied";
+        breach = "reported a read as done that it had not copied";
     if (breach)
         trp__process_breach(&device->worker[device->active], TRP_FAULT_BROKEN, breach);
 }
 
-/* A request that hangs, by what the worker says now: this thread may have been kept waiting since
- * it looked last, so it looks twice before it believes it. */
+/* Finds a request that hangs. This thread may have been delayed since it last read the worker's
+ * progress, so it checks twice. */
 static trp__hang look_for_hang(trp_device *device, bool *gone)
 {
     const trp__process *p = &device->worker[device->active];
@@ -143,19 +143,19 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     trp__hang h = look_for_hang(device, &gone[active]);
     if (gone[active] || h.ticket)
         trp__recover(device, &h);
-    trp__making_check(device);
+    trp__actor_start_check(device);
     trp__process_reap(device, false);
     trp__standby_look_after(device);
 }
 
-/* Sees to it that the device's own actors are made, by the first worker or, if it dies, by one of
+/* Waits until a worker has started the device's lanes: the first one, or if it dies another within
  * the restart budget. On an error all workers are gone. */
 static trp_status await_lanes(trp_device *device, trp_error *error)
 {
     struct pollfd polled[POLL_COUNT];
     trp_error ended;
     int64_t nap = 0;
-    while (!trp__making_lanes_end(device, error)) {
+    while (!trp__actor_start_lanes_end(device, error)) {
         if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
             *error = device->down;
             return error->status =
@@ -191,7 +191,7 @@ static void supervise(trp_device *device)
 
 static trp_status start_first(trp_device *device, trp_error *error)
 {
-    device->active = 1; /* so that the first worker's place is that of a successor */
+    device->active = 1; /* so that the first worker takes the place of a successor */
     return trp__promote_successor(device, error);
 }
 
@@ -255,10 +255,8 @@ trp_status trp__supervisor_start(trp_device *device)
 
 void trp__supervisor_stop(trp_device *device)
 {
-    uint64_t one = 1;
     atomic_store(&device->closing, true);
-    ssize_t done = write(device->wake_fd, &one, sizeof one);
-    (void)done;
+    trp__supervisor_ring(device);
     pthread_join(device->supervisor, NULL);
     close(device->wake_fd);
 }

@@ -1,17 +1,16 @@
 /* Cancelling: a request that was not issued yet ends with TRP_E_CANCELLED, at once, though what is
  * before it in its actor still runs.
  *
- * Who cancels marks the record and then looks how far the worker has come; the worker says how far
- * it has come and then looks for the mark. So if the request is not issued by what can be seen
- * here, the worker is sure to find the mark, and its future can be ended without asking. Else the
- * worker was quicker, or it looks at this moment and answers if it finds the mark.
+ * The canceller marks the record and then reads `issued`; the worker writes `issued` and then looks
+ * for the mark. So if the request does not appear issued here, the worker is sure to find the mark,
+ * and its future can be ended at once. Else the worker was quicker, or it looks at this moment and
+ * replies if it finds the mark.
  *
- * To the worker the request is still one among others, which it refuses in its turn; until then the
- * request is detained (detained.c).
+ * The worker still has the request and refuses it in its turn; until then the request is retired
+ * early (retired_early.c).
  *
- * `judging` keeps apart those who decide here and the supervisor, who decides about the requests of
- * a dead worker. A request that a dead worker had begun is not cancelled: it may have done half of
- * its work. */
+ * `judging` excludes the supervisor, which judges the requests of a dead worker. A request that a
+ * dead worker had begun is not cancelled: it may have done half of its work. */
 #include "base/call.h"
 #include "base/error.h"
 #include "client/request/request.h"
@@ -23,14 +22,15 @@ static void end_unissued(trp_device *device, trp__slot *slot, uint64_t state)
     trp__retire_early(device, slot, state, &error);
 }
 
-/* Whether the worker has answered that it found the mark. */
+/* Whether the worker has replied that it found the mark. */
 static bool answered(const trp_device *device, uint32_t slot, uint64_t ticket)
 {
     return trp__replied(device, slot, ticket) &&
            device->reply->error[slot].status == TRP_E_CANCELLED;
 }
 
-/* The worker had seemed to be quicker than who cancelled this request: ends it if it was not. */
+/* Ends a request that seemed issued when it was cancelled, if the worker has found the mark after
+ * all. */
 void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state)
 {
     uint64_t ticket = atomic_load(&slot->ticket);
@@ -66,8 +66,8 @@ static void cancel_one(trp_device *device, trp__slot *slot, uint64_t generation)
         cancel_pending(device, slot, ticket, state);
 }
 
-/* All of a list, whose tickets follow each other up to the leader's. It may end meanwhile, and its
- * slots be used again: what has another ticket is left alone. */
+/* Cancels the members of a list, whose tickets are consecutive up to the leader's. The list may end
+ * meanwhile and its slots be used again: slots with other tickets are left alone. */
 static void cancel_list(trp_device *device, trp__slot *leader, uint64_t generation)
 {
     uint64_t last = atomic_load(&leader->ticket);

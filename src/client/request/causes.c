@@ -1,4 +1,4 @@
-/* Ending the causes of a failure before it: see failures.h for what is known of them. */
+/* Ends the causes of a failure before the failure itself, so that failures.h knows them. */
 #include "client/memory/failures.h"
 #include "client/request/request.h"
 
@@ -20,7 +20,7 @@ static void end_one(trp_device *device, trp__slot *slot, uint64_t ticket)
             continue;
         }
         const uint64_t done = trp__timeline(device, actor);
-        /* What another one depends on writes, so it is no large read. */
+        /* A cause writes, so a large read is none. */
         if (done < ticket || trp__timeline_absurd(device, done, ticket) ||
             atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD)
             return;
@@ -28,8 +28,7 @@ static void end_one(trp_device *device, trp__slot *slot, uint64_t ticket)
     }
 }
 
-/* In the order of tickets: a cause is noted before what depends on it, so none has to look for its
- * own. */
+/* Ends requests in ticket order, so that each cause is noted before its dependants. */
 static void end_before(trp_device *device, uint64_t ticket)
 {
     uint64_t *cells = malloc(TRP__SLOTS * sizeof *cells);

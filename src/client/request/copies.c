@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* A call that sends a request on memory, from its slot to its end. */
+/* State of a call that sends a request on memory. */
 typedef struct call {
     trp_device *device;
     trp__room room;
@@ -72,7 +72,7 @@ static void set_host_payload(call *c, const trp__host_copy *copy, uint64_t host_
     set_box(p, &copy->shape, host_pitch);
 }
 
-/* The slot has a piece, where what is copied lies packed. */
+/* Sends a copy through the slot's piece, where it lies packed. */
 static trp_status send_small(call *c, const trp__host_copy *copy, trp_completion *completion)
 {
     trp__slot *slot = c->slot;
@@ -131,7 +131,7 @@ static trp_status copy_host(trp_device *device, const trp_request *header,
     return call_end(&c, status);
 }
 
-/* Of calls without a request struct. */
+/* Header of calls without a request struct. */
 static const trp_request plain;
 
 static trp__host_copy upload_of(const void *source)
@@ -265,8 +265,8 @@ static trp_status fill_buffer(trp_device *device, const trp_fill_request *r,
     return call_end(&c, status);
 }
 
-/* A request, for its place in the order: what is discarded is good from there on, also for requests
- * that are in the queue already when a worker dies. */
+/* Sent as a request for its place in the order: the range is good from there on, also for queued
+ * requests when a worker dies. */
 trp_status trp_buffer_discard(trp_device *device, trp_buffer buffer, uint64_t offset,
                               uint64_t bytes)
 {

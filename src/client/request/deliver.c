@@ -1,20 +1,20 @@
-/* When results are in the program's memory.
+/* Delivery of results to the program's memory.
  *
- * The worker leaves the result of a small read, a dot product and their kin in staging memory; who
- * ends the request copies it from there, and threads copy the pieces of a large read. Programs
- * await the last of several requests, so the end of one is told only when what was over before it
- * is in place, too: all results of requests that were sent before it and that the device is done
- * with. Among them are those of its own actor and those that it depended on. What nobody awaits,
- * the supervisor ends: it looks every half millisecond while there is any. */
+ * The worker leaves the result of a small read, a dot product and the like in staging memory; the
+ * thread that ends the request copies it from there, and copying threads empty the pieces of a
+ * large read. Programs await only the last of several requests, so the end of one is delivered only
+ * after the results of all earlier requests that the device is done with, which include those of
+ * its own actor and those that it depended on. The supervisor ends requests with results that are
+ * not awaited: it sweeps every half millisecond while there are any. */
 #include "client/core/backoff.h"
 #include "client/request/request.h"
 
-/* A thread between taking its place in a mailbox and its ticket lets others overtake it, so places
- * are out of order by what threads send at the same time. Who looks for earlier tickets goes on
- * past so many later ones; past so many times the longest list, whose places are taken at once. */
+/* A thread between taking its place in a mailbox and its ticket may be overtaken, so places are out
+ * of order by the requests that threads send at the same time. A search for earlier tickets goes on
+ * past LATER_MOST later ones, times the longest list, whose places are taken at once. */
 enum { LATER_MOST = 256 };
 
-/* A list is about to take so many places. */
+/* Notes the length of a list that is about to be sent. */
 void trp__delivery_note_list(trp__client_actor *actor, uint32_t count)
 {
     uint32_t longest = atomic_load(&actor->longest);
@@ -22,7 +22,7 @@ void trp__delivery_note_list(trp__client_actor *actor, uint32_t count)
         continue;
 }
 
-/* Whether it has a result that has to be copied when it ends. */
+/* Whether a request has a result that has to be copied when it ends. */
 bool trp__delivers(const trp__slot *slot)
 {
     return slot->read_target ||
@@ -35,7 +35,7 @@ void trp__delivery_begin(trp__client_actor *actor)
     atomic_fetch_add(&actor->device->request.deliveries, 1);
 }
 
-/* The result is where it belongs, or there will be none. */
+/* The result was delivered, or there is none. */
 void trp__delivery_end(trp__client_actor *actor)
 {
     atomic_fetch_sub(&actor->deliveries, 1);
@@ -56,13 +56,13 @@ static void deliver_one(trp_device *device, trp__slot *slot, uint64_t ticket)
             break;
         if (phase == TRP__PENDING) {
             if (trp__try_finish(device, slot, state) || atomic_load(&slot->state) != state)
-                continue; /* it has ended, or another thread has begun to end it */
+                continue; /* it has ended, or another thread is ending it */
             /* The pieces of a large read may be on their way. */
             if (atomic_load(&slot->stream) != TRP__LANE_DOWNLOAD ||
                 trp__timeline(device, actor) < ticket)
                 break;
         }
-        trp__backoff_step(&backoff, &nap); /* another thread is at it */
+        trp__backoff_step(&backoff, &nap); /* another thread is ending it */
         if (nap > 0)
             trp__nap(nap);
     }
@@ -88,8 +88,8 @@ static void deliver(trp__client_actor *actor, uint64_t ticket)
     }
 }
 
-/* Sees to it that all results of requests with tickets below this one are in place, as far as the
- * device is done with them. No lock is held that one takes to end a request. */
+/* Delivers all results of requests with tickets below this one that the device is done with. No
+ * lock is held that ending a request takes. */
 void trp__deliver_before(trp_device *device, uint64_t ticket)
 {
     if (atomic_load(&device->request.deliveries) == 0)

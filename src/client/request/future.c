@@ -5,8 +5,8 @@
 #include "client/core/backoff.h"
 #include "client/request/request.h"
 
-/* Where the request of a future is, or was: its slot may belong to another one by now, which only
- * the slot's state tells. NULL: there never was one. */
+/* The slot of a future's request. It may hold another request by now: compare the state. NULL: no
+ * such future ever existed. */
 static trp__slot *future_slot(trp_future future, trp_device **device, uint64_t *generation)
 {
     uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
@@ -21,7 +21,7 @@ trp_status trp__future_stale(void)
                                   "is closed");
 }
 
-/* The same, for calls that can fail. A device that is down still has its requests. */
+/* The same with an error. A device that is down still has its requests. */
 trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
                             uint64_t *generation)
 {
@@ -59,10 +59,9 @@ bool trp__is_future(uint64_t state, uint64_t generation)
     return (trp__generation_of(state) & UINT32_MAX) == generation && (state & TRP__WANTED);
 }
 
-/* A device may tell of its end late: one that sleeps until an interrupt, by some hundred
- * microseconds. But work is often the same again; so the next wait for a request of the same actor
- * looks more often when this much time has passed. What is learned is when the request was last
- * seen to be running: when it was seen done, the thread may have been about to wake up for long. */
+/* Learns how long requests of an actor take, so that the next wait polls more often around that
+ * time. The time noted is when the request was last seen running: when it was seen done, the thread
+ * may have overslept. */
 static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *backoff)
 {
     if (backoff->slack != 0)
@@ -70,11 +69,11 @@ static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *b
                               memory_order_relaxed);
 }
 
-/* How far the request of a future is. */
+/* State of a future's request. */
 typedef enum standing { STANDS_STALE, STANDS_PENDING, STANDS_ENDED } standing;
 
-/* Ends a pending request if it is over, after those before it that have results: they may belong
- * into the same memory. True if the slot is to be looked at again. */
+/* Ends a pending request if it is done, after earlier ones with results, which may go to the same
+ * memory. True if the slot must be read again. */
 static bool finish_in_order(trp_device *device, trp__slot *slot, uint64_t state)
 {
     const uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
@@ -82,11 +81,11 @@ static bool finish_in_order(trp_device *device, trp__slot *slot, uint64_t state)
     if (ticket != 0 && trp__timeline(device, actor) >= ticket)
         trp__deliver_before(device, ticket);
     else if (!atomic_load_explicit(&slot->cancelling, memory_order_relaxed))
-        return false; /* it may be over by now, but then so may others before it */
+        return false; /* it may be done by now, but so may earlier ones */
     return trp__try_finish(device, slot, state);
 }
 
-/* Looks, and ends the request if it is over; *state is the slot's as it was seen. */
+/* Reads the state of the slot into *state, and ends the request if it is done. */
 static standing look_at(trp_device *device, trp__slot *slot, uint64_t generation, uint64_t *state)
 {
     for (;;) {
@@ -153,7 +152,7 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
     return status == TRP_OK ? end_future(device, slot, state, result) : status;
 }
 
-/* The record of a call that waits, for whoever asked for it. */
+/* Copies the error of a call that waits to its caller. */
 static trp_status tell(trp_status status, trp_error *error)
 {
     if (error)
@@ -235,7 +234,7 @@ trp_status trp_await_any(trp_future *futures, size_t count, int64_t timeout_ns, 
     return tell(status, error);
 }
 
-/* Waits for one of several, within the time of all. A stale one is not waited for. */
+/* Waits for one of several, within their common time. A stale one counts as ended. */
 static trp_status await_one(trp_future future, trp__backoff *backoff)
 {
     trp_device *device;
@@ -270,7 +269,7 @@ trp_status trp_await_all(const trp_future *futures, size_t count, int64_t timeou
                            *index, count, (long long)timeout_ns);
     if (status != TRP_OK)
         return tell(status, error);
-    for (size_t i = 0; i < count; i++) { /* none of them waits any more */
+    for (size_t i = 0; i < count; i++) { /* all have ended */
         trp_error result = {0};
         if (futures[i].id == 0 || wait_for(futures[i], TRP_FOREVER, &result) == TRP_OK)
             continue;
@@ -293,7 +292,8 @@ void trp_future_drop(trp_future future)
         return;
     uint64_t state = atomic_load(&slot->state);
     while (trp__is_future(state, generation)) {
-        /* Whoever ends the request sees that nobody wants it; unless it has ended. */
+        /* Clears TRP__WANTED for the thread that ends the request; frees the slot if it has
+         * ended. */
         bool done = trp__phase_of(state) == TRP__DONE;
         uint64_t next =
             done ? trp__state(trp__generation_of(state), TRP__FILLING) : state & ~TRP__WANTED;
@@ -302,7 +302,7 @@ void trp_future_drop(trp_future future)
         if (done)
             trp__result_taken(device, slot, next);
         else if (atomic_load(&device->request.deliveries) > 0)
-            trp__supervisor_wake(device); /* nobody else may see that it ends */
+            trp__supervisor_wake(device); /* no other thread may see its end */
         return;
     }
 }
@@ -320,10 +320,10 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         trp__phase phase = trp__phase_of(state);
         uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-        bool pending =
-            phase == TRP__RETIRING ||
-            (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
-            (ticket < end && (phase == TRP__PENDING || !trp__detained_over(device, slot, ticket)));
+        bool pending = phase == TRP__RETIRING ||
+                       (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
+                       (ticket < end &&
+                        (phase == TRP__PENDING || !trp__retired_early_over(device, slot, ticket)));
         if (!pending || (phase == TRP__PENDING && finish_in_order(device, slot, state))) {
             i += !pending;
             continue;

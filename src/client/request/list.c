@@ -1,15 +1,15 @@
 /* Lists: several requests of one actor that are sent together and have one completion.
  *
- * All are checked and packed before any is sent. Then each is a request like any other: it has its
- * slot, its record, its place in the mailbox and its ticket, and its end is what it would be by
- * itself. Only the telling differs. The last member is the *leader*: the list's future names its
- * slot, or the queue receives it. A member that has ended becomes GATHERED, and whoever ends the
- * last one tells the leader's future or queue. Until the result is taken the leader holds the slots
- * of all, with their errors; nothing else is allocated for a list, and each member counts exactly
- * once, as each request ends exactly once.
+ * All are checked and encoded before any is sent. Then each is a request like any other, with its
+ * slot, its record, its place in the mailbox and its ticket, and it ends as it would by itself.
+ * Only the delivery differs. The last member is the *leader*: the list's future names its slot, or
+ * the queue receives it. A member that has ended becomes GATHERED, and the thread that ends the
+ * last one delivers the leader's end. Until the result is taken the leader holds the slots of all,
+ * with their errors; nothing else is allocated for a list, and each member counts exactly once, as
+ * each request ends exactly once.
  *
  * Members may end in any order: some can be cancelled, or judged after a death, while others run. A
- * waiter looks after those that it has no future of (trp__list_look). */
+ * waiter ends members by trp__list_look(). */
 #include "base/error.h"
 #include "client/request/room.h"
 
@@ -30,8 +30,8 @@ static void abandon_all(trp_device *device, const trp__sent *all, uint32_t count
         trp__slot_abandon(device, all[i].slot);
 }
 
-/* Takes a slot for each. Who waits for more holds none: two lists that held a part each would wait
- * for one another. */
+/* Takes a slot for each. Holds none while it waits: two lists that held a part each would
+ * deadlock. */
 static trp_status take_slots(trp__room *room, const trp_request *request, trp__sent *all,
                              uint32_t count)
 {
@@ -56,7 +56,7 @@ static trp_status take_slots(trp__room *room, const trp_request *request, trp__s
         trp_status status = hope ? trp__room_wait(room) : TRP_E_BUSY;
         if (status == TRP_E_BUSY)
             trp__fail(TRP_E_BUSY,
-                      "%u of %d requests that a device can have are not to be had: others are "
+                      "no room for %u of the %d requests that a device can have: others are "
                       "pending, or have ended without their futures or queue events being taken%s",
                       count, TRP__SLOTS, hope ? trp__room_why(room) : "");
         if (status != TRP_OK)
@@ -150,7 +150,7 @@ trp_status trp__list_submit(trp__client_actor *actor, const trp__op_class *op,
 
 /* Ending. */
 
-/* What the list has come to: the first failure in its order. */
+/* Sets the status of the list: the first failure in its order. */
 static void find_failure(trp_device *device, trp__slot *leader)
 {
     uint32_t index = atomic_load(&leader->first);
@@ -170,7 +170,7 @@ static void find_failure(trp_device *device, trp__slot *leader)
     }
 }
 
-/* Instead of being told, a member that has ended is gathered. */
+/* Gathers a member that has ended; the last one ends the list. */
 void trp__list_gather(trp_device *device, trp__slot *slot, uint64_t generation)
 {
     trp__slot *leader = member(device, atomic_load(&slot->leader));
@@ -180,13 +180,13 @@ void trp__list_gather(trp_device *device, trp__slot *slot, uint64_t generation)
         continue;
     trp__wake_sleepers(device, slot);
     if (atomic_fetch_sub(&leader->left, 1) != 1)
-        return; /* and the slot may be another request's by now */
+        return; /* the slot may be reused by now */
     find_failure(device, leader);
     trp__tell_end(device, leader, trp__generation_of(atomic_load(&leader->state)));
 }
 
-/* Ends what is over of a list whose leader has ended. The list may be told meanwhile, and its slots
- * be used again: then others are looked at for once, which harms nobody. */
+/* Ends members that are done of a list whose leader has ended. The list may end meanwhile and its
+ * slots be used again: then it looks at foreign slots, which is harmless. */
 void trp__list_look(trp_device *device, const trp__slot *leader)
 {
     uint32_t index = atomic_load(&leader->first);
@@ -203,7 +203,7 @@ void trp__list_look(trp_device *device, const trp__slot *leader)
 
 /* Taking. The caller owns the slot. */
 
-/* The result of a request that has ended, or of a list, which is told by this. */
+/* The result of a request that has ended, or of a list. This delivers it. */
 trp_status trp__result_read(trp_device *device, const trp__slot *slot, trp_error *out)
 {
     bool leads = trp__leads(slot);
@@ -220,7 +220,7 @@ trp_status trp__result_read(trp_device *device, const trp__slot *slot, trp_error
     return status;
 }
 
-/* Gives back what was taken. */
+/* Frees the slots of a request or list whose result was taken. */
 void trp__result_taken(trp_device *device, trp__slot *slot, uint64_t owned)
 {
     uint32_t index = trp__leads(slot) ? atomic_load(&slot->first) : slot->index;

@@ -1,6 +1,5 @@
-/* Small pieces of staging memory: each request slot has its own, and there are some larger ones
- * that copies share, and others that requests do. What a request brings along lies there, and what
- * it writes for the program. */
+/* Small pieces of staging memory, for inputs too large for a record and for results: each request
+ * slot has its own; larger ones are shared, by copies and by requests apart. */
 #include "base/error.h"
 #include "client/request/copies.h"
 #include "client/request/room.h"
@@ -28,7 +27,7 @@ void trp__piece_return(trp_device *device, const trp__slot *slot)
                     device->request.piece_next, sizeof(uint32_t), shared);
 }
 
-/* As a pack's result(). What the request writes there travels on as a small read does. */
+/* trp__pack.result(). The result is delivered as a small read is. */
 trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes)
 {
     trp__slot *slot = pack->context;
@@ -46,8 +45,8 @@ trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes)
     if (status == TRP_E_BUSY)
         return trp__error_set(
             pack->error, TRP_E_BUSY,
-            "%d requests are pending that bring %d to %d bytes along (graphs of dnn, arguments of "
-            "kernels, results), and this one has %u%s",
+            "%d requests with %d to %d bytes of inputs or results (graphs of dnn, arguments of "
+            "kernels) are pending, and this one has %u%s",
             TRP__SMALL_REQUESTS, TRP__OWN_BYTES + 1, TRP__SMALL_BYTES, bytes,
             trp__room_why(slot->room));
     if (status != TRP_OK) {
@@ -62,7 +61,7 @@ trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes)
     return TRP_OK;
 }
 
-/* As a pack's input(). */
+/* trp__pack.input(). */
 trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, void **room)
 {
     const trp__slot *slot = pack->context;
@@ -73,7 +72,7 @@ trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, void **room)
     return status;
 }
 
-/* As a pack's exchange(). */
+/* trp__pack.exchange(). */
 trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
                                  uint32_t bytes, void **room)
 {

@@ -80,10 +80,10 @@ int trp_queue_fd(const trp_queue *queue)
     return trp__queue_usable(queue, "queue") == TRP_OK ? queue->fd : -1;
 }
 
-/* The request of an event that was taken. */
+/* The request of an event that was taken from the queue. */
 typedef struct taken {
     uint32_t device_tag;
-    uint64_t ticket; /* 0: nothing has to be delivered before it */
+    uint64_t ticket; /* 0: no results to deliver before it */
 } taken;
 
 /* Copies the end of a request, and gives its slot back. */
@@ -102,8 +102,8 @@ static taken take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
     return t;
 }
 
-/* Results that the program expects in its memory when it hears of these requests. A device may be
- * closed by another thread: then it is not found any more, or stays until this is done. */
+/* Delivers results of requests before these, before the program gets their events. A device that
+ * another thread closes is not found any more, or stays until this returns. */
 static void deliver_before(trp_system *system, const taken *t, size_t count)
 {
     trp__lock_take(&system->lock);
@@ -139,7 +139,7 @@ static size_t pop(trp_queue *queue, trp_event *out, size_t most)
         if (item->is_watch)
             stays = trp__watch_take(item, &out[count]);
         else
-            t[count] = take_slot(queue, item, &out[count]); /* after which it may be in use */
+            t[count] = take_slot(queue, item, &out[count]); /* afterwards the slot may be in use */
         results = results || t[count].ticket != 0;
         count++;
         if (!stays)
@@ -176,7 +176,7 @@ void trp__queue_forget(trp_queue *queue, trp_device *device)
     trp__lock_drop(&queue->lock);
 }
 
-/* Looks for ended requests on all devices, so that a thread that waits here needs no other. */
+/* Ends requests that are done on all devices, so that a waiting thread depends on no other. */
 static void sweep_system(trp_system *system)
 {
     trp__lock_take(&system->lock);
@@ -188,7 +188,7 @@ static void sweep_system(trp_system *system)
     trp__lock_drop(&system->lock);
 }
 
-/* Waits for an event, and takes what is there then. */
+/* Waits for an event, and takes those present then. */
 static trp_status take(trp_queue *queue, int64_t timeout_ns, trp_event *out, size_t most,
                        size_t *count)
 {

@@ -1,5 +1,5 @@
-/* Keeps requests that have ended well for standbys, which go through them: see worker/rehearse.c.
- * One of each kind; the newest take the place of the oldest. */
+/* Stores requests that succeeded for standbys to rehearse: see worker/rehearse.c. One of each kind;
+ * the newest replace the oldest. */
 #include "base/checksum.h"
 #include "base/os/fence.h"
 #include "client/request/request.h"
@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-/* Where the checksum of a kind may stand: with one place, two kinds that share it and come by turns
- * would be kept anew each time. */
+/* Probes of the table of kinds: with one, two alternating kinds of the same hash would replace each
+ * other each time. */
 enum { PLACES = 8 };
 
-/* False: another thread is at it, so the next one of the kind is looked at again. */
+/* False: another thread is storing; a later request of the kind is tried again. */
 static bool keep(trp_device *device, const trp__slot *slot, const trp__record *record)
 {
     trp__control *control = device->control;

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-/* A sender looks for ended requests of its actor this often, so that slots are used again while
- * they are in its cache. */
+/* A sender sweeps its actor's mailbox after so many requests, so that slots are reused while they
+ * are in its cache. */
 enum { SWEEP_EVERY = 32 };
 
-/* A worker needs longer for so many requests than a sender sleeps that waits for room. */
+/* A worker needs longer for so many requests than the nap of a sender that waits for room. */
 enum { LARGE_MAILBOX = 256 };
 #define LARGE_NAP_NS (100 * TRP__US)
 
@@ -39,10 +39,10 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .context = slot};
 }
 
-/* Waits until a mailbox may have room. What a large one holds keeps the worker busy for longer than
- * a nap, and a sender that spins meanwhile takes cycles from it where two threads share a core. So
- * does one that wakes up for each place: after a longer nap there is room for the next requests,
- * too. */
+/* Waits until a mailbox may have room. A full large mailbox keeps the worker busy for longer than a
+ * nap, and a sender that spins meanwhile, or wakes up for each place, takes cycles from the worker
+ * where two threads share a core. So it takes longer naps, after which there is room for the next
+ * requests, too. */
 static trp_status await_place(const trp__client_actor *actor, uint32_t count, trp__room *room)
 {
     bool begun = room->begun;
@@ -62,14 +62,14 @@ static trp_status await_place(const trp__client_actor *actor, uint32_t count, tr
     return status;
 }
 
-/* Whether a single request shall let lists go first. */
+/* Whether a single request has to let waiting lists go first. */
 static bool gives_way(const trp__client_actor *actor, uint32_t count, const trp__room *room)
 {
     return __builtin_expect(atomic_load_explicit(&actor->lists, memory_order_relaxed) > 0, 0) &&
            count == 1 && trp__room_may_wait(room);
 }
 
-/* Takes places in the mailbox, if it has so many. */
+/* Takes `count` places in the mailbox, if it has them. */
 static bool take_places(trp__client_actor *actor, uint32_t count, uint64_t *place)
 {
     uint64_t tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
@@ -104,7 +104,7 @@ trp_status trp__mailbox_reserve(trp__client_actor *actor, uint32_t count, trp__r
     return status;
 }
 
-/* What this request writes whole holds good contents for whoever comes after it. */
+/* Ranges that this request writes whole are good for later requests. */
 static void note_covered(trp_device *device, const trp__record *record, uint64_t ticket)
 {
     for (uint32_t i = 0; i < record->access_count; i++) {
@@ -137,8 +137,8 @@ static void note_last_told(trp_device *device, const trp__slot *slot, trp__recor
         memset(record->told, 0, sizeof record->told);
 }
 
-/* Notes which failures the sender knows of, and whether an input has become unreadable since the
- * request was packed: then it shall be refused. */
+/* Notes the failures that were delivered to the sender, and refuses the request if an input has
+ * become unreadable since it was packed. */
 static void check_inputs(trp_device *device, const trp__slot *slot, trp__record *record,
                          uint64_t ticket)
 {
@@ -160,7 +160,7 @@ static void check_inputs(trp_device *device, const trp__slot *slot, trp__record 
     atomic_store_explicit(&record->refuse, (uint32_t)refuse, memory_order_relaxed);
 }
 
-/* Notes who shall be told; returns the flags of the slot's state. */
+/* Notes where the end is delivered; returns the flags of the slot's state. */
 static uint64_t set_completion(trp_device *device, trp__slot *slot, uint64_t generation,
                                trp_completion *completion)
 {
@@ -182,13 +182,13 @@ static void ring_doorbell(trp_device *device)
 {
     if (atomic_load(&device->reply->sleeping)) {
         atomic_fetch_add(&device->control->doorbell, 1);
-        /* All: a worker that was replaced may still sleep there, on its way out. */
+        /* Wakes all: a worker that was replaced may still sleep there before it ends. */
         trp__futex_wake(&device->control->doorbell, INT32_MAX);
     }
 }
 
-/* All of sending but that the worker sees it. From the taking of the ticket to the store into the
- * ring nothing can fail: a ticket taken is a ticket used. */
+/* All steps of sending but the store into the ring. Between taking the ticket and that store
+ * nothing can fail: every ticket taken is used. */
 trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t place,
                            uint64_t ticket, trp_completion *completion)
 {
@@ -204,7 +204,7 @@ trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t p
         trp__delivery_begin(actor);
     record->timed = slot->deadline_ns != 0;
     atomic_store_explicit(&record->begun, false, memory_order_relaxed);
-    slot->token = 0; /* it is the sender's from now on */
+    slot->token = 0; /* the sender owns the object from now on */
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     slot->weight = trp__latency_weight(actor, place);
@@ -215,11 +215,11 @@ trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t p
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
     atomic_store_explicit(&slot->writes, written_by(record), memory_order_relaxed);
     atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
-    /* A fault may have been dealt with since the request was packed. The supervisor judges every
-     * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
-     * ticket sees the marks here. */
+    /* A recovery may have run since the request was packed. The supervisor judges every ticket up
+     * to one that it reads after it has marked lost and poisoned ranges; senders with later tickets
+     * see the marks here. */
     check_inputs(device, slot, record, ticket);
-    /* One that is refused must not hide what a fault did to its outputs. */
+    /* A refused request must not hide the loss of its outputs. */
     if (atomic_load_explicit(&record->refuse, memory_order_relaxed) == TRP_OK)
         note_covered(device, record, ticket);
     record->ticket = ticket;
@@ -253,8 +253,8 @@ trp__sent trp__slot_publish(trp__client_actor *actor, trp__slot *slot, uint64_t 
     return sent;
 }
 
-/* Ends a request that this thread has just sent, if nobody else has; again if its future is dropped
- * at this moment, which changes the state. */
+/* Ends a request that this thread has just sent, unless another thread has. A dropped future
+ * changes the state: then once more. */
 static void end_sent(trp_device *device, const trp__sent *sent, const trp_error *error)
 {
     uint64_t state = sent->pending;
@@ -268,8 +268,8 @@ static void end_sent(trp_device *device, const trp__sent *sent, const trp_error 
 /* The last step of sending, with no lock held. */
 void trp__slot_published(trp_device *device, const trp__sent *sent)
 {
-    /* The supervisor ends all that is pending after it has set DOWN; what was published later, the
-     * sender ends. */
+    /* The supervisor ends all pending requests after it has set DOWN; senders end those published
+     * later. */
     trp_error error;
     if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
         trp__error_down(device, &error);
@@ -313,11 +313,11 @@ static trp__client_actor *least_busy(const trp__client_actor *actor)
     return best;
 }
 
-/* Sends a request that is one of `op`'s. */
+/* Sends one request of `op`. */
 static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
                            const trp_request *request, trp__room *room, trp_completion *completion);
 
-/* Waits in the room of the call that it is part of, whatever the request says. */
+/* trp__pack.submit(). Waits as the outer call's wait_ns says, not as the request's. */
 static trp_status submit_beside(trp__pack *pack, const trp_request *request)
 {
     trp__client_actor *actor = trp__actor_live(pack->actor);
@@ -389,7 +389,7 @@ static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
     trp_status status = trp__slot_begin(room, &slot, &record);
     if (status != TRP_OK)
         return status;
-    trp_error error; /* whole when there is one */
+    trp_error error; /* filled in on an error */
     error.status = TRP_OK;
     trp__pack pack = trp__pack_begin(device, slot, &error);
     pack.actor = actor->handle;
@@ -400,7 +400,7 @@ static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
     trp__slot_label(slot, record, request->label);
     if (request->deadline_ns)
         slot->deadline_ns = request->deadline_ns;
-    if (actor->sender) { /* it may send others, or wait until another thread has */
+    if (actor->sender) { /* pack() may send other requests, or wait for another thread's */
         trp__call_shield();
         atomic_store_explicit(&slot->nested, true, memory_order_relaxed);
     }

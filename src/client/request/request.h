@@ -19,11 +19,11 @@ void trp__slot_label(trp__slot *slot, trp__record *record, const char *label);
 /* `count` places, from *place on, all of which must then be published. */
 trp_status trp__mailbox_reserve(trp__client_actor *actor, uint32_t count, struct trp__room *room,
                                 uint64_t *place);
-/* What is left to do for a request after it was published, with no lock held. */
+/* A published request, for the last step of sending, with no lock held. */
 typedef struct trp__sent {
     trp__slot *slot;
     uint64_t pending; /* its state when it was published */
-    bool watched;     /* the supervisor must look after it */
+    bool watched;     /* the supervisor must be woken */
 } trp__sent;
 trp__sent trp__slot_publish(trp__client_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion);
@@ -45,10 +45,10 @@ trp_status trp__future_stale(void);
 bool trp__is_future(uint64_t state, uint64_t generation);
 
 /* retire.c: how requests end */
-/* Keeps a request that has ended well for the standbys to come, if its kind is new. */
+/* Stores a request that succeeded for standbys to rehearse, if its kind is new. */
 void trp__rehearsed_note(trp_device *device, const trp__slot *slot, const trp__record *record);
 
-/* Fills in whose request an error is of: actor, operation, label (NULL: none). */
+/* Fills in actor, operation and label (NULL: none) of an error. */
 void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
                      const char *label);
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
@@ -61,16 +61,16 @@ void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
 void trp__release_holdings(trp_device *device, trp__slot *slot);
 
-/* Tells the end of a request, whose slot has that generation, to whoever wants to know. */
+/* Delivers the end of a request, whose slot has that generation, to its queue or future. */
 void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation);
 void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
 
 /* causes.c */
-/* If a request that is over could not run because of another one, ends that one, too, if nobody has
- * yet, and all before it: no lock is held that one takes to end a request. */
+/* Ends the request because of which this one, which is done, could not run, and all before that. No
+ * lock is held that ending a request takes. */
 void trp__end_causes(trp_device *device, const trp__slot *slot);
 
-/* deliver.c: when results are in the program's memory */
+/* deliver.c: results in the program's memory */
 bool trp__delivers(const trp__slot *slot);
 void trp__delivery_begin(trp__client_actor *actor);
 void trp__delivery_end(trp__client_actor *actor);
@@ -89,12 +89,12 @@ void trp__result_taken(trp_device *device, trp__slot *slot, uint64_t owned);
 /* cancel.c */
 void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state);
 
-/* detained.c: requests that end before their turn */
-void trp__detain(trp__slot *slot, uint64_t ticket);
+/* retired_early.c: requests that end before their turn */
+void trp__mark_retired_early(trp__slot *slot, uint64_t ticket);
 void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned);
-uint64_t trp__detained(const trp__slot *slot);
-void trp__detained_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
-bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
+uint64_t trp__retired_early(const trp__slot *slot);
+void trp__retired_early_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
+bool trp__retired_early_over(trp_device *device, trp__slot *slot, uint64_t ticket);
 
 /* transfer.c and pieces.c */
 bool trp__streams_init(trp_device *device);

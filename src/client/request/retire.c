@@ -1,4 +1,4 @@
-/* How requests end. Any thread that sees that a request is over may end it: its waiter, a sender in
+/* Ending requests. Any thread that sees that a request is done may end it: its waiter, a sender in
  * need of room, the supervisor. The change from PENDING to RETIRING picks one of them. */
 #include "base/error.h"
 #include "base/os/futex.h"
@@ -19,7 +19,7 @@ void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t 
     trp__text_clean(error->label);
 }
 
-/* What the worker said of a request that it did not do. */
+/* Reads the worker's error reply to a request, if there is one. */
 static bool read_reply(const trp_device *device, uint32_t slot, uint64_t ticket, trp_error *error)
 {
     trp__reply_error *reply = &device->reply->error[slot];
@@ -40,13 +40,13 @@ static void copy_small_read(const trp_device *device, trp__slot *slot)
         memcpy(slot->read_target, piece, slot->read_bytes);
 }
 
-/* What the end of a request means for the contents of its outputs, but for the poison. Those that
- * may be half-written are lost. */
+/* Updates the contents of outputs at the end of a request: lost if they may be half-written, else
+ * good. Poison is noted elsewhere. */
 static void settle_outputs(trp_device *device, const trp__slot *slot, const trp__record *record,
                            uint64_t ticket, bool early)
 {
     bool failed = slot->status != TRP_OK;
-    /* It may have been begun by a worker that died, or, a large copy, in parts. */
+    /* A worker that died had begun it, or a large copy was partly done. */
     bool halfway = failed && slot->status != TRP_E_CANCELLED &&
                    (atomic_load(&record->begun) || (slot->status == TRP_E_FAULT && !early) ||
                     atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0);
@@ -71,8 +71,8 @@ void trp__release_holdings(trp_device *device, trp__slot *slot)
         trp__segment_release(device, slot->segment);
 }
 
-/* Completes the record of an error that ends a request, and notes why what depends on the request
- * will not run. */
+/* Completes the error that ends a request, and notes it as the cause for requests that depend on
+ * this one. */
 static void describe_failure(trp_device *device, const trp__slot *slot, trp_error *error)
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed);
@@ -99,7 +99,7 @@ void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned)
     uint64_t generation = trp__generation_of(owned) + 1;
     if ((generation & UINT32_MAX) == 0)
         generation++; /* a future's generation is never 0 */
-    /* Who sees it gone sees what its end has written, see deliver.c. */
+    /* A thread that sees the ticket gone also sees the delivered result, see deliver.c. */
     atomic_store_explicit(&slot->ticket, 0, memory_order_release);
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
     trp__index_push(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot),
@@ -168,7 +168,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     if (slot->deadline_ns)
         atomic_fetch_sub(&device->request.deadlines, 1);
     if (early) {
-        trp__detain(slot, ticket);
+        trp__mark_retired_early(slot, ticket);
     } else {
         if (failed)
             trp__poison_outputs(device, slot);
@@ -181,22 +181,23 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     return true;
 }
 
-/* Ends a pending request: with `failure`, or as the worker says if that is NULL. False if it is not
- * pending any more. */
+/* Ends a pending request: with `failure`, or with the worker's reply if that is NULL. False if it
+ * is not pending any more. */
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
                  const trp_error *failure)
 {
     return end(device, slot, pending_state, failure, false);
 }
 
-/* The same for one that fails while others before it may be still to run: it is detained. */
+/* The same for a request that fails while earlier ones may not have run: it is retired early. */
 bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,
                        const trp_error *failure)
 {
     return end(device, slot, pending_state, failure, true);
 }
 
-/* Ends a request if it is over. True if it is no longer pending, or this thread can look again. */
+/* Ends a request if it is done. True if it is no longer pending, or the state must be read
+ * again. */
 bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state)
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
@@ -211,11 +212,12 @@ bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state
         trp__supervisor_alarm(device);
         return false;
     }
-    /* The device has filled the last piece of a large read; the user's memory may lack it yet. */
+    /* The device has filled the last piece of a large read, but it may not be copied to the user's
+     * memory yet. */
     if (atomic_load_explicit(&slot->stream, memory_order_relaxed) == TRP__LANE_DOWNLOAD &&
         !trp__replied(device, slot->index, ticket) &&
         !trp__transfer_drained(device, slot, pending_state)) {
-        /* The pieces are filled before the timeline is written, if the worker is in its mind. */
+        /* A sane worker fills the pieces before it writes the timeline. */
         if (!trp__transfer_filled(device, slot, pending_state,
                                   trp__stream_done(device, TRP__LANE_DOWNLOAD)))
             trp__supervisor_alarm(device);
@@ -224,7 +226,8 @@ bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state
     return trp__retire(device, slot, pending_state, NULL);
 }
 
-/* Ends what is over in a mailbox, from its front. One thread at a time; others go their way. */
+/* Ends requests that are done at the front of a mailbox. One thread at a time; others return at
+ * once. */
 void trp__sweep(trp__client_actor *actor)
 {
     trp_device *device = actor->device;
@@ -239,13 +242,13 @@ void trp__sweep(trp__client_actor *actor)
             break;
         trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        /* Another ticket: that request has ended and the slot is in use again. */
+        /* With another ticket the request has ended and the slot is in use again. */
         if (atomic_load_explicit(&slot->ticket, memory_order_acquire) == cell >> TRP__SLOT_BITS) {
             trp__phase phase = trp__phase_of(state);
             if (phase == TRP__RETIRING ||
                 (phase == TRP__PENDING && !trp__try_finish(device, slot, state)) ||
                 (phase != TRP__PENDING &&
-                 !trp__detained_over(device, slot, cell >> TRP__SLOT_BITS)))
+                 !trp__retired_early_over(device, slot, cell >> TRP__SLOT_BITS)))
                 break;
         }
         atomic_store_explicit(place, 0, memory_order_release);

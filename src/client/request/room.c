@@ -18,8 +18,8 @@ bool trp__room_may_wait(const trp__room *room)
     return room->wait_ns != TRP_NOWAIT && !trp__is_service_thread;
 }
 
-/* One step of waiting, after which to look for room again. TRP_E_BUSY: it is over; the caller says
- * what there is no room in. Else the device is down, and the error is raised. */
+/* One step of waiting; then look for room again. TRP_E_BUSY: the time is over; the caller raises
+ * the error. Else the device is down, and the error is raised. */
 trp_status trp__room_wait(trp__room *room)
 {
     if (!trp__room_may_wait(room))

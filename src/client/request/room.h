@@ -1,20 +1,18 @@
-/* How a call that sends waits for room: for a request slot, for a piece of staging memory, for
- * places in a mailbox, all within one wait_ns. A wait ends when there is room, when the time is
- * over, or when the device goes down. Nothing here is touched by a call that finds room at once.
+/* Waiting for room of a call that sends: for a request slot, a piece of staging memory, places in a
+ * mailbox, all within one wait_ns. A wait ends when there is room, when the time is over, or when
+ * the device goes down. A call that finds room at once touches nothing here.
  *
- * No wait without limit may be one that never ends, so each stage waits only for what ends by
- * itself, and the stages are taken in one order:
+ * A wait without limit must end, so each stage waits only for requests that end by themselves, and
+ * the stages have one order:
  *
- *   slot     Waits while some slot of the table will come back by itself: its request is pending or
- *            being ended, or another sender fills it. Futures and queue events that the program has
- *            not taken do not come back by themselves: once they fill the table, TRP_E_BUSY. A
- *            sender that may wait for a second slot while it fills one (trp__slot.nested) does not
- *            count as one that goes on.
- *   piece    Whoever has one holds a slot, and waits for a mailbox at most. A request gives it back
- *            when it has ended, whether its end is asked for or not.
- *   mailbox  Its places come back as its requests end, whether their ends are asked for or not. A
- *            list needs several at once, which others would take from it one by one: while one
- *            waits, single requests that may wait do so behind it.
+ *   slot Waits while some slot will be freed by itself: its request is pending or being ended, or
+ * another sender fills it. Slots whose futures and queue events the program has not taken are not
+ * freed by themselves: once they fill the table, TRP_E_BUSY. A slot whose sender may wait for a
+ * second one (trp__slot.nested) does not count as one that will be freed. piece Its holder also
+ * holds a slot, and waits for a mailbox at most. A request gives its piece back when it has ended,
+ * even if its end is not asked for. mailbox Places are freed as requests end, even if their ends
+ * are not asked for. A list needs several at once: while one waits, single requests that may wait
+ * do so behind it, or they would take each place as it gets free.
  *
  * Threads that the device needs for its progress do not wait (base/os/service_thread.h). A thread
  * that waits can't be cancelled (base/call.h): it holds a slot, and closing the device waits for

@@ -1,4 +1,4 @@
-/* What a copy takes on each side: bytes in a row, or rows and planes that lie apart. */
+/* The shape of a copy on each side: consecutive bytes, or rows and planes at pitches. */
 #include "base/error.h"
 #include "client/request/copies.h"
 
@@ -10,7 +10,7 @@ static trp_status too_far(const char *name, const trp__box *box)
                      (unsigned long long)box->bytes);
 }
 
-/* Fills in what is packed, and checks that rows and planes lie apart. */
+/* Fills in default pitches, and checks that rows and planes do not overlap. */
 static trp_status check_pitch(const trp__box *box, trp_pitch *p, const char *name, uint64_t *span)
 {
     uint64_t plane, planes, most;
@@ -37,7 +37,7 @@ static trp_status check_pitch(const trp__box *box, trp_pitch *p, const char *nam
     return TRP_OK;
 }
 
-/* Makes longer rows of those that follow each other on both sides, and rows of planes of one. */
+/* Joins rows without gaps on both sides, and turns planes of one row into rows. */
 static void merge_rows(trp__shape *s)
 {
     trp__box *b = &s->box;

@@ -1,4 +1,4 @@
-/* Slots of requests: how one is taken, filled, and given back without having been sent. */
+/* Slots of requests: taking one, and abandoning it unsent. */
 #include "base/error.h"
 #include "client/request/request.h"
 #include "client/request/room.h"
@@ -60,8 +60,8 @@ static uint32_t pop_slot(trp_device *device)
     return trp__index_pop(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot));
 }
 
-/* Whether the slot of a request comes back without the program: not if the request has ended and
- * nobody has taken its result. */
+/* Whether the slot of a request will be freed without the program: not if the request has ended and
+ * its result was not taken. */
 static bool slot_returns(const trp_device *device, const trp__slot *slot, bool nested)
 {
     trp__phase phase = trp__phase_of(atomic_load(&slot->state));
@@ -72,9 +72,9 @@ static bool slot_returns(const trp_device *device, const trp__slot *slot, bool n
     return phase != TRP__DONE && (nested || phase != TRP__FILLING || !atomic_load(&slot->nested));
 }
 
-/* Whether so many slots are free or come back without the program; `nested`: also those whose
- * senders wait for another slot. Slots change while they are looked at, but who gets no for an
- * answer has seen each of the others taken by the program at some moment of the call. */
+/* Whether `count` slots are free or will be freed without the program; `nested`: also counts slots
+ * whose senders wait for another slot. Slots change meanwhile, but for the answer no each other
+ * slot was seen held by the program at some moment of the call. */
 bool trp__slots_return(const trp_device *device, uint32_t count, bool nested)
 {
     for (uint32_t i = 0; i < TRP__SLOTS && count > 0; i++)
@@ -123,11 +123,11 @@ trp_status trp__slot_begin(trp__room *room, trp__slot **out, trp__record **recor
         continue;
     if (used <= index)
         trp__stats_slots(device, index + 1);
-    /* What the supervisor has noted of the last request here it noted before the next worker, which
-     * ended that request. ThreadSanitizer does not see through the other process. */
+    /* Orders this after the supervisor's notes on the slot's last request for ThreadSanitizer,
+     * which does not see the order through the worker's process. */
     (void)atomic_load(&device->incarnation);
     atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
-    slot->lying = 0;
+    slot->missed_deadlines = 0;
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_release);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
@@ -164,7 +164,7 @@ void trp__slot_label(trp__slot *slot, trp__record *record, const char *label)
         trp__copy_string(record->label, sizeof record->label, label);
 }
 
-/* Frees the object that a request should have made; its handle is none. */
+/* Frees the object that a request should have made, and zeroes its handle. */
 static void undo_object(trp_device *device, const trp__slot *slot)
 {
     if (slot->handle)
@@ -172,15 +172,10 @@ static void undo_object(trp_device *device, const trp__slot *slot)
     trp__buffer_free(device, (trp_buffer){slot->token});
 }
 
-/* A slot whose request was not sent after all; gives back what it holds. */
+/* Frees a slot whose request was not sent, with its holdings. */
 void trp__slot_abandon(trp_device *device, trp__slot *slot)
 {
-    const trp__record *record = &device->control->record[slot->index];
-    for (uint32_t i = 0; i < record->access_count; i++)
-        trp__access_release(device, &record->access[i]);
-    trp__piece_return(device, slot);
-    if (slot->segment)
-        trp__segment_release(device, slot->segment);
+    trp__release_holdings(device, slot);
     if (slot->token)
         undo_object(device, slot);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
@@ -190,7 +185,7 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
 }
 
 /* The last step of every call that sends: `status` says whether the request was sent. If not,
- * raises what packing it has found (sending raises its errors itself) and gives the slot back. */
+ * raises the error of packing (sending raises its own) and frees the slot. */
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
                               const trp_error *packing)
 {

@@ -1,4 +1,4 @@
-/* What a device keeps for the path of requests. */
+/* State of a device for the path of requests. */
 #ifndef TRP_CLIENT_REQUEST_STATE_H
 #define TRP_CLIENT_REQUEST_STATE_H
 
@@ -10,17 +10,17 @@
 
 enum { TRP__COPY_THREADS = 4, TRP__REHEARSED_KINDS = 1024 };
 
-/* Whose the shared staging pieces are. */
+/* Pools of shared staging pieces. */
 enum { TRP__POOL_COPIES, TRP__POOL_REQUESTS, TRP__POOLS };
 
 typedef struct trp__client_stream {
     trp__lock lock;
     pthread_cond_t work;
     uint32_t first, last; /* transfers that have chunks left to claim, TRP__NO_SLOT for none */
-    uint32_t active;      /* copying threads that are at a chunk */
+    uint32_t active;      /* copying threads that copy a chunk */
     uint64_t next_chunk;
-    /* Transfers by number: where their chunks end, and, from `ended` on, whether they have ended
-     * out of turn. */
+    /* Log of transfers by number: the end of their chunks, and, from `ended` on, whether they ended
+     * out of order. */
     uint64_t next_number, ended;
     uint64_t base; /* all chunks below belong to transfers before `ended` */
     struct trp__transfer_log {
@@ -37,7 +37,7 @@ typedef struct trp__copier {
 } trp__copier;
 
 typedef struct trp__request_state {
-    /* See rehearsed.c: the checksums of the kinds of requests that are kept for standbys. */
+    /* See rehearsed.c: checksums of the kinds of requests stored for standbys. */
     bool rehearses;
     atomic_flag rehearsed_busy;
     _Atomic uint64_t rehearsed_kind[TRP__REHEARSED_KINDS];
@@ -53,7 +53,7 @@ typedef struct trp__request_state {
     _Alignas(64) _Atomic uint64_t queue_bound;     /* pending requests that go to queues */
     _Atomic uint64_t deliveries; /* pending requests with a result for the program's memory */
     _Atomic uint64_t deadlines;  /* pending requests with a deadline */
-    trp__lock judging;           /* a request's fate is being decided; see cancel.c */
+    trp__lock judging;           /* held while requests are judged; see cancel.c */
     _Atomic int64_t
         typical_wait[TRP__ACTORS]; /* ns, at least, of the last thread that slept for one */
     trp__client_stream stream[TRP__STREAMS];

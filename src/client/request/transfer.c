@@ -2,10 +2,11 @@
  *
  * A copy is cut into chunks that pass through the ring of pieces of its direction: copying threads
  * here move chunks between user memory and pieces, the device moves them between pieces and the
- * buffer, and each tells the other by counters (piece_ready and stream_done). Chunks are numbered
- * through all transfers of a direction, in ticket order, so both sides agree on who uses which
- * piece without talking. */
+ * buffer, and each signals the other by counters (piece_ready and stream_done). Chunks are numbered
+ * through all transfers of a direction, in ticket order, so both sides agree on the piece of each
+ * chunk without messages. */
 #include "base/error.h"
+#include "base/os/cpu.h"
 #include "base/os/thread.h"
 #include "client/request/copies.h"
 #include "client/request/room.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 /* A short transfer is cut finer, so that several threads share it. */
 #define SHORT_TRANSFER (UINT64_C(4) << 20)
@@ -37,7 +37,7 @@ static trp__slot *transfer_slot(trp_device *device, uint32_t index)
     return index == TRP__NO_SLOT ? NULL : &device->slot[index];
 }
 
-/* Whether the piece of this chunk may be touched now. */
+/* Whether the piece of this chunk may be used now. */
 static bool piece_free(const trp_device *device, uint32_t stream, uint64_t chunk)
 {
     const trp__client_stream *s = &device->request.stream[stream];
@@ -45,7 +45,7 @@ static bool piece_free(const trp_device *device, uint32_t stream, uint64_t chunk
                                          memory_order_acquire);
     if (stream == TRP__LANE_DOWNLOAD)
         return done > chunk; /* the device has filled it */
-    /* The device has read the piece's previous chunk, or nobody will. */
+    /* The device has read the piece's previous chunk, or never will. */
     return chunk < TRP__PIECES || chunk - TRP__PIECES < s->base || done > chunk - TRP__PIECES;
 }
 
@@ -72,7 +72,7 @@ static trp__slot *claim(trp_device *device, uint32_t stream, uint64_t *chunk)
     return slot;
 }
 
-/* Copies so much of a packed box to the caller's rows, or from them. */
+/* Copies a part of a packed box to the caller's rows, or from them. */
 static void copy_rows(const trp__transfer *t, char *user, char *packed, uint64_t at,
                       uint64_t length, bool to_user)
 {
@@ -159,9 +159,9 @@ static void *copier_main(void *argument)
 static trp_status start_copiers(trp_device *device, uint32_t stream)
 {
     trp__copier *copier = &device->request.copier;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned cores = trp__cpu_count();
     uint32_t wanted = cores >= 2 * TRP__COPY_THREADS ? TRP__COPY_THREADS
-                      : cores >= 4                   ? (uint32_t)cores / 2
+                      : cores >= 4                   ? cores / 2
                                                      : 1;
     int code = 0;
     trp__lock_take(&copier->lock);
@@ -247,20 +247,19 @@ static void append_transfer(trp_device *device, uint32_t stream, uint32_t index)
     p->pitch = t->buffer_pitch;
 }
 
-/* Whether a slot still holds the large read that was pending when its state was `state`; the read
- * stream's lock is held. If it does, it does for as long as the lock is held, since whoever ends
- * the read takes the lock before the slot is free. If not, the slot may be being filled anew, under
- * another lock. */
+/* Whether a slot still holds the large read that was pending when its state was `state`. The read
+ * stream's lock is held; while it is, a yes stays true, since ending the read takes the lock before
+ * the slot is freed. After a no the slot may be in use under another lock. */
 static bool still_pending(const trp__slot *slot, uint64_t state)
 {
     return trp__phase_of(state) == TRP__PENDING &&
            ((atomic_load(&slot->state) ^ state) & ~TRP__WANTED) == 0;
 }
 
-/* Both of the following say yes of a read that is not pending any more: the caller will find that
- * it can't end it. */
+/* Both of the following return true for a read that is not pending any more: the caller then fails
+ * to end it. */
 
-/* Whether everything that the device has put into pieces has reached user memory. */
+/* Whether all pieces that the device has filled were copied to user memory. */
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending)
 {
     trp__client_stream *s = &device->request.stream[TRP__LANE_DOWNLOAD];
@@ -271,7 +270,7 @@ bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending
     return drained;
 }
 
-/* Whether the device says that it has filled all of a large read's pieces. */
+/* Whether the device has filled all of a large read's pieces, by stream_done. */
 bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done)
 {
@@ -334,8 +333,8 @@ void trp__transfer_end(trp_device *device, trp__slot *slot)
     trp__lock_drop(&s->lock);
 }
 
-/* Takes all transfers off the list and waits until no thread is at one. stream->lock is held, and
- * given up for moments. */
+/* Takes all transfers off the list and waits until no thread copies. stream->lock is held, and
+ * dropped for moments. */
 static void stop_copying(trp_device *device, uint32_t stream)
 {
     trp__client_stream *s = &device->request.stream[stream];
@@ -349,8 +348,8 @@ static void stop_copying(trp_device *device, uint32_t stream)
     }
 }
 
-/* Requests that will run on the next worker begin their transfers again: the pieces, and what is in
- * them, belonged to the talk with the dead one. All get new chunks, in ticket order. */
+/* Restarts the transfers of requests that run on the next worker, with new chunks in ticket order:
+ * the contents of the pieces were for the dead worker. */
 void trp__transfers_restart(trp_device *device, uint32_t stream)
 {
     trp__client_stream *s = &device->request.stream[stream];

@@ -7,6 +7,15 @@
 #include "libs/openblas/openblas_levels.h"
 
 #include <troupe/status.h>
+#include <troupe/types.h>
+
+/* CBLAS_TRANSPOSE of a trp_transpose. */
+static inline uint8_t trp__cblas_trans(uint8_t trans)
+{
+    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
+           : trans == TRP_T ? TRP__CBLAS_TRANS
+                            : TRP__CBLAS_CONJ_TRANS;
+}
 
 /* One row a function: result, name as exported, parameters, whether it is required. */
 #define TRP__OPENBLAS_FUNCTIONS(X)                                                                 \

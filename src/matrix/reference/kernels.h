@@ -1,12 +1,12 @@
-/* The reference kernel of products. It is compiled by NVRTC; and as C by tests, one thread after
- * the other. Whoever includes this defines
+/* The reference kernel of products. NVRTC compiles it for GPUs; tests compile it as C, where each
+ * block has one thread. The including file defines
  *
- *     TRP__KERNEL                   what stands before a kernel
- *     TRP__SHARED                   and before what the threads of a block share
- *     TRP__SYNC()                   they wait for each other
- *     TRP__THREAD, TRP__THREADS     this one, and how many a block has: a power of two
+ *     TRP__KERNEL                   qualifiers of a kernel
+ *     TRP__SHARED                   qualifiers of memory that the threads of a block share
+ *     TRP__SYNC()                   waits for all threads of the block
+ *     TRP__THREAD, TRP__THREADS     number of this thread, and threads of a block: a power of two
  *     TRP__BLOCK, TRP__BLOCKS
- *     TRP__AT_LEAST(to, bits)       makes *to, a uint32_t, at least as large as `bits`
+ *     TRP__AT_LEAST(to, bits)       sets *to, a uint32_t, to the larger of *to and `bits`
  */
 #ifndef TRP_MATRIX_REFERENCE_KERNELS_H
 #define TRP_MATRIX_REFERENCE_KERNELS_H
@@ -107,7 +107,7 @@ static product_number product_times(product_number x, product_number y)
 
 /* --- Inputs --- */
 
-/* Scale factors of A (0) or B, in the modes that have several. */
+/* Returns a scale factor of A (0) or B, in the modes that have several. */
 static double product_factor(const trp__product_launch *r, int which, int64_t line, int64_t p)
 {
     const trp__matmul *g = &r->g;
@@ -126,7 +126,7 @@ static double product_factor(const trp__product_launch *r, int which, int64_t li
     }
 }
 
-/* Element (line, p) of op(A), or (p, line) of op(B), number `l` of the batch. */
+/* Returns element (line, p) of op(A), or (p, line) of op(B), of member `l` of the batch. */
 static product_number product_input(const trp__product_launch *r, int which, int64_t l,
                                     int64_t line, int64_t p)
 {
@@ -143,11 +143,11 @@ static product_number product_input(const trp__product_launch *r, int which, int
     return x;
 }
 
-/* Threads add up what each of them has. */
+/* Sums the values of all threads of the block. */
 static product_number product_sum_of_block(product_number x)
 {
     TRP__SHARED product_number part[TRP__PRODUCT_THREADS];
-    TRP__SYNC(); /* what was summed before has been read */
+    TRP__SYNC(); /* until the previous sum has been read */
     part[TRP__THREAD] = x;
     TRP__SYNC();
     for (int half = TRP__THREADS / 2; half > 0; half /= 2) {
@@ -192,7 +192,8 @@ static double product_gelu_slope(double x)
     return 0.5 * (1 + t) + (rest > 0 ? 0.5 * x * rest * du : 0);
 }
 
-/* alpha op(A) op(B) + beta C + bias of an element: before the activation. By all threads. */
+/* Computes alpha op(A) op(B) + beta C + bias of an element, before the activation. All threads must
+ * call this. */
 static product_number product_linear(const trp__product_launch *r, int64_t l, int64_t i, int64_t j)
 {
     const trp__matmul *g = &r->g;
@@ -225,7 +226,7 @@ static product_number product_linear(const trp__product_launch *r, int64_t l, in
     return sum;
 }
 
-/* What the activation makes of it. */
+/* Applies the activation. */
 static double product_activated(const trp__product_launch *r, int64_t l, int64_t i, int64_t j,
                                 double x)
 {
@@ -252,7 +253,8 @@ static double product_activated(const trp__product_launch *r, int64_t l, int64_t
 static void product_note_largest(void *to, double value)
 {
     if (to) {
-        const float size = (float)fabs(value); /* of -0 too: its bits are above all others */
+        const float size =
+            (float)fabs(value); /* also removes the sign of -0, whose bits would be the largest */
         TRP__AT_LEAST((uint32_t *)to, size != size ? 0x7fc00000u : trp__f32_bits(size));
     }
 }
@@ -285,7 +287,7 @@ static void product_set_d(const trp__product_launch *r, int64_t l, int64_t i, in
     product_store_d(r, l * g->stride[TRP__MATMUL_D] + i + j * g->ld[TRP__MATMUL_D], x);
 }
 
-/* What GELU was made of. */
+/* Stores the input of GELU. */
 static void product_set_aux(const trp__product_launch *r, int64_t l, int64_t i, int64_t j)
 {
     const trp__matmul *g = &r->g;
@@ -298,7 +300,7 @@ static void product_set_aux(const trp__product_launch *r, int64_t l, int64_t i, 
                   x * product_tensor_factor(r, TRP__MATMUL_SCALE_AUX));
 }
 
-/* Eight bits of where RELU leaves what it gets. Those behind a line are 0. */
+/* Stores eight bits, 1 where the input of RELU is positive. Bits after the end of a line are 0. */
 static void product_set_bits(const trp__product_launch *r, int64_t l, int64_t i, int64_t j)
 {
     const trp__matmul *g = &r->g;
@@ -312,7 +314,7 @@ static void product_set_bits(const trp__product_launch *r, int64_t l, int64_t i,
             [(l * g->stride[TRP__MATMUL_AUX] + j * g->ld[TRP__MATMUL_AUX]) / 8 + i] = (uint8_t)byte;
 }
 
-/* Element `line` of a bias gradient. */
+/* Stores element `line` of a bias gradient. */
 static void product_set_vector(const trp__product_launch *r, int64_t l, int64_t line)
 {
     const trp__matmul *g = &r->g;
@@ -329,7 +331,7 @@ static void product_set_vector(const trp__product_launch *r, int64_t l, int64_t 
                       sum.re);
 }
 
-/* How long the lines of what is computed are. */
+/* Returns the length of a line of the output. */
 static int64_t product_lines(const trp__product_launch *r)
 {
     const trp__matmul *g = &r->g;

@@ -1,15 +1,11 @@
 #include "matrix/reference/launch.h"
 
 #include "base/error.h"
+#include "matrix/plan.h"
 
 #include <troupe/matmul.h>
 
 #include <string.h>
-
-static bool has(const trp__matmul *g, int operand)
-{
-    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
-}
 
 static bool has_known_factors(uint8_t mode)
 {
@@ -52,19 +48,18 @@ static trp_status clear_largest(const trp__cuda *cu, void *at, trp__cu_stream st
     return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, "cuMemsetD32Async");
 }
 
-/* D last: it may lie in C's place, which the others read. */
+/* D is last, since it may be C, which the other steps read. */
 trp_status trp__product_launch_all(const trp__cuda *cu, trp__cu_function function,
                                    const trp__matmul *problem, void *const at[],
                                    trp__cu_stream stream, trp_error *error)
 {
     const bool gradient = problem->gradient != TRP_BIAS_GRADIENT_NONE;
-    const bool derivative =
-        problem->activation == TRP_ACTIVATION_DRELU || problem->activation == TRP_ACTIVATION_DGELU;
     const struct {
         uint32_t what;
         bool wanted;
-    } steps[] = {{TRP__MATMUL_VECTOR, has(problem, TRP__MATMUL_VECTOR) && gradient},
-                 {TRP__MATMUL_AUX, has(problem, TRP__MATMUL_AUX) && !derivative},
+    } steps[] = {{TRP__MATMUL_VECTOR, trp__matmul_has(problem, TRP__MATMUL_VECTOR) && gradient},
+                 {TRP__MATMUL_AUX,
+                  trp__matmul_has(problem, TRP__MATMUL_AUX) && !trp__matmul_is_derivative(problem)},
                  {TRP__MATMUL_D, true}};
     trp__product_launch launch = {.g = *problem};
     memcpy(launch.at, at, sizeof launch.at);

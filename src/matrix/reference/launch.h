@@ -1,4 +1,4 @@
-/* Launching the reference kernel of products. */
+/* Launches of the reference kernel of products. */
 #ifndef TRP_MATRIX_REFERENCE_LAUNCH_H
 #define TRP_MATRIX_REFERENCE_LAUNCH_H
 
@@ -7,14 +7,15 @@
 
 #include <stdbool.h>
 
-/* Its name in the module, and the embedded file that the module is compiled from. */
+/* The name of the kernel, and the embedded source file of its module. */
 #define TRP__PRODUCT_KERNEL "trp_product_reference"
 #define TRP__PRODUCT_FILE   "matrix/reference/module.cuh"
 
-/* Whether the kernel knows all that a problem has. Not: factors for blocks of 16 or 32 elements. */
+/* Returns whether the kernel supports a problem. It lacks factors for blocks of 16 or 32 elements.
+ */
 bool trp__product_takes(const trp__matmul *problem);
 
-/* How many elements a launch has at most, by `what` it computes. */
+/* Returns the number of elements of the output `what`. */
 int64_t trp__product_elements(const trp__matmul *g, uint32_t what);
 
 /* Enqueues one launch, whose count is not 0. */
@@ -22,7 +23,7 @@ trp_status trp__product_launch_one(const trp__cuda *cu, trp__cu_function functio
                                    const trp__product_launch *launch, trp__cu_stream stream,
                                    trp_error *error);
 
-/* Enqueues a whole product: all of its outputs. */
+/* Enqueues the launches for all outputs of a product. */
 trp_status trp__product_launch_all(const trp__cuda *cu, trp__cu_function function,
                                    const trp__matmul *problem, void *const at[],
                                    trp__cu_stream stream, trp_error *error);

@@ -257,7 +257,7 @@ static void await_log(const char *word)
 
 /* An actor that was made, and that later workers die of: two do, then its requests say why, and all
  * else goes on. */
-static void condemned(void)
+static void quarantined(void)
 {
     for (int standby = 0; standby < 2; standby++) {
         trp_device_options o = options(standby);
@@ -270,7 +270,7 @@ static void condemned(void)
         trp_device_info before = h_info(w.device);
         uint32_t made = before.incarnation + (standby ? 1 : 0);
         snprintf(config, sizeof config, "segv@%u", made + 1);
-        const char *name = standby ? "condemned by standbys" : "condemned by workers";
+        const char *name = standby ? "quarantined by standbys" : "quarantined by workers";
         trp_actor *bad = NULL, *good = h_hostile(w.device, NULL);
         H_OK(trp_actor_create(
             w.device,
@@ -447,7 +447,7 @@ int main(int argc, char **argv)
         {"innocent_actor_after_sigkills", innocent_actor_after_sigkills},
         {"innocent_actor_after_its_standby", innocent_actor_after_its_standby},
         {"init_hangs", init_hangs},
-        {"condemned", condemned},
+        {"quarantined", quarantined},
         {"requests", requests},
         {"modes_and_replay", modes_and_replay},
         {"made_again", made_again},

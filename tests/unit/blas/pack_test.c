@@ -460,6 +460,40 @@ static void trmm_in_place(void **state)
     }
 }
 
+/* A vector of which all members of a batch are the same fits in its buffer, its copies don't. */
+static void conjugated_copies(void **state)
+{
+    (void)state;
+    const trp__op_class *op = &trp__blas_class.ops[(TRP_OP_GEMV & 0xff) - 1];
+    const uint64_t bytes = UINT64_C(1) << 36;
+    trp__pack p = {.record = &record,
+                   .error = &error,
+                   .backend = TRP_BACKEND_HOST,
+                   .acquire = acquire,
+                   .context = (void *)(uintptr_t)&bytes};
+    trp_blas2_request r = {.header.op = TRP_OP_GEMV,
+                           .type = TRP_C64,
+                           .order = TRP_ROW_MAJOR,
+                           .trans = TRP_C,
+                           .m = INT64_C(1) << 31,
+                           .n = 1,
+                           .batch = INT64_C(1) << 25,
+                           .y_stride = 1,
+                           .a = {1},
+                           .x = {2},
+                           .y = {3}};
+    memset(&record, 0, sizeof record);
+    assert_int_equal(op->op, TRP_OP_GEMV);
+    assert_int_equal(op->pack(&p, &r.header), TRP_OK);
+    r.batch *= 4;
+    memset(&record, 0, sizeof record);
+    assert_int_equal(op->pack(&p, &r.header), TRP_E_ARGUMENT);
+    assert_non_null(strstr(error.message, "elements of x"));
+    r.order = TRP_COL_MAJOR; /* which conjugates nothing */
+    memset(&record, 0, sizeof record);
+    assert_int_equal(op->pack(&p, &r.header), TRP_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +509,7 @@ int main(void)
         cmocka_unit_test(row_major_is_swapped),
         cmocka_unit_test(batches),
         cmocka_unit_test(overlap),
+        cmocka_unit_test(conjugated_copies),
         cmocka_unit_test(probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -760,6 +760,26 @@ static void a_bare_name_goes_to_the_working_folder(void)
     end();
 }
 
+/* Readers of safetensors, trp_io_open() among them, refuse a header of more than 100 MB. */
+static void a_header_beyond_the_limit_is_not_written(void)
+{
+    const size_t limit = 100 * 1000 * 1000;
+    char *value = malloc(limit + 1);
+    trp_io_item item = two_by_two();
+    trp_io_pair pair = {"key", value};
+    trp_io_save_options with = {.metadata = &pair, .metadata_count = 1};
+    begin();
+    H_CHECK(value != NULL);
+    memset(value, 'x', limit);
+    value[limit] = '\0';
+    item.array.name = "a";
+    H_EQUAL(trp_io_save(in_folder("h.safetensors"), &item, 1, &with), TRP_E_UNSUPPORTED);
+    H_SAYS("readers of safetensors accept 100000000");
+    H_EQUAL(files_in_folder(), 0);
+    free(value);
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -774,6 +794,7 @@ int main(int argc, char **argv)
         {"shrinking", shrinking},
         {"options", options},
         {"refused_saves", refused_saves},
+        {"a_header_beyond_the_limit_is_not_written", a_header_beyond_the_limit_is_not_written},
         {"a_file_is_replaced_whole", a_file_is_replaced_whole},
         {"leftovers_do_not_disturb", leftovers_do_not_disturb},
         {"a_bare_name_goes_to_the_working_folder", a_bare_name_goes_to_the_working_folder},

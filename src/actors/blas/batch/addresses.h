@@ -1,4 +1,5 @@
-/* Batches whose routine of cuBLAS takes the addresses of their members, which the device reads. */
+/* Batches for which the cuBLAS routine takes a list of addresses of the members, which the device
+ * reads. */
 #ifndef TRP_ACTORS_BLAS_BATCH_ADDRESSES_H
 #define TRP_ACTORS_BLAS_BATCH_ADDRESSES_H
 
@@ -6,14 +7,14 @@
 
 enum { TRP__BLAS_LISTED = 1 << 16 };
 
-/* Of an actor: room for TRP__BLAS_LISTED addresses, in memory of the host that the device reads.
- * They are used from the first on, and again when the stream is idle. */
+/* Room of an actor for TRP__BLAS_LISTED addresses, in host memory that the device reads. It is used
+ * from the beginning, and reused when the stream is idle. */
 typedef struct trp__blas_addresses {
-    void **list; /* NULL: none could be had */
+    void **list; /* NULL: no memory */
     uint32_t used;
 } trp__blas_addresses;
 
-/* A batch, of up to two arrays of matrices or of vectors. */
+/* A batch with up to two arrays of matrices or vectors. */
 typedef struct trp__blas_batch {
     int64_t count;
     uint32_t arrays;
@@ -25,8 +26,8 @@ typedef struct trp__blas_batch {
     const void *context;
 } trp__blas_batch;
 
-/* Does a batch: in parts, if it is large, and as far as addresses can be written down that the
- * device does not need any more; TRP_AGAIN, with the rest for another call, where it does. */
+/* Enqueues a batch, in parts if it is large. TRP_AGAIN: the device still needs the addresses in the
+ * list, so the rest must wait for another call. */
 trp_status trp__blas_batch_do(trp_instance *instance, trp_job *job, trp__blas_addresses *addresses,
                               const trp__blas_batch *batch, trp_error *error);
 

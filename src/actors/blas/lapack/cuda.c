@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* A call in the making, of all of a batch. */
+/* The arguments of a call for a batch. */
 typedef struct call {
     const trp__cublas *blas;
     trp__cublas_handle handle;
@@ -18,15 +18,11 @@ typedef struct call {
     int *pivots, *info;
 } call;
 
-/* Where the addresses of an array's members are among those of a batch: A's come first, then those
- * of B or tau. */
+/* Index of an array in a batch: A is the first, B or tau the second. */
 enum { LIST_A = 0, LIST_OTHER = 1 };
 
 #define HANDLE c->handle
-#define OP                                                                                         \
-    (c->l.trans == TRP_N   ? TRP__CUBLAS_OP_N                                                      \
-     : c->l.trans == TRP_T ? TRP__CUBLAS_OP_T                                                      \
-                           : TRP__CUBLAS_OP_C)
+#define OP     trp__cublas_trans(c->l.trans)
 #define M      (int)c->l.m
 #define N      (int)c->l.n
 #define NRHS   (int)c->l.nrhs
@@ -63,7 +59,7 @@ static const struct {
 #include "libs/blas/routines.def"
 };
 
-/* For a part of the batch, whose members are listed. */
+/* Calls the routine for a part of the batch. */
 static trp_status do_part(const void *context, void **const list[], int64_t first, uint32_t count,
                           trp_error *error)
 {

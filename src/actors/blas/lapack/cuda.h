@@ -1,4 +1,4 @@
-/* The operations of LAPACK on NVIDIA GPUs: cuBLAS's batched routines. */
+/* The operations of LAPACK on NVIDIA GPUs, by the batched routines of cuBLAS. */
 #ifndef TRP_ACTORS_BLAS_LAPACK_CUDA_H
 #define TRP_ACTORS_BLAS_LAPACK_CUDA_H
 

@@ -2,26 +2,27 @@
 
 #include "actors/blas/lapack/wire.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A request on its way to the stream's thread, which frees it. */
+/* A request for the thread of the stream, which frees it. */
 typedef struct work {
     trp__lapack l;
-    void (*run)(const struct work *w, int64_t index); /* one of the batch */
+    void (*run)(const struct work *w, int64_t index); /* runs one member of the batch */
     void (*routine)(void);
     void (*factor)(void); /* getrf, for matinv */
     char *operand[TRP__LAPACK_OPERANDS];
     size_t element;
-    int m, n, nrhs, lda, ldb; /* those of l, as LAPACK takes them */
+    int m, n, nrhs, lda, ldb; /* those of l, in the type of LAPACK */
     int scratch_elements;
-    int *own_pivots; /* of matinv, behind the scratch memory */
+    int *own_pivots; /* of matinv; after the scratch memory */
     _Alignas(double _Complex) unsigned char scratch[];
 } work;
 
-/* What belongs to one of the batch. */
+/* The operands of one member of the batch. */
 
 static char *matrix_a(const work *w, int64_t index)
 {
@@ -43,7 +44,7 @@ static int *info_of(const work *w, int64_t index)
     return (int *)w->operand[TRP__LAPACK_INFO] + index;
 }
 
-/* Elsewhere LAPACK would exchange rows with what is not of the matrix. */
+/* With other pivots, LAPACK would exchange rows with memory outside of the matrix. */
 static bool good_pivots(const int *pivots, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -53,7 +54,7 @@ static bool good_pivots(const int *pivots, int n)
     return true;
 }
 
-/* All bits set are a NaN in each type. */
+/* In every type, a number with all bits set is a NaN. */
 static void make_nan(const work *w, char *b)
 {
     for (int64_t j = 0; j < w->l.nrhs; j++)
@@ -127,7 +128,7 @@ static void run_geqrf(const work *w, int64_t index)
 
 static bool is_zero(const work *w, const char *element)
 {
-    const int parts = w->l.type == TRP_C64 || w->l.type == TRP_C128 ? 2 : 1;
+    const int parts = trp__is_complex(w->l.type) ? 2 : 1;
     bool zero = true;
     for (int i = 0; i < parts; i++)
         zero = zero && (w->l.type == TRP_F32 || w->l.type == TRP_C64
@@ -136,8 +137,7 @@ static bool is_zero(const work *w, const char *element)
     return zero;
 }
 
-/* gels does not look at the factor of a matrix of zeros, whose info is that of any other one here.
- */
+/* gels does not check the factor of a matrix of zeros, so it is checked here for every matrix. */
 static void run_gels(const work *w, int64_t index)
 {
     const char *a = matrix_a(w, index);
@@ -173,7 +173,8 @@ static bool fits_32_bits(const trp__lapack *l)
            l->ldb <= INT_MAX;
 }
 
-/* Room for blocks of 64 columns, which is as many as LAPACK's routines work on at a time. */
+/* Returns the scratch elements for blocks of 64 columns, which LAPACK's routines process at a time.
+ */
 static int64_t scratch_elements(const trp__lapack *l)
 {
     enum { BLOCK = 64 };
@@ -181,7 +182,7 @@ static int64_t scratch_elements(const trp__lapack *l)
     return l->n + most * BLOCK < INT_MAX ? l->n + most * BLOCK : INT_MAX;
 }
 
-/* NULL: there is no memory. */
+/* Allocates a request; NULL: out of memory. */
 static work *make_work(const trp__lapack *l, trp_error *error)
 {
     const size_t element = trp_dtype_bits((trp_dtype)l->type) / 8;

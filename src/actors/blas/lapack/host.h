@@ -1,4 +1,4 @@
-/* The operations of LAPACK on the host: OpenBLAS's LAPACK, one matrix after the other. */
+/* The operations of LAPACK on the host, by OpenBLAS, one matrix after another. */
 #ifndef TRP_ACTORS_BLAS_LAPACK_HOST_H
 #define TRP_ACTORS_BLAS_LAPACK_HOST_H
 

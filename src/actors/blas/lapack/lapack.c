@@ -1,10 +1,11 @@
-/* The sender's side of LAPACK: checks a request by the row of its operation and writes its record.
- */
+/* The sender's side of LAPACK: checks a request by the table row of its operation and writes its
+ * record. */
 #include "actors/blas/lapack/lapack.h"
 
 #include "actors/blas/lapack/uses.h"
 #include "actors/blas/lapack/wire.h"
 #include "base/error.h"
+#include "base/numbers/types.h"
 #include "libs/cublas/cublas_lapack.h"
 #include "matrix/operands.h"
 
@@ -21,12 +22,12 @@ enum {
     OPERANDS = TRP__LAPACK_OPERANDS,
 };
 
-/* What an operation is and takes. */
+/* The properties of an operation. */
 typedef struct row {
     uint32_t op;
     uint32_t uses;
     const char *name;
-    uint32_t mode[OPERANDS]; /* how it uses each; 0: it has none */
+    uint32_t mode[OPERANDS]; /* access mode of each operand; 0: it has no such operand */
 } row;
 
 #define R  TRP__READ
@@ -41,7 +42,7 @@ static const row rows[] = {
 #undef W
 #undef RW
 
-/* trp_submit() has found the operation in the actor's table, which has a row here for each. */
+/* trp_submit() has found the operation in the actor's table, so there is a row. */
 static const row *row_of(uint32_t op)
 {
     const row *found = rows;
@@ -63,29 +64,25 @@ static trp_status wrong(const problem *p, const char *argument, const char *expe
     return trp__operand_wrong(p->pack, argument, expected, got);
 }
 
-static bool is_complex(trp_dtype type)
-{
-    return type == TRP_C64 || type == TRP_C128;
-}
-
 static trp_status check_options(const problem *p)
 {
     const trp_lapack_request *r = p->request;
     const bool transposes = p->row->uses & TRANSPOSES;
-    if (r->type != TRP_F32 && r->type != TRP_F64 && !is_complex(r->type))
+    if (r->type != TRP_F32 && r->type != TRP_F64 && !trp__is_complex(r->type))
         return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
                               "type: expected f32, f64, c64 or c128, got %s (%d)",
                               trp_dtype_name(r->type), (int)r->type);
     if (r->order != TRP_COL_MAJOR && r->order != TRP_ROW_MAJOR)
         return wrong(p, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->order);
     if ((int)r->trans < 0 || r->trans > (transposes ? TRP_C : TRP_N))
-        return wrong(p, "trans", transposes ? "TRP_N, TRP_T or TRP_C" : "0: it has no such option",
+        return wrong(p, "trans",
+                     transposes ? "TRP_N, TRP_T or TRP_C" : "0: the operation has no such option",
                      r->trans);
     if (r->order == TRP_COL_MAJOR || p->row->uses & ANY_ORDER)
         return TRP_OK;
     return trp__error_set(p->pack->error, TRP_E_UNSUPPORTED,
-                          "order: expected TRP_COL_MAJOR: %s of a matrix is not that of its "
-                          "transpose, as which LAPACK would read a row-major one",
+                          "order: expected TRP_COL_MAJOR: LAPACK reads a row-major matrix as "
+                          "its transpose, and %s of that is something else",
                           p->row->name);
 }
 
@@ -102,7 +99,9 @@ static trp_status check_sizes(const problem *p)
     if (r->batch < 0)
         return wrong(p, "batch", "0 or more", r->batch);
     if ((uses & TALL) && r->m < r->n)
-        return wrong(p, "m", "at least n: more unknowns than equations have no one solution", r->m);
+        return wrong(p, "m",
+                     "at least n: with fewer equations than unknowns, the solution is not unique",
+                     r->m);
     if ((uses & SMALL) && p->pack->backend == TRP_BACKEND_CUDA && r->n > TRP__CUBLAS_MATINV_MOST)
         return trp__error_set(
             p->pack->error, TRP_E_UNSUPPORTED,
@@ -112,19 +111,7 @@ static trp_status check_sizes(const problem *p)
     return TRP_OK;
 }
 
-/* A buffer in the place of an operand that the operation does not have is a mistake. */
-static trp_status check_places(const problem *p)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        if (p->row->mode[i] == 0 && p->operand[i].buffer.id)
-            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                  "%s: expected no buffer: the operation has no such operand",
-                                  p->operand[i].name);
-    }
-    return TRP_OK;
-}
-
-/* An array without gaps, of so many elements for each matrix. */
+/* Describes an array without gaps that has `each` elements for each matrix. */
 static void set_array(trp__operand *x, int64_t each, int64_t batch, uint32_t bytes)
 {
     x->rows = each;
@@ -133,7 +120,7 @@ static void set_array(trp__operand *x, int64_t each, int64_t batch, uint32_t byt
     x->element = bytes;
 }
 
-/* Fills the payload but for the accesses, and the sizes of the operands. */
+/* Fills the sizes of the operands, and the payload except the accesses. */
 static void lay_out(problem *p)
 {
     const trp_lapack_request *r = p->request;
@@ -141,7 +128,7 @@ static void lay_out(problem *p)
     trp__lapack *l = &p->l;
     trp__operand *x = p->operand;
     l->type = (uint8_t)r->type;
-    l->trans = (uint8_t)(r->trans == TRP_C && !is_complex(r->type) ? TRP_T : r->trans);
+    l->trans = (uint8_t)(r->trans == TRP_C && !trp__is_complex(r->type) ? TRP_T : r->trans);
     l->n = r->n;
     l->m = p->row->uses & ROWS ? r->m : r->n;
     l->nrhs = p->row->uses & RIGHT_SIDES ? r->nrhs : r->n;
@@ -192,7 +179,7 @@ static trp_status add_operands(problem *p)
     return status;
 }
 
-/* No output shares an element with anything else. */
+/* Checks that no output shares an element with another operand. */
 static trp_status check_apart(const problem *p)
 {
     trp_status status = TRP_OK;
@@ -222,7 +209,7 @@ trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = check_sizes(&p);
     if (status == TRP_OK)
-        status = check_places(&p);
+        status = trp__operand_check_absent(pack, p.operand, p.row->mode, OPERANDS);
     if (status != TRP_OK)
         return status;
     lay_out(&p);

@@ -1,4 +1,4 @@
-/* The operations of LAPACK in the application. */
+/* The sender's side of LAPACK. */
 #ifndef TRP_ACTORS_BLAS_LAPACK_LAPACK_H
 #define TRP_ACTORS_BLAS_LAPACK_LAPACK_H
 

@@ -1,15 +1,14 @@
-/* What a row of LAPACK in routines.def says of an operation besides its operands. For the files
- * alone that include that one. */
+/* Flags of a row of LAPACK in routines.def, for files that include it. */
 #ifndef TRP_ACTORS_BLAS_LAPACK_USES_H
 #define TRP_ACTORS_BLAS_LAPACK_USES_H
 
 enum {
     TRANSPOSES = 1 << 0,  /* trans */
-    ROWS = 1 << 1,        /* m; without it A is n x n */
-    RIGHT_SIDES = 1 << 2, /* nrhs columns of B; without it B is as A */
-    ANY_ORDER = 1 << 3,   /* the same on the transposed matrix */
+    ROWS = 1 << 1,        /* has m; without it, A is n x n */
+    RIGHT_SIDES = 1 << 2, /* B has nrhs columns; without it, B has the size of A */
+    ANY_ORDER = 1 << 3,   /* the transposed matrix has the same result */
     TALL = 1 << 4,        /* m >= n */
-    SMALL = 1 << 5,       /* on cuda up to TRP__CUBLAS_MATINV_MOST rows */
+    SMALL = 1 << 5,       /* on GPUs, at most TRP__CUBLAS_MATINV_MOST rows */
 };
 
 #endif

@@ -1,5 +1,5 @@
-/* Payload of the operations of LAPACK: checked, all defaults filled in, and column-major. Without
- * an access to A nothing is to be done but to write zeros to info. */
+/* Payload of the operations of LAPACK: checked, with all defaults filled in, and column-major.
+ * Without an access to A, the only work is to write zeros to info. */
 #ifndef TRP_ACTORS_BLAS_LAPACK_WIRE_H
 #define TRP_ACTORS_BLAS_LAPACK_WIRE_H
 
@@ -24,13 +24,13 @@ typedef struct trp__lapack {
     int64_t lda, ldb, a_stride, b_stride, batch;
 } trp__lapack;
 
-/* Pivots and tau of each matrix. */
+/* Returns the number of elements of tau for each matrix. */
 static inline int64_t trp__lapack_reflectors(const trp__lapack *l)
 {
     return l->m < l->n ? l->m : l->n;
 }
 
-/* Where the routines of a type are in the tables of libs/. */
+/* Returns the column of a type in the routine tables of libs/. */
 static inline uint32_t trp__lapack_column(const trp__lapack *l)
 {
     return l->type == TRP_F32 ? 0 : l->type == TRP_F64 ? 1 : l->type == TRP_C64 ? 2 : 3;

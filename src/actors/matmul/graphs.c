@@ -1,43 +1,43 @@
-#include "actors/matmul/again.h"
+#include "actors/matmul/graphs.h"
 
 #include "base/error.h"
 
 enum {
     RECORDINGS = 512,
-    OFTEN = 4, /* so many calls cost less than recording */
+    OFTEN = 4, /* recording costs more than so many calls */
 };
 
-/* What is known of one product. */
+/* The state of one product. */
 typedef struct recording {
     trp__cu_graph_exec graph; /* NULL: not recorded */
-    uint32_t seen;            /* how often it came, up to the recording */
+    uint32_t seen;            /* how often it was called before the recording */
 } recording;
 
 static void drop(void *context, void *value)
 {
-    trp__matmul_again *a = context;
+    trp__matmul_graphs *a = context;
     const recording *r = value;
     if (r->graph)
         a->cu->cuGraphExecDestroy(r->graph);
 }
 
-trp_status trp__matmul_again_open(trp__matmul_again *a, const trp__cuda *cu, trp_error *error)
+trp_status trp__matmul_graphs_open(trp__matmul_graphs *a, const trp__cuda *cu, trp_error *error)
 {
     a->cu = cu;
     if (cu->cuStreamCreate(&a->stream, TRP__CU_STREAM_NON_BLOCKING) != TRP__CU_SUCCESS)
-        a->stream = NULL; /* then it goes without */
-    return trp__lru_create(sizeof(trp__matmul_again_key), sizeof(recording), RECORDINGS, drop, a,
+        a->stream = NULL; /* then nothing is recorded */
+    return trp__lru_create(sizeof(trp__matmul_graph_key), sizeof(recording), RECORDINGS, drop, a,
                            &a->table, error);
 }
 
-static void stop_recording(trp__matmul_again *a)
+static void stop_recording(trp__matmul_graphs *a)
 {
     if (a->stream)
         a->cu->cuStreamDestroy_v2(a->stream);
     a->stream = NULL;
 }
 
-void trp__matmul_again_close(trp__matmul_again *a)
+void trp__matmul_graphs_close(trp__matmul_graphs *a)
 {
     trp__lru_destroy(a->table);
     a->table = NULL;
@@ -45,19 +45,19 @@ void trp__matmul_again_close(trp__matmul_again *a)
         stop_recording(a);
 }
 
-void trp__matmul_again_forget(trp__matmul_again *a)
+void trp__matmul_graphs_forget(trp__matmul_graphs *a)
 {
     trp__lru_clear(a->table);
 }
 
-trp__cu_graph_exec trp__matmul_again_find(trp__matmul_again *a, const trp__matmul_again_key *key)
+trp__cu_graph_exec trp__matmul_graphs_find(trp__matmul_graphs *a, const trp__matmul_graph_key *key)
 {
     const recording *r = trp__lru_find(a->table, key);
     return r ? r->graph : NULL;
 }
 
-static trp__cu_graph_exec record(trp__matmul_again *a, const trp__matmul_planner *planner,
-                                 const trp__matmul_plan *plan, const trp__matmul_again_key *key,
+static trp__cu_graph_exec record(trp__matmul_graphs *a, const trp__matmul_planner *planner,
+                                 const trp__matmul_plan *plan, const trp__matmul_graph_key *key,
                                  size_t workspace_bytes)
 {
     const trp__cuda *cu = a->cu;
@@ -74,7 +74,7 @@ static trp__cu_graph_exec record(trp__matmul_again *a, const trp__matmul_planner
         trp__matmul_plan_launch(planner, plan, &key->problem, at, (void *)(uintptr_t)key->workspace,
                                 workspace_bytes, a->stream, &ignored);
     if (cu->cuStreamEndCapture(a->stream, &graph) != TRP__CU_SUCCESS || !graph) {
-        stop_recording(a); /* nobody knows what state it is in */
+        stop_recording(a); /* the state of the stream is unknown */
         return NULL;
     }
     if (status != TRP_OK || cu->cuGraphInstantiateWithFlags(&exec, graph, 0) != TRP__CU_SUCCESS)
@@ -83,9 +83,9 @@ static trp__cu_graph_exec record(trp__matmul_again *a, const trp__matmul_planner
     return exec;
 }
 
-void trp__matmul_again_note(trp__matmul_again *a, const trp__matmul_planner *planner,
-                            const trp__matmul_plan *plan, const trp__matmul_again_key *key,
-                            size_t workspace_bytes)
+void trp__matmul_graphs_note(trp__matmul_graphs *a, const trp__matmul_planner *planner,
+                             const trp__matmul_plan *plan, const trp__matmul_graph_key *key,
+                             size_t workspace_bytes)
 {
     if (!a->stream)
         return;

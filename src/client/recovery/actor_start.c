@@ -1,20 +1,19 @@
-/* Actors that are being made. What init() does in the worker is somebody else's code, and it may
- * kill the worker or never come back. Each worker makes all actors anew, so such an actor must not
- * be told to one worker after the other:
+/* Starting actors. init() runs foreign code in the worker, which may kill the worker or never
+ * return. Each worker starts all actors anew, so an actor whose init() crashes must not bring down
+ * one worker after the other:
  *
- *   - A new actor is made by one worker first; the other one hears of it when that has succeeded.
- *     The first is the standby for an actor from a library, since the standby has no request that
- *     could suffer, and the active worker for a built-in one.
- *   - A worker writes down which actor it is making. If it dies then, that actor did it: the call
- *     that makes it fails. If something else may have done it (a request, somebody's SIGKILL), it
- *     is suspect, and the next worker makes it before it takes requests, which leaves no doubt.
- *   - An actor that was made before and kills two workers in a row is condemned: later workers
- *     answer its requests with the reason. SIGKILL may always be somebody else's, so it takes more
- *     of them.
- *   - The device's own lanes are not held to account: without them no worker is of any use, so such
- *     deaths are for the restart budget, and so is a worker that says that it can't make one. The
- *     device is open when they are made; if the driver refuses them to its first worker, it is not
- *     opened. */
+ *   - One worker starts a new actor first; the other gets it after success. The first is the
+ * standby for an actor from a library, since the standby has no requests to lose, and the active
+ * worker for a built-in one.
+ *   - A worker publishes which actor it is starting. If it dies then, that actor is the cause and
+ * its creation fails. If there may be another cause (a request, a SIGKILL), the actor is
+ * *suspected*, and the next worker starts it before it takes requests, which decides.
+ *   - An actor that was started before and crashes two workers in a row is *quarantined*: later
+ * workers answer its requests with the reason. SIGKILL may always come from outside, so more of
+ * those are allowed.
+ *   - The device's own lanes are exempt: no worker is of use without them, so their crashes and
+ * failures count for the restart budget. The device is open when they have started; if the driver
+ * refuses them to the first worker, it is not opened. */
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/os/poll.h"
@@ -25,12 +24,12 @@
 #include <sys/socket.h>
 
 enum {
-    KILLINGS_MAX = 2, /* of an actor that was made before */
+    CRASHES_MAX = 2,  /* of an actor that was made before */
     SIGKILLS_MAX = 6, /* of any */
     CHECK_MS = 20,
 };
 
-void trp__making_begin(trp_device *device, trp__client_actor *actor)
+void trp__actor_start_begin(trp_device *device, trp__client_actor *actor)
 {
     uint32_t standby = 1 - device->active;
     actor->trial = actor->library[0] != '\0' && !actor->cold && device->worker[standby].ready;
@@ -38,8 +37,8 @@ void trp__making_begin(trp_device *device, trp__client_actor *actor)
     trp__supervisor_wake(device); /* from now on it looks at the time */
 }
 
-/* A worker that lacks one of the device's lanes ends: every copy through it would fail, and no
- * request would say why the worker is kept. */
+/* Ends a worker that could not start one of the device's lanes: every copy through the lane would
+ * fail. */
 static void dismiss(trp__process *p, const trp__client_actor *lane, const trp_error *error)
 {
     trp__error_set_code(&p->refusal, TRP_E_FAULT, error->domain, error->code,
@@ -49,22 +48,22 @@ static void dismiss(trp__process *p, const trp__client_actor *lane, const trp_er
     shutdown(p->socket, SHUT_RDWR); /* it ends by itself */
 }
 
-void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
-                          const trp_error *error)
+void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
+                               const trp_error *error)
 {
     trp__process *p = &device->worker[index];
     bool active = index == device->active;
     bool good = error->status == TRP_OK;
-    p->making -= p->making > 0;
+    p->starting -= p->starting > 0;
     if (good) {
-        actor->killings = 0;
-        actor->suspect = false;
+        actor->crash_count = 0;
+        actor->suspected = false;
     }
     if (!good && actor->id < TRP__LANES) {
         if (device->recovery.started)
             dismiss(p, actor, error);
         else
-            actor->answer = *error; /* also if a worker that died since had made it */
+            actor->answer = *error; /* even if an earlier worker had started it */
         actor->answered = true;
         return;
     }
@@ -77,22 +76,22 @@ void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor 
         actor->trial = false;
         trp__tell_actor(device, device->active, actor);
     } else if (actor->answered && !active && !good && actor->answer.status == TRP_OK &&
-               !actor->condemned) {
+               !actor->quarantined) {
         atomic_store(&device->standby_unwanted, true); /* it lacks what the active one has */
     }
 }
 
 /* Blame. */
 
-/* To be asked before the worker is ended: its end frees numbers, which may name other actors then.
- * What it says of itself may be anything. */
-trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index)
+/* The actor that a worker was starting. Called before the worker is ended, which frees numbers that
+ * may then name other actors. The worker's word is checked. */
+trp__suspicion trp__actor_start_suspicion(trp_device *device, uint32_t index)
 {
     const trp__process *p = &device->worker[index];
     if (p->socket < 0)
         return (trp__suspicion){0};
     trp__suspicion s = {.incarnation = p->incarnation, .stuck = p->stuck};
-    uint32_t made = atomic_load(&p->reply->making);
+    uint32_t made = atomic_load(&p->reply->starting);
     trp__lock_take(&device->lock);
     trp__client_actor *actor =
         made > 0 && made <= TRP__ACTORS ? atomic_load(&device->actor[made - 1]) : NULL;
@@ -110,13 +109,13 @@ static bool is_meant(const trp__suspicion *s)
     return s->actor->state == TRP__NUMBER_LIVE && s->actor->made == s->made;
 }
 
-static void condemn(trp_device *device, trp__client_actor *actor, const trp_error *cause)
+static void quarantine(trp_device *device, trp__client_actor *actor, const trp_error *cause)
 {
-    trp_error *verdict = &actor->verdict;
-    actor->condemned = true;
+    trp_error *verdict = &actor->start_error;
+    actor->quarantined = true;
     trp__error_set_code(verdict, TRP_E_LIBRARY, cause->domain, cause->code,
                         "making this actor killed %u workers, so it is not made again: %.150s",
-                        actor->killings, cause->message);
+                        actor->crash_count, cause->message);
     if (!actor->answered) {
         actor->answer = *cause;
         actor->answered = true;
@@ -126,9 +125,9 @@ static void condemn(trp_device *device, trp__client_actor *actor, const trp_erro
     }
 }
 
-/* A worker is dead: makes the cause more exact if it was making an actor. True if that one is more
- * likely to have killed it than a request: no worker has made it yet, or it is suspect. */
-bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
+/* Adds to the cause of a death the actor that the worker was starting. True if that actor is a
+ * likelier cause than a request: no worker has started it yet, or it is suspected. */
+bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
 {
     const trp__client_actor *actor = suspicion->actor;
     bool likely = false;
@@ -146,37 +145,38 @@ bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, tr
     if (is_meant(suspicion)) {
         snprintf(cause->message, sizeof cause->message, "while actor \"%s\" was being made: %s",
                  actor->name, told);
-        likely = suspicion->stuck || !actor->answered || actor->suspect;
+        likely = suspicion->stuck || !actor->answered || actor->suspected;
     }
     trp__lock_drop(&device->lock);
     return likely;
 }
 
-/* Holds the actor that a dead worker was making to account. `others`: a request may have killed the
- * worker, and that leaves doubt of a suspect too: the active worker makes what killed a standby. */
-void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
-                       const trp_error *cause)
+/* Counts a death against the actor that the worker was starting. `others`: a request may have been
+ * the cause, so even a suspected actor is not certain: the active worker may be starting an actor
+ * that killed a standby. */
+void trp__actor_start_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
+                            const trp_error *cause)
 {
     trp__client_actor *actor = suspicion->actor;
     bool killed = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL;
     if (!actor || actor->id < TRP__LANES)
         return;
     trp__lock_take(&device->lock);
-    if (is_meant(suspicion) && !actor->condemned) {
-        bool certain = suspicion->stuck || (!others && (actor->suspect || !killed));
-        actor->suspect = true;
-        actor->killings += certain;
-        uint32_t most = killed ? SIGKILLS_MAX : actor->answered ? KILLINGS_MAX : 1;
-        if (actor->killings >= most)
-            condemn(device, actor, cause);
+    if (is_meant(suspicion) && !actor->quarantined) {
+        bool certain = suspicion->stuck || (!others && (actor->suspected || !killed));
+        actor->suspected = true;
+        actor->crash_count += certain;
+        uint32_t most = killed ? SIGKILLS_MAX : actor->answered ? CRASHES_MAX : 1;
+        if (actor->crash_count >= most)
+            quarantine(device, actor, cause);
     }
     pthread_cond_broadcast(&device->changed);
     trp__lock_drop(&device->lock);
 }
 
-/* The worker that was to try actors first is gone: the active worker makes them if it lives, else
- * the next worker is told of them. */
-void trp__making_end_trials(trp_device *device)
+/* The worker that had to try actors first is gone: sends them to the active worker; if that is gone
+ * too, the next worker gets them. */
+void trp__actor_start_end_trials(trp_device *device)
 {
     trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
@@ -191,19 +191,19 @@ void trp__making_end_trials(trp_device *device)
 
 /* Time. */
 
-bool trp__making_any(const trp_device *device)
+bool trp__actor_start_any(const trp_device *device)
 {
     bool any = false;
     for (uint32_t i = 0; i < TRP__WORKERS; i++)
-        any = any || (device->worker[i].pid > 0 && device->worker[i].making > 0);
+        any = any || (device->worker[i].pid > 0 && device->worker[i].starting > 0);
     return any;
 }
 
-/* The worker owes an answer for too long. True if it is at the actor for which it owes it: then
- * that one is to blame, and the worker is killed. device->lock is held. */
-bool trp__making_late(trp__process *p)
+/* The worker owes an answer for too long. If the answer is about the actor that it is starting,
+ * that actor is to blame: kills the worker and returns true. device->lock is held. */
+bool trp__actor_start_late(trp__process *p)
 {
-    uint32_t made = atomic_load(&p->reply->making);
+    uint32_t made = atomic_load(&p->reply->starting);
     const trp__outbox *o = &p->outbox;
     if (o->sent == 0 || o->letter[o->first].type != TRP__MSG_ACTOR ||
         o->letter[o->first].id + 1 != made)
@@ -213,19 +213,20 @@ bool trp__making_late(trp__process *p)
     return true;
 }
 
-/* Kills a worker that is at one actor for too long; its death is noticed as any other. */
-void trp__making_check(trp_device *device)
+/* Kills a worker that has been starting one actor for too long; its death is noticed as any
+ * other. */
+void trp__actor_start_check(trp_device *device)
 {
     int64_t now = trp__now_ns();
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
         trp__process *p = &device->worker[i];
         if (p->socket < 0 || p->pid <= 0 || p->stuck)
             continue;
-        uint32_t made = atomic_load(&p->reply->making);
-        if (made == 0 || made != p->making_seen) {
-            p->making_seen = made;
-            p->making_since = now;
-        } else if ((uint64_t)(now - p->making_since) >= device->options.start_timeout_ns) {
+        uint32_t made = atomic_load(&p->reply->starting);
+        if (made == 0 || made != p->starting_seen) {
+            p->starting_seen = made;
+            p->starting_since = now;
+        } else if ((uint64_t)(now - p->starting_since) >= device->options.start_timeout_ns) {
             p->stuck = true;
             trp__process_kill(p);
         }
@@ -234,15 +235,15 @@ void trp__making_check(trp_device *device)
 
 /* Suspects. */
 
-/* Lets a new worker make the suspects that it was not told of: those that no worker has made yet,
- * and cold ones. True if it has any suspects to make. */
+/* Sends a new worker the suspected actors that it did not get yet: those that no worker has
+ * started, and cold ones. True if it has any suspected actor to start. */
 static bool tell_suspects(trp_device *device, uint32_t index)
 {
     bool any = false;
     trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
-        if (!actor || actor->state != TRP__NUMBER_LIVE || !actor->suspect || actor->condemned)
+        if (!actor || actor->state != TRP__NUMBER_LIVE || !actor->suspected || actor->quarantined)
             continue;
         any = true;
         if (actor->cold || (!actor->answered && !actor->trial)) {
@@ -257,14 +258,14 @@ static bool tell_suspects(trp_device *device, uint32_t index)
 static uint32_t left_to_make(trp_device *device, uint32_t index)
 {
     trp__lock_take(&device->lock);
-    uint32_t left = device->worker[index].making;
+    uint32_t left = device->worker[index].starting;
     trp__lock_drop(&device->lock);
     return left;
 }
 
-/* Whether a worker has made all of the device's lanes, or else failed to make one, as *error then
- * says. */
-bool trp__making_lanes_end(trp_device *device, trp_error *error)
+/* Whether a worker has started all of the device's lanes, or failed to start one: then *error says
+ * why. */
+bool trp__actor_start_lanes_end(trp_device *device, trp_error *error)
 {
     uint32_t made = 0;
     trp__lock_take(&device->lock);
@@ -278,9 +279,9 @@ bool trp__making_lanes_end(trp_device *device, trp_error *error)
     return made == TRP__LANES || error->status != TRP_OK;
 }
 
-/* Where an actor is suspect, waits until a worker that is about to take requests has made all its
- * actors: if it dies before, it was not for a request. On an error the worker is gone. */
-trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error)
+/* If an actor is suspected, waits until a worker that is about to take requests has started all its
+ * actors: a death before cannot be due to a request. On an error the worker is gone. */
+trp_status trp__actor_start_await(trp_device *device, uint32_t index, trp_error *error)
 {
     bool gone = false;
     if (!tell_suspects(device, index))
@@ -292,14 +293,14 @@ trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *erro
         trp__poll(polled, 2, CHECK_MS * TRP__MS);
         trp__take_messages(device, index, &gone);
         trp__look_after_mail(device, index);
-        trp__making_check(device);
+        trp__actor_start_check(device);
         gone = gone || p->breach || p->closed || p->stuck || (polled[1].revents & POLLIN);
     }
     if (!gone)
         return TRP_OK;
-    trp__suspicion suspicion = trp__making_suspicion(device, index);
+    trp__suspicion suspicion = trp__actor_start_suspicion(device, index);
     trp__process_end(device, index, true, error);
-    trp__making_explain(device, &suspicion, error);
-    trp__making_blame(device, &suspicion, false, error);
+    trp__actor_start_explain(device, &suspicion, error);
+    trp__actor_start_blame(device, &suspicion, false, error);
     return error->status;
 }

@@ -1,18 +1,17 @@
-/* What a worker says is looked at before it counts. It may be out of its mind: a library that
- * writes through a wild pointer reaches the reply block and the socket as it reaches anything else.
- * Then its results are worthless, but the application must not crash, hang, or read where it has no
- * business; and it must find out.
+/* Validates the words and messages of a worker. A library that writes through a wild pointer may
+ * have overwritten the reply block or the socket's buffers. Then the worker's results are
+ * worthless, but the application must detect that, and must not crash, hang, or read out of bounds.
  *
- * Each word is read once. Numbers that the worker gives are never sizes or places; they are only
- * compared with what the application knows. What can't be true is a breach: the worker is killed,
- * as after any fault. */
+ * Each word is read once. Numbers from the worker are never used as sizes or indices, only compared
+ * with the application's own. An invalid value is a breach: the worker is killed, as after any
+ * fault. */
 #include "client/recovery/recovery.h"
 
 #include <sys/mman.h>
 
 /* Breaches. */
 
-/* The first one counts. */
+/* Notes a breach; the first one counts. */
 void trp__process_breach(trp__process *p, trp_fault fault, const char *what)
 {
     if (p->breach)
@@ -21,8 +20,8 @@ void trp__process_breach(trp__process *p, trp_fault fault, const char *what)
     p->breach_fault = fault;
 }
 
-/* A word that only rises and stays below `end`, which is read after the word. Keeps what is
- * believed in *seen. */
+/* Checks a word that only rises and stays below `end`, which is read after the word. Stores a valid
+ * value in *seen. */
 static const char *look(uint64_t *seen, const _Atomic uint64_t *word, const _Atomic uint64_t *end,
                         uint64_t beyond)
 {
@@ -32,7 +31,7 @@ static const char *look(uint64_t *seen, const _Atomic uint64_t *word, const _Ato
     if (value < *seen)
         return "set its progress back";
     if (value >= atomic_load(end) + beyond)
-        return "said that it had done what nobody had sent";
+        return "reported requests as done that were never sent";
     *seen = value;
     return NULL;
 }
@@ -49,13 +48,13 @@ static const char *look_at_stream(trp_device *device, uint32_t i)
     if (done < *seen)
         return "set its progress back";
     if (done > end)
-        return "said that it had copied what nobody had sent";
+        return "reported chunks as copied that were never sent";
     *seen = done;
     return NULL;
 }
 
-/* Looks at the active worker's progress; what is believed is in device->recovery.seen afterwards.
- * Returns what can't be true, NULL if all can. */
+/* Checks the active worker's progress and stores it in device->recovery.seen. Returns the breach,
+ * NULL for none. */
 const char *trp__words_look(trp_device *device)
 {
     const trp__reply *reply = device->reply;
@@ -75,7 +74,7 @@ const char *trp__words_look(trp_device *device)
     return breach;
 }
 
-/* Whether a worker that has not been promoted has left its words alone. */
+/* Whether a worker that has not been promoted has written no progress. */
 bool trp__words_untouched(const trp__reply *reply)
 {
     uint64_t any = atomic_load(&reply->taken.value);
@@ -87,7 +86,7 @@ bool trp__words_untouched(const trp__reply *reply)
     return any == 0;
 }
 
-/* Whether a worker says that a large read is done and has not filled its pieces. */
+/* Whether a worker reports a large read as done without having filled its pieces. */
 static bool is_absurd_read(trp_device *device, trp__slot *slot)
 {
     uint64_t state = atomic_load(&slot->state);
@@ -120,10 +119,10 @@ static uint64_t between(uint64_t value, uint64_t least, uint64_t most)
     return value > most ? least : value < least ? least : value;
 }
 
-/* A worker is gone, or as good as gone. Fixes its words as they are, as far as they can be true, in
- * device->recovery.seen and for all who read timelines: whoever still has the block (a child of the
- * dead worker) can't change what is judged. If memory is short the words stay where they are, which
- * matters only if there is such a child. */
+/* Freezes the valid part of a dead worker's progress, in device->recovery.seen and for all readers
+ * of timelines, so that a process that still has the block (a child of the dead worker) can't
+ * change what is judged. If memory is short the words stay in the block, which matters only if
+ * there is such a child. */
 void trp__words_freeze(trp_device *device)
 {
     trp__words *seen = &device->recovery.seen;
@@ -133,7 +132,7 @@ void trp__words_freeze(trp_device *device)
         seen->timeline[i] = between(trp__timeline(device, i), seen->timeline[i], last);
         uint64_t issued = atomic_load(&reply->issued[i].value);
         seen->waiting[i] = atomic_load(&reply->waiting[i].value);
-        /* One that makes no sense may have been anything: all that was sent may have begun. */
+        /* Unknown: every request that was sent may have begun. */
         seen->issued[i] = issued > last || issued < seen->issued[i] ? last : issued;
     }
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
