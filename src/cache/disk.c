@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An entry that is used again within this time is not stamped again. */
+/* A use within this time of the last one does not update the time stamp again. */
 #define STAMP_NS (60 * TRP__SECOND)
 
 /* Names. */
@@ -51,7 +51,7 @@ bool trp__disk_parse_name(const char *name, trp__hash *hash, uint32_t *type)
 
 /* The folder. */
 
-/* One line for each kind of trouble in a store's life; the next one says nothing new. */
+/* Logs one line for each kind of trouble in a store's life: repeats add nothing. */
 static void tell_once(trp__disk *disk, atomic_bool *told, const char *message)
 {
     if (!atomic_exchange(told, true))
@@ -91,15 +91,15 @@ static bool read_whole(int fd, unsigned char *to, size_t bytes)
     return true;
 }
 
-/* Memory at a multiple of 64 bytes, so that the payload is at one too. */
+/* Allocates at a multiple of 64 bytes, which aligns the payload too. */
 static unsigned char *make_memory(size_t bytes)
 {
     size_t whole = (bytes + TRP__ENTRY_ALIGN - 1) / TRP__ENTRY_ALIGN * TRP__ENTRY_ALIGN;
     return aligned_alloc(TRP__ENTRY_ALIGN, whole);
 }
 
-/* The bytes of a file, at least those of a head. A copy, not a mapping: what was checked can't
- * change afterwards, and a file that is cut meanwhile is no SIGBUS. */
+/* Reads a whole file into memory. A mapping would not do: its content could change after the check,
+ * and a file truncated meanwhile would raise SIGBUS. */
 static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
 {
     if (size < TRP__ENTRY_HEAD)
@@ -116,7 +116,7 @@ static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
     return "it can't be read";
 }
 
-/* The head alone, then what is before the payload. */
+/* Reads the head, then everything in front of the payload. */
 static const char *read_front(int fd, uint64_t size, unsigned char **bytes, trp__entry *entry)
 {
     unsigned char head[TRP__ENTRY_HEAD];
@@ -140,7 +140,7 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
     *bytes = NULL;
     *entry = (trp__entry){0};
     if (trp__cache_file_open(folder, name, O_RDONLY, &fd, NULL) != TRP_OK)
-        return "it can't be opened, or is not ours to trust";
+        return "it can't be opened, or its owner or mode is not trusted";
     const char *wrong = "it can't be read";
     if (fstat(fd, &s) == 0 && front_only)
         wrong = read_front(fd, (uint64_t)s.st_size, bytes, entry);
@@ -168,7 +168,7 @@ int64_t trp__disk_stamp(const struct stat *s)
                                              : INT64_MAX;
 }
 
-/* Makes an entry the last used. It may be one that we can only read: then it stays as it is. */
+/* Marks an entry as just used. Fails silently on an entry that this user can only read. */
 static void stamp(int fd, const struct stat *s)
 {
     int64_t age = now_ns() - trp__disk_stamp(s);
@@ -245,7 +245,7 @@ static void make_temporary_name(char name[TRP__DISK_NAME])
              (unsigned long long)number);
 }
 
-/* Like writev() of both, to the end. */
+/* Writes both parts completely, as writev() would. */
 static bool write_parts(int fd, const void *front, size_t front_bytes, const void *payload,
                         size_t bytes)
 {
@@ -268,8 +268,8 @@ static bool write_parts(int fd, const void *front, size_t front_bytes, const voi
     return true;
 }
 
-/* A file past the size limit (RLIMIT_FSIZE) is an error like any other, not the end of the process:
- * the signal, which goes to the thread that writes, is held back and taken. */
+/* Writes with SIGXFSZ held back: exceeding RLIMIT_FSIZE is then an error like any other and does
+ * not end the process. */
 static bool write_unharmed(int fd, const void *front, size_t front_bytes, const void *payload,
                            size_t bytes)
 {
@@ -279,18 +279,18 @@ static bool write_unharmed(int fd, const void *front, size_t front_bytes, const 
     return good;
 }
 
-/* What is there under the name is replaced, whatever it is. */
+/* Renames, replacing whatever has the target name. */
 static bool move(int folder, const char *from, const char *to)
 {
     if (renameat(folder, from, folder, to) == 0)
         return true;
     if (errno != EISDIR && errno != EEXIST && errno != ENOTEMPTY)
         return false;
-    unlinkat(folder, to, AT_REMOVEDIR); /* an empty folder, made by who knows whom */
+    unlinkat(folder, to, AT_REMOVEDIR); /* an empty folder in the way, not made by us */
     return renameat(folder, from, folder, to) == 0;
 }
 
-/* Writes it under another name, and gives it its own when it is whole and on the disk. */
+/* Writes a temporary file, syncs it and renames it: a reader sees a whole entry or none. */
 static trp_status write_in(trp__disk *disk, int folder, const char *name, const trp__entry *entry,
                            const unsigned char *front, trp_error *error)
 {
@@ -301,13 +301,13 @@ static trp_status write_in(trp__disk *disk, int folder, const char *name, const 
         trp__cache_file_open(folder, temporary, O_WRONLY | O_CREAT | O_EXCL, &fd, error);
     if (status != TRP_OK)
         return status;
-    errno = EIO; /* what a fault point that fails gives */
+    errno = EIO; /* reported by fault points that fail */
     bool good = !TRP__FAULT_POINT_FAILS(CACHE_TEMPORARY_MADE) &&
                 write_unharmed(fd, front, entry->payload_at, entry->payload, entry->bytes) &&
                 !TRP__FAULT_POINT_FAILS(CACHE_WRITTEN) && fsync(fd) == 0;
     int code = errno;
     TRP__FAULT_POINT(CACHE_SYNCED);
-    if (close(fd) != 0 && good) { /* some file systems find out only now */
+    if (close(fd) != 0 && good) { /* some file systems report write errors only at close */
         code = errno;
         good = false;
     }

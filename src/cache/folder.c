@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the folder is there, or can be made by make_folder(). */
+/* Tells whether the folder exists or make_folder() can create it. */
 static bool is_possible(const char *path)
 {
     char above[PATH_MAX];
@@ -28,7 +28,7 @@ static bool is_possible(const char *path)
     return false;
 }
 
-/* The last resort, where nobody has a home. */
+/* The fallback without a usable home: a folder in $TMPDIR or /tmp. */
 static int temporary_path(char *path, size_t size)
 {
     const char *folder = secure_getenv("TMPDIR");
@@ -70,7 +70,7 @@ trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error)
     return status;
 }
 
-/* The folder and the one above it, as far as they are not there. */
+/* Creates the folder and its parent where they are missing. */
 static void make_folder(const char *path)
 {
     char parent[PATH_MAX];
@@ -83,7 +83,7 @@ static void make_folder(const char *path)
     mkdir(path, 0700);
 }
 
-/* Whether nobody else can have written what is there. */
+/* Checks that no other user can have written the file or folder. */
 static trp_status check_owner(int fd, const char *path, mode_t type, trp_error *error)
 {
     struct stat s;
@@ -124,7 +124,7 @@ trp_status trp__cache_place_open(const trp__cache_place *place, bool make, int *
 {
     if (make)
         make_folder(place->path);
-    /* The last resort may be anybody's link to anywhere. */
+    /* In a shared folder the name may be another user's symbolic link. */
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (place->shared ? O_NOFOLLOW : 0);
     return take_folder(trp__descriptor_apart(open(place->path, flags)), place->path, fd, error);
 }

@@ -49,12 +49,12 @@ static int compare(const unsigned char *row, const trp__hash *hash, uint32_t typ
 
 /* Writing. */
 
-/* Entries go to a file of their own until their number, and with it the size of the index, is
- * known: the index is in front, so that a file that was cut off still has it. */
+/* Entries go to a file of their own until their number, and so the size of the index, is known. The
+ * index comes first: a truncated pack still has it. */
 struct trp__cache_pack_writer {
     char path[PATH_MAX], temporary[PATH_MAX], entries[PATH_MAX];
     int fd, entries_fd;
-    uint64_t size; /* of the entries so far, a multiple of 64 */
+    uint64_t size; /* entries so far, a multiple of 64 */
     unsigned char *rows;
     size_t count, room;
 };
@@ -89,7 +89,7 @@ trp_status trp__cache_pack_begin(const char *path, trp__cache_pack_writer **out,
         trp__cache_pack_abandon(w);
         return status;
     }
-    unlink(w->entries); /* it goes with its descriptor */
+    unlink(w->entries); /* exists until the descriptor is closed */
     *out = w;
     return TRP_OK;
 }
@@ -149,7 +149,7 @@ static trp_status add(trp__cache_pack_writer *w, trp__entry *entry, trp_error *e
     } else {
         memcpy(row, entry->hash.byte, sizeof entry->hash.byte);
         trp__put32(row + AT_TYPE, entry->type);
-        trp__put64(row + AT_OFFSET, w->size); /* among the entries, until all is known */
+        trp__put64(row + AT_OFFSET, w->size); /* relative to the first entry until write_all() */
         trp__put64(row + AT_BYTES, entry->size);
         w->size += (entry->size + ALIGN - 1) / ALIGN * ALIGN;
         w->count++;
@@ -200,7 +200,7 @@ trp_status trp__cache_pack_add(trp__cache_pack_writer *writer, const trp__store_
     if (status == TRP_OK && request->resolve) {
         status = add_headers(writer, request, entry, error);
         if (status != TRP_OK)
-            writer->count--; /* its bytes stay, and nothing leads to them */
+            writer->count--; /* its bytes stay, unreferenced */
     }
     trp__key_end(&full);
     return status;
@@ -213,7 +213,7 @@ static int by_hash(const void *left, const void *right)
     return compare(left, &hash, trp__get32((const unsigned char *)right + AT_TYPE));
 }
 
-/* The entries, behind head and index. */
+/* Copies the entries behind head and index. */
 static bool copy_entries(trp__cache_pack_writer *w, uint64_t to)
 {
     unsigned char piece[65536];
@@ -224,7 +224,7 @@ static bool copy_entries(trp__cache_pack_writer *w, uint64_t to)
             continue;
         if (some < 0)
             return false;
-        if (some == 0) { /* behind the last one, up to a multiple of 64 */
+        if (some == 0) { /* padding behind the last entry */
             memset(piece, 0, bytes);
             some = (ssize_t)bytes;
         }
@@ -285,19 +285,19 @@ void trp__cache_pack_abandon(trp__cache_pack_writer *writer)
 
 /* Reading. */
 
-/* Of a file, the index is read when it is opened, and each entry when it is asked for. A mapping
- * would end the process by SIGBUS where somebody else cuts or overwrites the file. */
+/* Opening a file reads its index; each entry is read when it is asked for. A mapping would raise
+ * SIGBUS where another process truncates the file. */
 struct trp__cache_pack {
     char path[PATH_MAX];
-    int fd;                     /* -1: it is in the caller's memory, */
+    int fd;                     /* -1: the pack is in the caller's memory */
     const unsigned char *bytes; /* here */
-    uint64_t size;              /* of the file as it is, which may have been cut */
+    uint64_t size;              /* actual size, which truncation may have changed */
     const unsigned char *rows;
-    unsigned char *own_rows; /* the same, read from the file */
+    unsigned char *own_rows; /* rows, where they were read from the file */
     uint64_t count;
 };
 
-/* Whether this is a head; it says how much of the index there is. */
+/* Checks a head and takes the number of rows that are present from it. */
 static trp_status read_head(trp__cache_pack *p, const unsigned char *head)
 {
     if (memcmp(head, magic, sizeof magic) != 0)
@@ -332,7 +332,7 @@ static bool get(const trp__cache_pack *p, void *to, size_t bytes, uint64_t at)
     return true;
 }
 
-/* The head at either end, then the index. */
+/* Reads the head at either end, then the index. */
 static trp_status read_index(trp__cache_pack *p, trp_error *error)
 {
     unsigned char head[HEAD];
@@ -359,7 +359,7 @@ static trp_status read_index(trp__cache_pack *p, trp_error *error)
     return TRP_OK;
 }
 
-/* Takes the descriptor. */
+/* Opens a pack; owns the descriptor from here on. */
 static trp_status open_pack(int fd, const void *bytes, uint64_t size, const char *path,
                             trp__cache_pack **out, trp_error *error)
 {
@@ -427,8 +427,8 @@ static bool row_is_good(const unsigned char *row)
     return trp__get64(row + AT_ROW_SUM) == trp__checksum(row, AT_ROW_SUM);
 }
 
-/* The bytes of the entry that a row leads to, in *memory if they had to be read; NULL if they are
- * not all there. */
+/* Returns the bytes of the entry that a row refers to, in *memory if they had to be read; NULL if
+ * the file lacks some of them. */
 static const unsigned char *entry_bytes(const trp__cache_pack *p, const unsigned char *row,
                                         unsigned char **memory, uint64_t *bytes)
 {
@@ -463,7 +463,8 @@ const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, unsig
     return wrong;
 }
 
-/* The row of a key by bisection. A damaged row says nothing: the next good one is asked instead. */
+/* Finds the row of a key by bisection. A damaged row can't be compared, so the next intact one is
+ * used. */
 static const unsigned char *find_row(const trp__cache_pack *p, const trp__hash *hash, uint32_t type)
 {
     uint64_t from = 0, to = p->count;
