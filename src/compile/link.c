@@ -1,4 +1,4 @@
-/* Linking, in a side thread of the worker: of several inputs, and of one compile alone. */
+/* Links several inputs, or one compile alone, in a side thread of the worker. */
 #include "base/error.h"
 #include "base/text.h"
 #include "compile/blobs.h"
@@ -30,14 +30,14 @@ typedef struct linking {
     trp__jit_link_head head;
     const char *architecture;
     const char *options[TRP_JIT_OPTIONS_MAX], *names[TRP_JIT_OPTIONS_MAX];
-    const char *lowered[TRP_JIT_OPTIONS_MAX]; /* with its length, since a line is no text */
+    const char *lowered[TRP_JIT_OPTIONS_MAX]; /* not terminated: pointers into lines */
     size_t lowered_bytes[TRP_JIT_OPTIONS_MAX];
 } linking;
 
 static int input_type(uint32_t kind, const char *data, uint64_t bytes)
 {
     if (kind != TRP_JIT_INPUT_ANY)
-        return (int)kind; /* our numbers are nvJitLink's */
+        return (int)kind; /* the same values as nvJitLink's */
     if (bytes >= 4 && memcmp(data,
                              "\x7f"
                              "ELF",
@@ -80,7 +80,7 @@ static void read_link_log(const trp__nvjitlink *jl, trp__nvjitlink_handle handle
     made->log_bytes = strlen(made->log);
 }
 
-/* The lowered names of a module's expressions, for those that the link names too. */
+/* Takes the lowered names of a module's expressions where the link names them too. */
 static void take_names(linking *l, trp__jit_blobs *b, uint32_t count, const trp__jit_image *image)
 {
     const char *line = image->names, *end = image->names + image->names_bytes;
@@ -242,8 +242,8 @@ trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image
 
 /* One compile alone. */
 
-/* "-kernels-used=" or "-variables-used=" and the lowered names of that kind, which are told apart
- * by the ampersand of their expressions; empty if there is none. */
+/* Lists the lowered names of kernels or variables (expressions that begin with an ampersand) behind
+ * "-kernels-used=" or "-variables-used="; empty if there is none. */
 static trp_status list_used(const char *const *expressions, uint32_t count, const char *lowered,
                             bool variables, char **out, trp_error *error)
 {
@@ -266,7 +266,7 @@ static trp_status list_used(const char *const *expressions, uint32_t count, cons
     return TRP_OK;
 }
 
-/* The input of such a link, as a sender would write it. */
+/* Encodes the input of such a link as a sender would. */
 static char *put_alone(const char *architecture, const trp__jit_strings *options,
                        const trp__jit_made *made, uint64_t *bytes)
 {
@@ -291,7 +291,7 @@ static char *put_alone(const char *architecture, const trp__jit_strings *options
     return input;
 }
 
-/* What was compiled becomes what was linked: the image, and one log behind the other. */
+/* Replaces the compiled image by the linked one, and joins both logs. */
 static trp_status take_linked(trp__jit_made *made, trp__jit_made *linked, trp_error *error)
 {
     char *log = malloc(made->log_bytes + linked->log_bytes + 2);

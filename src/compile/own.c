@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Products and sums are not contracted, so that a graph gives the same bits whichever kernels run
- * it. */
+/* No contraction of products and sums: a graph gives the same bits whichever kernels run it. */
 static const char *const options[] = {"-default-device", "-std=c++17", "-fmad=false"};
 
-/* A machine that runs this may have no C headers: these stand for what the kernels need of them. */
+/* Replacements for C headers, which the machine may not have: as much as the kernels need. */
 static const trp__embedded standard[] = {
     {"stdint.h", "#pragma once\n"
                  "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\n"
@@ -38,14 +37,14 @@ static const trp__embedded standard[] = {
 
 enum { TEXTS_MAX = 64, SOURCE_BYTES = 192 };
 
-/* So long another process may be at the same compile: then it is stopped, most likely. */
+/* A process that holds the claim for longer is probably stopped. */
 #define PATIENCE_NS (120 * TRP__SECOND)
 
-/* All that a compile reads. */
+/* Everything that a compile reads. */
 typedef struct texts {
     const trp__own_program *program;
     const char *source;
-    char made[SOURCE_BYTES]; /* the source of a program that is one file */
+    char made[SOURCE_BYTES]; /* generated source of a program that is one file */
     const char *name[TEXTS_MAX], *text[TEXTS_MAX];
     int count;
 } texts;
@@ -67,8 +66,8 @@ static const trp__embedded *find_text(const char *name, size_t length)
 
 static void add_included(texts *t, const char *text);
 
-/* Adds a file and all that it includes. A file that was not embedded is left to the compiler, which
- * says so. */
+/* Adds a file and its includes. One that is not embedded is left to the compiler, which reports
+ * it. */
 static void add_file(texts *t, const char *name, size_t length)
 {
     const trp__embedded *e = find_text(name, length);
@@ -83,13 +82,13 @@ static void add_file(texts *t, const char *name, size_t length)
     add_included(t, e->text);
 }
 
-/* Adds all that the lines of a text include. */
+/* Adds every file that a text includes. */
 static void add_included(texts *t, const char *text)
 {
     static const char include[] = "#include ";
     for (const char *line = text; *line;) {
         if (strncmp(line, include, sizeof include - 1) == 0) {
-            const char *inner = line + sizeof include; /* behind the quotation mark */
+            const char *inner = line + sizeof include; /* past the quotation mark */
             add_file(t, inner, strcspn(inner, "\">\n"));
         }
         line += strcspn(line, "\n");
@@ -148,7 +147,7 @@ static int flow(void *context, void *ignored)
     return is_stopped(context);
 }
 
-/* TRP_E_CANCELLED: `stop` has become true, which NVRTC looks at where it can. */
+/* Compiles. TRP_E_CANCELLED: `stop` became true, which NVRTC polls where it can. */
 static trp_status compile(const texts *t, const char *target, const atomic_bool *stop, void **image,
                           size_t *bytes, trp_error *error)
 {
@@ -187,8 +186,7 @@ static trp_status compile(const texts *t, const char *target, const atomic_bool 
     return status;
 }
 
-/* The compiler is no part of the key: an image of any compiler serves, so that packs serve machines
- * without one. */
+/* The key leaves the compiler out: an image of any compiler serves, so packs work without one. */
 static void make_key(const texts *t, const char *target, trp__key *key)
 {
     char kind[32], name[64];
