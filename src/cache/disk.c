@@ -3,7 +3,6 @@
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/os/limits.h"
 #include "base/bytes.h"
 #include "cache/prune.h"
 
@@ -14,7 +13,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,19 +76,6 @@ trp_status trp__disk_folder(trp__disk *disk, bool make, int *folder, trp_error *
 
 /* Reading. */
 
-static bool read_whole(int fd, unsigned char *to, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t some = pread(fd, to + done, bytes - done, (off_t)done);
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return false;
-        done += (size_t)some;
-    }
-    return true;
-}
-
 /* Allocates at a multiple of 64 bytes, which aligns the payload too. */
 static unsigned char *make_memory(size_t bytes)
 {
@@ -109,7 +94,7 @@ static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
     *bytes = make_memory((size_t)size);
     if (!*bytes)
         return "there is no memory for it";
-    if (read_whole(fd, *bytes, (size_t)size))
+    if (trp__cache_read_at(fd, *bytes, (size_t)size, 0))
         return NULL;
     free(*bytes);
     *bytes = NULL;
@@ -120,7 +105,7 @@ static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
 static const char *read_front(int fd, uint64_t size, unsigned char **bytes, trp__entry *entry)
 {
     unsigned char head[TRP__ENTRY_HEAD];
-    if (size < sizeof head || !read_whole(fd, head, sizeof head))
+    if (size < sizeof head || !trp__cache_read_at(fd, head, sizeof head, 0))
         return "it is cut off";
     const char *wrong = trp__entry_read_head(head, size, entry);
     if (wrong)
@@ -128,8 +113,9 @@ static const char *read_front(int fd, uint64_t size, unsigned char **bytes, trp_
     *bytes = make_memory(entry->payload_at);
     if (!*bytes)
         return "there is no memory for it";
-    return read_whole(fd, *bytes, entry->payload_at) ? trp__entry_read_front(*bytes, entry)
-                                                     : "it can't be read";
+    return trp__cache_read_at(fd, *bytes, entry->payload_at, 0)
+               ? trp__entry_read_front(*bytes, entry)
+               : "it can't be read";
 }
 
 const char *trp__disk_read(int folder, const char *name, bool front_only, unsigned char **bytes,
@@ -152,7 +138,7 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
     return wrong;
 }
 
-static int64_t now_ns(void)
+int64_t trp__disk_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -171,7 +157,7 @@ int64_t trp__disk_stamp(const struct stat *s)
 /* Marks an entry as just used. Fails silently on an entry that this user can only read. */
 static void stamp(int fd, const struct stat *s)
 {
-    int64_t age = now_ns() - trp__disk_stamp(s);
+    int64_t age = trp__disk_now() - trp__disk_stamp(s);
     if (age < 0 || age > STAMP_NS) {
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
         (void)!futimens(fd, times);
@@ -240,43 +226,9 @@ static void make_temporary_name(char name[TRP__DISK_NAME])
     static atomic_uint counter;
     uint64_t number;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
-        number = (uint64_t)now_ns() + atomic_fetch_add(&counter, 1);
+        number = (uint64_t)trp__disk_now() + atomic_fetch_add(&counter, 1);
     snprintf(name, TRP__DISK_NAME, TRP__TEMPORARY "%d-%016llx", (int)getpid(),
              (unsigned long long)number);
-}
-
-/* Writes both parts completely, as writev() would. */
-static bool write_parts(int fd, const void *front, size_t front_bytes, const void *payload,
-                        size_t bytes)
-{
-    const struct {
-        const unsigned char *data;
-        size_t bytes;
-    } parts[] = {{front, front_bytes}, {payload, bytes}};
-    for (int i = 0; i < 2; i++) {
-        for (size_t done = 0; done < parts[i].bytes;) {
-            ssize_t some = write(fd, parts[i].data + done, parts[i].bytes - done);
-            if (some < 0 && errno == EINTR)
-                continue;
-            if (some <= 0)
-                return false;
-            done += (size_t)some;
-        }
-        if (i == 0 && TRP__FAULT_POINT_FAILS(CACHE_HALF_WRITTEN))
-            return errno = ENOSPC, false;
-    }
-    return true;
-}
-
-/* Writes with SIGXFSZ held back: exceeding RLIMIT_FSIZE is then an error like any other and does
- * not end the process. */
-static bool write_unharmed(int fd, const void *front, size_t front_bytes, const void *payload,
-                           size_t bytes)
-{
-    trp__writing writing = trp__writing_begin();
-    bool good = write_parts(fd, front, front_bytes, payload, bytes);
-    trp__writing_end(&writing, good ? 0 : errno);
-    return good;
 }
 
 /* Renames, replacing whatever has the target name. */
@@ -303,7 +255,9 @@ static trp_status write_in(trp__disk *disk, int folder, const char *name, const 
         return status;
     errno = EIO; /* reported by fault points that fail */
     bool good = !TRP__FAULT_POINT_FAILS(CACHE_TEMPORARY_MADE) &&
-                write_unharmed(fd, front, entry->payload_at, entry->payload, entry->bytes) &&
+                trp__cache_write_at(fd, front, entry->payload_at, 0) &&
+                !TRP__FAULT_POINT_FAILS(CACHE_HALF_WRITTEN) &&
+                trp__cache_write_at(fd, entry->payload, entry->bytes, entry->payload_at) &&
                 !TRP__FAULT_POINT_FAILS(CACHE_WRITTEN) && fsync(fd) == 0;
     int code = errno;
     TRP__FAULT_POINT(CACHE_SYNCED);

@@ -60,6 +60,9 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
 /* Writes an entry: type, key, note and payload of *entry. */
 trp_status trp__disk_write(trp__disk *disk, trp__entry *entry, trp_error *error);
 
+/* The time by CLOCK_REALTIME, in ns. */
+int64_t trp__disk_now(void);
+
 /* Returns when a file was last used, CLOCK_REALTIME in ns, clamped to the representable range. */
 int64_t trp__disk_stamp(const struct stat *s);
 

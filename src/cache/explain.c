@@ -141,11 +141,8 @@ static void subtract(fields *a, fields *b, difference *d)
 
 static void tell_one(trp__text *out, const char *name, const fields *a, const fields *b)
 {
-    if (a->count == 0 || b->count == 0)
-        trp__text_add(out, "%s: %s, not %s\n", name, a->count ? show(a->field).s : "none",
-                      b->count ? show(b->field).s : "none");
-    else
-        trp__text_add(out, "%s: %s, not %s\n", name, show(a->field).s, show(b->field).s);
+    trp__text_add(out, "%s: %s, not %s\n", name, a->count ? show(a->field).s : "none",
+                  b->count ? show(b->field).s : "none");
 }
 
 /* Shows the first line in which two texts differ. */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct trp__cache_place {
     char path[PATH_MAX]; /* absolute */
@@ -18,7 +19,10 @@ typedef struct trp__cache_place {
 /* Finds the path by the environment. TRP_E_MISSING: there is none. */
 trp_status trp__cache_place_find(trp__cache_place *place, trp_error *error);
 
-/* As trp__cache_folder_open(), for a path that was found before. */
+/* Opens the folder; the caller closes the descriptor. `make` creates a missing folder with mode
+ * 0700. The folder must belong to this user or to root, and neither group nor others may write to
+ * it: anyone else could have planted its content. TRP_E_MISSING: there is none. TRP_E_SYSTEM: it
+ * can't be used; the message says why. */
 trp_status trp__cache_place_open(const trp__cache_place *place, bool make, int *fd,
                                  trp_error *error);
 
@@ -29,17 +33,16 @@ trp_status trp__cache_folder_open_in(int folder, const char *name, bool make, in
 /* Writes the path only. TRP_E_MISSING: there is none. */
 trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error);
 
-/* Opens the folder; the caller closes the descriptor. `make` creates a missing folder with mode
- * 0700. The folder must belong to this user or to root, and neither group nor others may write to
- * it: anyone else could have planted its content. TRP_E_MISSING: there is none. TRP_E_SYSTEM: it
- * can't be used; the message says why. */
-trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error);
-
 /* Opens a file in the folder, close-on-exec, under the same conditions, without following symbolic
  * links. */
 trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd, trp_error *error);
 
 /* Opens a file at any path under the same conditions, following symbolic links. */
 trp_status trp__cache_open_path(const char *path, int *fd, trp_error *error);
+
+/* Read and write all `bytes` at an offset; errno says why not. Writing past RLIMIT_FSIZE is an
+ * error and does not end the process. */
+bool trp__cache_read_at(int fd, void *to, size_t bytes, uint64_t at);
+bool trp__cache_write_at(int fd, const void *data, size_t bytes, uint64_t at);
 
 #endif

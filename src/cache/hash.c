@@ -131,12 +131,6 @@ bool trp__hash_equal(const trp__hash *a, const trp__hash *b)
     return memcmp(a->byte, b->byte, sizeof a->byte) == 0;
 }
 
-bool trp__hash_is_none(const trp__hash *hash)
-{
-    static const trp__hash none;
-    return trp__hash_equal(hash, &none);
-}
-
 static const char digits[] = "0123456789abcdef";
 
 void trp__hash_text(const trp__hash *hash, char text[TRP__HASH_TEXT])

@@ -36,9 +36,6 @@ trp__hash trp__hash_of(const void *data, size_t bytes);
 
 bool trp__hash_equal(const trp__hash *a, const trp__hash *b);
 
-/* Tells whether all bytes are zero, the value for "no such file". */
-bool trp__hash_is_none(const trp__hash *hash);
-
 /* Writes 64 hexadecimal digits and a terminating zero. */
 void trp__hash_text(const trp__hash *hash, char text[TRP__HASH_TEXT]);
 

@@ -252,3 +252,15 @@ trp_status trp__headers_make(const trp__store_header *headers, size_t count,
     free(t.slot);
     return out ? TRP_OK : trp__error_set(error, TRP_E_MEMORY, "no memory for a list of headers");
 }
+
+trp_status trp__headers_full_key(const trp__store_request *request, const trp__store_entry *entry,
+                                 trp__key *full, trp_error *error)
+{
+    trp__key_copy(request->key, full);
+    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
+        trp__key_add_header(full, entry->headers[i].name, &entry->headers[i].content);
+    return full->status == TRP_OK
+               ? TRP_OK
+               : trp__error_set(error, full->status,
+                                "the key is too long, or there is no memory for it");
+}

@@ -40,4 +40,9 @@ trp_status trp__headers_make(const trp__store_header *headers, size_t count,
                              const trp__header_list *old, unsigned char **bytes, size_t *size,
                              trp_error *error);
 
+/* Makes the full key of an entry: the request key, and for a request with resolve its headers. The
+ * caller ends *full, also after an error. */
+trp_status trp__headers_full_key(const trp__store_request *request, const trp__store_entry *entry,
+                                 trp__key *full, trp_error *error);
+
 #endif

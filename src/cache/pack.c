@@ -3,7 +3,6 @@
 #include "base/os/descriptor.h"
 #include "base/error.h"
 #include "base/bytes.h"
-#include "base/os/limits.h"
 #include "cache/folder.h"
 #include "cache/headers.h"
 
@@ -94,21 +93,6 @@ trp_status trp__cache_pack_begin(const char *path, trp__cache_pack_writer **out,
     return TRP_OK;
 }
 
-static bool write_at(int fd, const void *data, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        trp__writing writing = trp__writing_begin();
-        ssize_t some = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(at + done));
-        trp__writing_end(&writing, some < 0 ? errno : 0);
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return false;
-        done += (size_t)some;
-    }
-    return true;
-}
-
 static unsigned char *new_row(trp__cache_pack_writer *w)
 {
     if (w->count == w->room) {
@@ -142,9 +126,9 @@ static trp_status add(trp__cache_pack_writer *w, trp__entry *entry, trp_error *e
         status = trp__error_set(error, TRP_E_MEMORY, "no memory for the index of a pack");
     } else if (has_row(w, &entry->hash, entry->type)) {
         status = trp__error_set(error, TRP_E_ARGUMENT, "the pack has an entry of this key already");
-    } else if (!write_at(w->entries_fd, front, entry->payload_at, w->size) ||
-               !write_at(w->entries_fd, entry->payload, entry->bytes,
-                         w->size + entry->payload_at)) {
+    } else if (!trp__cache_write_at(w->entries_fd, front, entry->payload_at, w->size) ||
+               !trp__cache_write_at(w->entries_fd, entry->payload, entry->bytes,
+                                    w->size + entry->payload_at)) {
         status = trp__error_set_errno(error, w->path);
     } else {
         memcpy(row, entry->hash.byte, sizeof entry->hash.byte);
@@ -181,12 +165,7 @@ trp_status trp__cache_pack_add(trp__cache_pack_writer *writer, const trp__store_
                                const trp__store_entry *entry, trp_error *error)
 {
     trp__key full;
-    trp__key_copy(request->key, &full);
-    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
-        trp__key_add_header(&full, entry->headers[i].name, &entry->headers[i].content);
-    trp_status status = full.status;
-    if (status != TRP_OK)
-        trp__error_set(error, status, "the key of an entry is too long, or there is no memory");
+    trp_status status = trp__headers_full_key(request, entry, &full, error);
     if (status == TRP_OK)
         status = add(writer,
                      &(trp__entry){.type = TRP__ENTRY_PAYLOAD,
@@ -228,7 +207,7 @@ static bool copy_entries(trp__cache_pack_writer *w, uint64_t to)
             memset(piece, 0, bytes);
             some = (ssize_t)bytes;
         }
-        if (!write_at(w->fd, piece, (size_t)some, to + at))
+        if (!trp__cache_write_at(w->fd, piece, (size_t)some, to + at))
             return false;
         at += (uint64_t)some;
     }
@@ -251,9 +230,10 @@ static bool write_all(trp__cache_pack_writer *w)
     trp__put64(head + AT_COUNT, w->count);
     trp__put64(head + AT_SIZE, entries + w->size + HEAD);
     trp__put64(head + AT_HEAD_SUM, trp__checksum(head, AT_HEAD_SUM));
-    return write_at(w->fd, head, HEAD, 0) && write_at(w->fd, w->rows, w->count * ROW, HEAD) &&
-           copy_entries(w, entries) && write_at(w->fd, head, HEAD, entries + w->size) &&
-           fchmod(w->fd, 0644) == 0 && fsync(w->fd) == 0;
+    return trp__cache_write_at(w->fd, head, HEAD, 0) &&
+           trp__cache_write_at(w->fd, w->rows, w->count * ROW, HEAD) && copy_entries(w, entries) &&
+           trp__cache_write_at(w->fd, head, HEAD, entries + w->size) && fchmod(w->fd, 0644) == 0 &&
+           fsync(w->fd) == 0;
 }
 
 trp_status trp__cache_pack_finish(trp__cache_pack_writer *writer, trp_error *error)
@@ -311,23 +291,10 @@ static trp_status read_head(trp__cache_pack *p, const unsigned char *head)
     return TRP_OK;
 }
 
-static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t some = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return false;
-        done += (size_t)some;
-    }
-    return true;
-}
-
 static bool get(const trp__cache_pack *p, void *to, size_t bytes, uint64_t at)
 {
     if (p->fd >= 0)
-        return read_at(p->fd, to, bytes, at);
+        return trp__cache_read_at(p->fd, to, bytes, at);
     memcpy(to, p->bytes + at, bytes);
     return true;
 }
@@ -354,7 +321,7 @@ static trp_status read_index(trp__cache_pack *p, trp_error *error)
     p->rows = p->own_rows = malloc(p->count * ROW + 1);
     if (!p->own_rows)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for the index of a pack");
-    if (!read_at(p->fd, p->own_rows, p->count * ROW, HEAD))
+    if (!trp__cache_read_at(p->fd, p->own_rows, p->count * ROW, HEAD))
         return trp__error_set(error, TRP_E_SYSTEM, "%s: its index can't be read", p->path);
     return TRP_OK;
 }
@@ -439,7 +406,7 @@ static const unsigned char *entry_bytes(const trp__cache_pack *p, const unsigned
     if (p->fd < 0)
         return p->bytes + offset;
     *memory = aligned_alloc(ALIGN, (*bytes + ALIGN) / ALIGN * ALIGN);
-    if (*memory && read_at(p->fd, *memory, *bytes, offset))
+    if (*memory && trp__cache_read_at(p->fd, *memory, *bytes, offset))
         return *memory;
     free(*memory);
     return *memory = NULL;

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/bytes.h"
-#include "base/os/limits.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Bytes of the file `lock` above those for keys. */
@@ -30,13 +28,6 @@
 /* Without an account: entries of one process between two listings. */
 enum { LOOK_COUNT = 256 };
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * TRP__SECOND + t.tv_nsec;
-}
-
 /* The account: magic, version, bytes, time of the last listing, checksum. */
 
 enum { ACCOUNT_BYTES = 40, AT_VERSION = 8, AT_SUM = 16, AT_LOOKED = 24, AT_CHECK = 32 };
@@ -51,7 +42,7 @@ typedef struct account {
 static bool read_account(int fd, account *out)
 {
     unsigned char bytes[ACCOUNT_BYTES];
-    if (pread(fd, bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes ||
+    if (!trp__cache_read_at(fd, bytes, sizeof bytes, 0) ||
         memcmp(bytes, account_magic, sizeof account_magic) != 0 ||
         trp__get64(bytes + AT_VERSION) != 1 ||
         trp__get64(bytes + AT_CHECK) != trp__checksum(bytes, AT_CHECK))
@@ -69,10 +60,7 @@ static bool write_account(int fd, const account *a)
     trp__put64(bytes + AT_SUM, a->bytes);
     trp__put64(bytes + AT_LOOKED, (uint64_t)a->looked_ns);
     trp__put64(bytes + AT_CHECK, trp__checksum(bytes, AT_CHECK));
-    trp__writing writing = trp__writing_begin();
-    ssize_t written = pwrite(fd, bytes, sizeof bytes, 0);
-    trp__writing_end(&writing, written < 0 ? errno : 0);
-    return written == (ssize_t)sizeof bytes;
+    return trp__cache_write_at(fd, bytes, sizeof bytes, 0);
 }
 
 /* Unlocks explicitly: a forked child may still hold the descriptor. */
@@ -139,7 +127,7 @@ static bool is_due(trp__disk *disk, int folder)
         known = read_account(fd, &a);
         close(fd);
     }
-    int64_t age = known ? now_ns() - a.looked_ns : 0;
+    int64_t age = known ? trp__disk_now() - a.looked_ns : 0;
     return known && (a.bytes > disk->max_bytes || age < 0 || age > LOOK_NS);
 }
 
@@ -201,7 +189,7 @@ trp_status trp__disk_list_all(int folder, trp__disk_list *out, trp_error *error)
     *out = (trp__disk_list){0};
     size_t room = 0;
     bool good = true;
-    int64_t now = now_ns();
+    int64_t now = trp__disk_now();
     DIR *names = open_names(folder);
     if (!names)
         return trp__error_set_errno(error, "the folder of the kernel cache");
@@ -244,7 +232,7 @@ void trp__disk_list_end(trp__disk_list *list)
 static uint64_t reap(int folder)
 {
     uint64_t reaped = 0;
-    int64_t now = now_ns();
+    int64_t now = trp__disk_now();
     DIR *names = open_names(folder);
     for (struct dirent *e; names && (e = readdir(names));) {
         struct stat s;
@@ -294,7 +282,7 @@ static trp_status prune_in(int folder, uint64_t limit, uint64_t goal, trp__disk_
     account before = {0};
     int fd;
     bool known = false;
-    int64_t looked = now_ns();
+    int64_t looked = trp__disk_now();
     if (trp__cache_file_open(folder, "account", O_RDONLY, &fd, NULL) == TRP_OK) {
         known = read_account(fd, &before);
         close(fd);

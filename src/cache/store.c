@@ -162,28 +162,6 @@ void trp__store_close(trp__store *store)
 
 /* Headers. */
 
-bool trp__store_resolve_search(void *context, const char *name, const char *path,
-                               trp__hash *content)
-{
-    const trp__store_search *search = context;
-    char place[PATH_MAX];
-    (void)path;
-    for (size_t i = 0; i < search->count; i++) {
-        if (strcmp(search->names[i], name) == 0) {
-            *content = trp__hash_of(search->contents[i], strlen(search->contents[i]));
-            return true;
-        }
-    }
-    if (name[0] == '/')
-        return trp__hash_file(name, content);
-    for (size_t i = 0; i < search->folder_count; i++) {
-        int length = snprintf(place, sizeof place, "%s/%s", search->folders[i], name);
-        if (length > 0 && (size_t)length < sizeof place && trp__hash_file(place, content))
-            return true;
-    }
-    return false;
-}
-
 /* The current content of each header of a list, asked for once and on demand. */
 typedef struct present {
     const trp__store_request *request;
@@ -387,12 +365,7 @@ trp_status trp__store_put(trp__store *store, const trp__store_request *request,
                           const trp__store_entry *entry, trp_error *error)
 {
     trp__key full;
-    trp__key_copy(request->key, &full);
-    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
-        trp__key_add_header(&full, entry->headers[i].name, &entry->headers[i].content);
-    trp_status status = full.status;
-    if (status != TRP_OK)
-        trp__error_set(error, status, "the key is too long, or there is no memory for it");
+    trp_status status = trp__headers_full_key(request, entry, &full, error);
     if (status == TRP_OK) {
         trp__entry e = {.type = TRP__ENTRY_PAYLOAD,
                         .key = full.bytes,

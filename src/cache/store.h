@@ -88,20 +88,6 @@ typedef struct trp__store_header {
 typedef bool (*trp__store_resolve)(void *context, const char *name, const char *path,
                                    trp__hash *content);
 
-/* A trp__store_resolve of common use: `context` is a trp__store_search. Looks for the name among
- * headers in memory, then in each folder, as for `#include <name>`. A name that begins with '/' is
- * looked for as it is. */
-bool trp__store_resolve_search(void *context, const char *name, const char *path,
-                               trp__hash *content);
-
-typedef struct trp__store_search {
-    const char *const *names; /* of headers in memory */
-    const char *const *contents;
-    size_t count;
-    const char *const *folders;
-    size_t folder_count;
-} trp__store_search;
-
 /* --- Looking --- */
 
 /* A look-up. */

@@ -2,6 +2,7 @@
 #ifndef TRP_COMPILE_BLOBS_H
 #define TRP_COMPILE_BLOBS_H
 
+#include "base/error.h"
 #include "compile/input.h"
 
 #include <string.h>
@@ -53,6 +54,17 @@ static inline const char *trp__jit_blob_text(trp__jit_blobs *b)
         return text;
     b->bad = true;
     return NULL;
+}
+
+static inline void trp__jit_blob_texts(trp__jit_blobs *b, const char **out, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = trp__jit_blob_text(b);
+}
+
+static inline trp_status trp__jit_blobs_damaged(trp_error *error)
+{
+    return trp__error_set(error, TRP_E_INTERNAL, "the input of a module is damaged");
 }
 
 #endif

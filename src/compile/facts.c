@@ -1,10 +1,7 @@
 #include "compile/facts.h"
 
-#include "base/checksum.h"
-
 #include <ctype.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -40,11 +40,6 @@ typedef struct indirect {
     bool unknown; /* may stand for something else than a file */
 } indirect;
 
-/* A macro that tests for a file. */
-typedef struct test {
-    const trp__jit_fact *fact;
-} test;
-
 enum { MACRO_PLACES = 4096, EXPANSIONS_MOST = 16 };
 
 typedef struct tracer {
@@ -53,7 +48,7 @@ typedef struct tracer {
     source *sources;
     macro *macros;
     indirect *indirects;
-    test *tests;
+    const trp__jit_fact **tests; /* macros that test for a file */
     size_t source_count, macro_count, indirect_count, test_count;
     size_t source_room, macro_room, indirect_room, test_room;
     trp__jit_folders folders;
@@ -302,9 +297,9 @@ static void note_macro(tracer *t, const trp__jit_fact *fact)
 
 static void note_test(tracer *t, const trp__jit_fact *fact)
 {
-    t->tests = grown(t, t->tests, t->test_count, &t->test_room, sizeof *t->tests);
+    t->tests = grown(t, (void *)t->tests, t->test_count, &t->test_room, sizeof *t->tests);
     if (t->test_count < t->test_room)
-        t->tests[t->test_count++] = (test){fact};
+        t->tests[t->test_count++] = fact;
 }
 
 static void follow(tracer *t, size_t from)
@@ -512,7 +507,7 @@ static bool read_tests(tracer *t)
     bool any = false;
     for (size_t i = 0; i < t->source_count; i++) {
         for (; t->sources[i].tests < t->test_count; t->sources[i].tests++) {
-            const char *name = t->tests[t->sources[i].tests].fact->name;
+            const char *name = t->tests[t->sources[i].tests]->name;
             const trp__jit_facts *facts = t->sources[i].facts;
             any = true;
             for (size_t k = 0; k < facts->calls; k++) {
@@ -541,7 +536,7 @@ static void free_tracer(tracer *t)
     free(t->macro_first);
     trp__jit_folders_free(&t->folders);
     free(t->indirects);
-    free(t->tests);
+    free((void *)t->tests);
     free(t);
 }
 

@@ -8,7 +8,6 @@
 #include "libs/nvrtc/nvrtc.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

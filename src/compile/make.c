@@ -39,11 +39,6 @@ static trp_status no_memory(trp_error *error)
     return trp__error_set(error, TRP_E_MEMORY, "no memory for a compile");
 }
 
-static trp_status bad_input(trp_error *error)
-{
-    return trp__error_set(error, TRP_E_INTERNAL, "the input of a module is damaged");
-}
-
 /* Logs. */
 
 /* Tells whether a line reports an error (rather than the number of errors). */
@@ -79,12 +74,6 @@ static uint32_t compiled_output(const compile *c)
     return c->head.output == TRP_JIT_CUBIN_LTO ? TRP_JIT_LTOIR : c->head.output;
 }
 
-static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = trp__jit_blob_text(b);
-}
-
 static trp_status read_compile(compile *c, const char *input, uint64_t bytes, trp_error *error)
 {
     trp__jit_blobs b = trp__jit_blobs_begin(input, bytes);
@@ -94,18 +83,18 @@ static trp_status read_compile(compile *c, const char *input, uint64_t bytes, tr
     if (b.bad || c->head.options > TRP_JIT_OPTIONS_MAX || c->head.includes > TRP_JIT_OPTIONS_MAX ||
         c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX ||
         c->head.output > TRP_JIT_CUBIN_LTO || c->head.portable > 1)
-        return bad_input(error);
+        return trp__jit_blobs_damaged(error);
     c->source = trp__jit_blob_text(&b);
     c->name = trp__jit_blob_text(&b);
     c->architecture = trp__jit_blob_text(&b);
-    read_texts(&b, c->options, c->head.options);
-    read_texts(&b, c->includes, c->head.includes);
+    trp__jit_blob_texts(&b, c->options, c->head.options);
+    trp__jit_blob_texts(&b, c->includes, c->head.includes);
     for (uint32_t i = 0; i < c->head.headers; i++) {
         c->header_names[i] = trp__jit_blob_text(&b);
         c->header_texts[i] = trp__jit_blob_text(&b);
     }
-    read_texts(&b, c->names, c->head.names);
-    return b.bad ? bad_input(error) : TRP_OK;
+    trp__jit_blob_texts(&b, c->names, c->head.names);
+    return b.bad ? trp__jit_blobs_damaged(error) : TRP_OK;
 }
 
 /* Lists NVRTC's options; the request's options keep their order. */
@@ -230,8 +219,8 @@ static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *mad
     return TRP_OK;
 }
 
-static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
-                         const char *log, trp_error *error)
+trp_status trp__jit_nvrtc_failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
+                                 const char *log, trp_error *error)
 {
     char what[128], message[sizeof error->message];
     snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
@@ -246,8 +235,8 @@ static int flow(void *argument, void *reserved)
     return stop->wanted(stop->argument);
 }
 
-static trp_status read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, trp__jit_made *made,
-                           trp_error *error)
+trp_status trp__jit_read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, trp__jit_made *made,
+                             trp_error *error)
 {
     size_t bytes = 0;
     if (rtc->nvrtcGetProgramLogSize(program, &bytes) != TRP__NVRTC_SUCCESS || bytes <= 1)
@@ -261,8 +250,8 @@ static trp_status read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, tr
     return TRP_OK;
 }
 
-static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, uint32_t output,
-                             trp__jit_made *made, trp_error *error)
+trp_status trp__jit_read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, uint32_t output,
+                               trp__jit_made *made, trp_error *error)
 {
     static const char *const calls[] = {"nvrtcGetCUBIN", "nvrtcGetPTX", "nvrtcGetLTOIR"};
     trp__nvrtc_result (*const size_of[])(trp__nvrtc_program, size_t *) = {
@@ -270,7 +259,7 @@ static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
     trp__nvrtc_result (*const get[])(trp__nvrtc_program, char *) = {
         rtc->nvrtcGetCUBIN, rtc->nvrtcGetPTX, rtc->nvrtcGetLTOIR};
     if (output > TRP_JIT_LTOIR)
-        return bad_input(error);
+        return trp__jit_blobs_damaged(error);
     trp__nvrtc_result result = size_of[output](program, &made->image_bytes);
     if (result == TRP__NVRTC_SUCCESS && made->image_bytes > 0) {
         made->image = malloc(made->image_bytes);
@@ -282,7 +271,7 @@ static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
     }
     return result == TRP__NVRTC_SUCCESS && made->image_bytes > 0
                ? TRP_OK
-               : failed(rtc, result, calls[output], NULL, error);
+               : trp__jit_nvrtc_failed(rtc, result, calls[output], NULL, error);
 }
 
 static trp_status read_names(const trp__nvrtc *rtc, trp__nvrtc_program program, const compile *c,
@@ -331,14 +320,14 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     if (result == TRP__NVRTC_SUCCESS) {
         call = "nvrtcCompileProgram";
         result = rtc->nvrtcCompileProgram(program, count, options);
-        status = read_log(rtc, program, made, error);
+        status = trp__jit_read_log(rtc, program, made, error);
     }
     if (status == TRP_OK && result != TRP__NVRTC_SUCCESS)
-        status = failed(rtc, result, call, made->log, error);
+        status = trp__jit_nvrtc_failed(rtc, result, call, made->log, error);
     if (status == TRP_OK)
         status = read_names(rtc, program, c, made, error);
     if (status == TRP_OK)
-        status = read_image(rtc, program, compiled_output(c), made, error);
+        status = trp__jit_read_image(rtc, program, compiled_output(c), made, error);
     if (program)
         rtc->nvrtcDestroyProgram(&program);
     if (status == TRP_OK && c->head.output == TRP_JIT_CUBIN_LTO)

@@ -4,10 +4,10 @@
 #define TRP_COMPILE_MAKE_H
 
 #include "cache/store.h"
+#include "libs/nvrtc/nvrtc.h"
 
 #include <troupe/status.h>
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,5 +59,15 @@ void trp__jit_made_free(trp__jit_made *made);
 
 /* Writes the first lines of a log that report an error, then `what`. */
 void trp__jit_error_lines(const char *log, const char *what, char *message, size_t size);
+
+/* Take the log and the image of a program from NVRTC; `output` is a trp_jit_output. */
+trp_status trp__jit_read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, trp__jit_made *made,
+                             trp_error *error);
+trp_status trp__jit_read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, uint32_t output,
+                               trp__jit_made *made, trp_error *error);
+
+/* The error of a failed call of NVRTC; `log` may be NULL. */
+trp_status trp__jit_nvrtc_failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
+                                 const char *log, trp_error *error);
 
 #endif

@@ -7,6 +7,8 @@
 #include "compile/make.h"
 #include "libs/nvrtc/nvrtc.h"
 
+#include <troupe/jit.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,32 +117,6 @@ static bool is_stopped(void *context)
     return stop && atomic_load(stop);
 }
 
-static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
-                         const char *log, trp_error *error)
-{
-    char what[128], message[sizeof error->message];
-    snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
-    trp__jit_error_lines(log, what, message, sizeof message);
-    return trp__error_set_code(error, TRP_E_LIBRARY, "nvrtc", result, "%s", message);
-}
-
-static trp_status take_image(const trp__nvrtc *rtc, trp__nvrtc_program program, void **image,
-                             size_t *bytes, trp_error *error)
-{
-    trp__nvrtc_result result = rtc->nvrtcGetCUBINSize(program, bytes);
-    if (result != TRP__NVRTC_SUCCESS || *bytes == 0)
-        return failed(rtc, result, "nvrtcGetCUBINSize", "", error);
-    *image = malloc(*bytes);
-    if (!*image)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an image of %zu bytes", *bytes);
-    result = rtc->nvrtcGetCUBIN(program, *image);
-    if (result == TRP__NVRTC_SUCCESS)
-        return TRP_OK;
-    free(*image);
-    *image = NULL;
-    return failed(rtc, result, "nvrtcGetCUBIN", "", error);
-}
-
 static int flow(void *context, void *ignored)
 {
     (void)ignored;
@@ -152,11 +128,11 @@ static trp_status compile(const texts *t, const char *target, const atomic_bool 
                           size_t *bytes, trp_error *error)
 {
     enum { OPTIONS = sizeof options / sizeof *options };
-    char arch[32], name[64], log[2048] = "";
+    char arch[32], name[64];
     const char *all[OPTIONS + 1] = {arch};
     const trp__nvrtc *rtc;
     trp__nvrtc_program program = NULL;
-    size_t log_bytes = 0;
+    trp__jit_made made = {0};
     trp_status status = trp__nvrtc_load(&rtc, error);
     if (status != TRP_OK)
         return status;
@@ -167,22 +143,26 @@ static trp_status compile(const texts *t, const char *target, const atomic_bool 
     trp__nvrtc_result result =
         rtc->nvrtcCreateProgram(&program, t->source, name, t->count, t->text, t->name);
     if (result != TRP__NVRTC_SUCCESS)
-        return failed(rtc, result, "nvrtcCreateProgram", "", error);
+        return trp__jit_nvrtc_failed(rtc, result, "nvrtcCreateProgram", "", error);
     if (stop && rtc->nvrtcSetFlowCallback)
         rtc->nvrtcSetFlowCallback(program, flow, (void *)(uintptr_t)stop);
     result = rtc->nvrtcCompileProgram(program, OPTIONS + 1, all);
     if (result == TRP__NVRTC_SUCCESS) {
-        status = take_image(rtc, program, image, bytes, error);
+        status = trp__jit_read_image(rtc, program, TRP_JIT_CUBIN, &made, error);
     } else if (is_stopped((void *)(uintptr_t)stop)) {
         status = trp__error_set(error, TRP_E_CANCELLED, "%s: the compile was called off",
                                 t->program->name);
     } else {
-        if (rtc->nvrtcGetProgramLogSize(program, &log_bytes) == TRP__NVRTC_SUCCESS &&
-            log_bytes <= sizeof log)
-            rtc->nvrtcGetProgramLog(program, log);
-        status = failed(rtc, result, "nvrtcCompileProgram", log, error);
+        (void)trp__jit_read_log(rtc, program, &made, NULL);
+        status = trp__jit_nvrtc_failed(rtc, result, "nvrtcCompileProgram", made.log, error);
     }
     rtc->nvrtcDestroyProgram(&program);
+    if (status == TRP_OK) {
+        *image = made.image;
+        *bytes = made.image_bytes;
+        made.image = NULL;
+    }
+    trp__jit_made_free(&made);
     return status;
 }
 

@@ -23,32 +23,6 @@ static uint64_t bytes_of(const trp__proof_operand *o)
     return (uint64_t)trp__proof_extent(o) * trp__proof_width(o->type);
 }
 
-const char *trp__proof_result_name(trp__proof_result result)
-{
-    static const char *const names[TRP__PROOF_RESULTS] = {
-        [TRP__PROOF_GOOD] = "good",
-        [TRP__PROOF_WRONG] = "wrong",
-        [TRP__PROOF_REFUSED] = "refused",
-        [TRP__PROOF_BROKE] = "broke",
-        [TRP__PROOF_IMPOSSIBLE] = "not proven",
-    };
-    return (unsigned)result < TRP__PROOF_RESULTS ? names[result] : "unknown";
-}
-
-const char *trp__proof_phase_name(trp__proof_phase phase)
-{
-    static const char *const names[TRP__PROOF_PHASES] = {
-        [TRP__PROOF_OPEN] = "open",
-        [TRP__PROOF_INPUTS] = "inputs",
-        [TRP__PROOF_SEND_REFERENCE] = "send reference",
-        [TRP__PROOF_SEND_PLAN] = "send plan",
-        [TRP__PROOF_WAIT] = "wait",
-        [TRP__PROOF_COMPARE] = "compare",
-        [TRP__PROOF_CLOSE] = "close",
-    };
-    return (unsigned)phase < TRP__PROOF_PHASES ? names[phase] : "unknown";
-}
-
 /* Memory. */
 
 static uint64_t add_piece(bench *b, uint64_t at, uint64_t bytes, uint32_t past)

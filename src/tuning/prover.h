@@ -10,8 +10,6 @@
 
 #include "driver/cuda.h"
 
-#include <troupe/types.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -117,12 +115,6 @@ typedef struct trp__proof_verdict {
     trp_error error;                /* of REFUSED, BROKE and IMPOSSIBLE */
     char reason[TRP__PROOF_REASON]; /* empty if GOOD */
 } trp__proof_verdict;
-
-/* "good", "wrong", ... */
-const char *trp__proof_result_name(trp__proof_result result);
-
-/* "open", "inputs", ... */
-const char *trp__proof_phase_name(trp__proof_phase phase);
 
 /* Proves a plan on a stream of its own. The device's context must be current; any thread. Takes
  * some milliseconds. */

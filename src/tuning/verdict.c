@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "cache/inspect.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

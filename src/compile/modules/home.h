@@ -2,7 +2,10 @@
  * *home* in the heap: the sender stores the input there, the worker the output, and every later
  * worker finds the output there.
  *
- * of the compile; the actor defines it */
+ *   head     trp__home_head: writes to variables
+ *   input    of the compile; the actor defines it
+ *   output   trp__home_output, then log, names, headers, image and stamps
+ */
 #ifndef TRP_COMPILE_MODULES_HOME_H
 #define TRP_COMPILE_MODULES_HOME_H
 
