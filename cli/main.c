@@ -1,4 +1,4 @@
-/* The troupe command: prepares the process and runs what was asked for. */
+/* The troupe command: prepares the process and runs the command. */
 #include "commands/commands.h"
 #include "ui/options.h"
 #include "ui/ui.h"
@@ -22,7 +22,8 @@ int main(int argc, char **argv)
 {
     fill_streams();
     ui_init();
-    /* A closed pipe and a file past the size limit are failed writes, told by the exit status. */
+    /* Turns writes to a closed pipe and past the file size limit into errors, which the exit status
+     * reports. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     int status = commands_run(argc, argv);

@@ -1,4 +1,4 @@
-/* troupe dnn: what there is to know of the dnn actor that no request asks for. */
+/* troupe dnn: information about the dnn actor beyond its requests. */
 #include "commands/cache/cache.h"
 #include "commands.h"
 #include "ui/options.h"

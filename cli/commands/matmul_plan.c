@@ -26,7 +26,7 @@ static uint64_t rounded_up(uint64_t value, uint64_t unit)
     return value / unit * unit + (value % unit ? unit : 0);
 }
 
-/* Types of the operands, as the table in docs/actors/matmul.md has them. */
+/* Types of the operands, by the table in docs/actors/matmul.md. */
 typedef struct types {
     trp_dtype a, b, c, d, vector, aux;
 } types;
@@ -51,7 +51,7 @@ static types settle_types(const matmul *job)
     return t;
 }
 
-/* What the command can tell better than the library: it knows the files. */
+/* Checks types here, where messages can name the files. */
 static bool check_types(const matmul *job, const types *t)
 {
     const operand *a = &job->operand[MATMUL_A], *b = &job->operand[MATMUL_B];
@@ -77,7 +77,7 @@ static bool check_types(const matmul *job, const types *t)
     return true;
 }
 
-/* Results without an epilogue. */
+/* Rejects vectors for results without an epilogue. */
 static bool check_vectors(const matmul *job, const types *t)
 {
     static const int vectors[] = {MATMUL_BIAS, MATMUL_GRADIENT};
@@ -123,8 +123,8 @@ static bool has_shape(const operand *o, uint64_t rows, uint64_t cols, const char
     return false;
 }
 
-/* Inputs that have no choice of order: their rows lie as D's do. What is converted is copied
- * anyhow; nothing else is. */
+/* Lays out an input that must have D's order. Converted inputs are copied in any case; others are
+ * not. */
 static bool lay_out_rows(operand *o, trp_dtype type, uint64_t unit)
 {
     bool copied = operand_file_type(o) != type;
@@ -149,8 +149,8 @@ static bool lay_out_vector(operand *o, trp_dtype type, uint64_t count, const cha
     return operand_lay_out(o, type, !o->file.fortran_order, 1);
 }
 
-/* In memory A's lines run along k if it is 8 bits wide, and B's too: what the tensor cores read.
- * Where nothing is converted it is sent as it is. */
+/* Lays out A or B. 8-bit operands run along k in memory, as tensor cores read them; unconverted
+ * ones are sent as they are. */
 static bool lay_out_factor(operand *o, trp_dtype type, bool k_is_across)
 {
     bool converted = operand_file_type(o) != type;

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A text of a record: what may not stand in JSON was replaced when it was read. */
+/* Prints a string, from which invalid characters were removed when it was read. */
 static void print_string(const char *key, const char *value)
 {
     printf("\"%s\":\"", key);
@@ -65,7 +65,7 @@ static void print_device(const trp_device_stats *d)
     printf("]}");
 }
 
-/* The devices from `first` on that belong to the process; returns how many. */
+/* Prints the devices from `first` on that belong to the process; returns their number. */
 static size_t print_one(int64_t pid, const top_sample *s, size_t first)
 {
     size_t i = first;

@@ -16,7 +16,7 @@
 
 #define SPACE " \t\r\n"
 
-/* A line under way. */
+/* A line being parsed. */
 typedef struct reader {
     tune_problem *p;
     bool bias, aux;
@@ -102,11 +102,11 @@ static bool set_scale(reader *r, const char *value)
 {
     trp_scale_mode mode = !strcmp(value, "vector") ? TRP_SCALE_VECTOR : TRP_SCALE_TENSOR;
     r->p->request.a.scale.mode = r->p->request.b.scale.mode = mode;
-    r->p->bytes[TUNE_SCALE_A] = r->p->bytes[TUNE_SCALE_B] = 4; /* the size follows later */
+    r->p->bytes[TUNE_SCALE_A] = r->p->bytes[TUNE_SCALE_B] = 4; /* multiplied by the size later */
     return mode == TRP_SCALE_VECTOR || !strcmp(value, "tensor");
 }
 
-/* One part of epilogue=bias+gelu+aux. */
+/* Reads one part of epilogue=bias+gelu+aux. */
 static bool set_part(reader *r, const char *part)
 {
     static const struct {
@@ -219,7 +219,7 @@ static uint64_t element_bits(trp_dtype type, trp_dtype missing)
     return trp_dtype_bits(type ? type : missing);
 }
 
-/* Lines of `length` elements, padded to `unit`; sets the stride of a batch. */
+/* Lays out lines of `length` elements, padded to `unit`; sets the stride of a batch. */
 static bool size_lines(trp_matmul_matrix *m, int64_t length, int64_t lines, int64_t unit,
                        int64_t batch, uint64_t bits, uint64_t *bytes)
 {
@@ -253,7 +253,7 @@ static bool size_aux(const reader *r, uint64_t bits)
                       q->batch, flags ? 1 : bits, &r->p->bytes[TUNE_AUX]);
 }
 
-/* How much memory each operand takes; room for the widest type where its default is not known. */
+/* Determines each operand's memory, for the widest type where its default is unknown. */
 static bool set_sizes(reader *r)
 {
     trp_matmul_request *q = &r->p->request;

@@ -3,7 +3,6 @@
 #include "ui/ui.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@ enum { MAX_DEPTH = 64 };
 
 typedef struct reader {
     const char *text, *at;
-    const char *counted; /* lines were counted up to here */
+    const char *counted; /* line counts up to here */
     int line;
 } reader;
 
@@ -32,7 +31,7 @@ static bool take(reader *r, char c)
     return true;
 }
 
-/* The line of what comes next. */
+/* Returns the line of the next token. */
 static int line_of(reader *r)
 {
     skip_space(r);
@@ -41,7 +40,7 @@ static int line_of(reader *r)
     return r->line;
 }
 
-/* Bytes of well-formed UTF-8 at p, 0 if they are not. */
+/* Returns the bytes of a well-formed UTF-8 character at p; 0 if malformed. */
 static size_t utf8_length(const unsigned char *p)
 {
     size_t more = p[0] < 0x80                    ? 0
@@ -58,7 +57,7 @@ static size_t utf8_length(const unsigned char *p)
     return more + 1;
 }
 
-/* Four hexadecimal digits; false: there are none. */
+/* Parses four hexadecimal digits. */
 static bool parse_hex(const char *p, unsigned *out)
 {
     *out = 0;
@@ -71,7 +70,7 @@ static bool parse_hex(const char *p, unsigned *out)
     return true;
 }
 
-/* What follows "\u", as UTF-8; a surrogate without its other half, and a zero, are none. */
+/* Parses the digits behind "\u" into UTF-8; rejects a lone surrogate and zero. */
 static bool parse_unicode(reader *r, char **to)
 {
     unsigned c, low;
@@ -95,7 +94,7 @@ static bool parse_unicode(reader *r, char **to)
     return true;
 }
 
-/* A string after its first quote. */
+/* Parses a string after its first quote. */
 static char *parse_string(reader *r)
 {
     static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";

@@ -2,7 +2,6 @@
 #ifndef TRP_CLI_DATA_JSON_H
 #define TRP_CLI_DATA_JSON_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum json_kind {
@@ -19,24 +18,23 @@ typedef struct json {
     double number; /* of a bool: 0 or 1 */
     char *string;
     char *key; /* in an object */
-    int line;  /* where it begins, from 1 */
+    int line;  /* first line, from 1 */
     struct json *first, *next;
 } json;
 
-/* NULL: it is no JSON; *where is then the offset of what is wrong. The text must be terminated. */
+/* Parses terminated text. NULL: no JSON; *where is the offset of the mistake. */
 json *json_parse(const char *text, size_t *where);
 void json_free(json *value);
 
-/* "an array", for messages. */
+/* Names a kind for messages: "an array". */
 const char *json_kind_name(json_kind kind);
 
-/* Reads a whole file and parses it. NULL: it can't be read, or is no JSON; says so on standard
- * error. */
+/* Reads and parses a file. NULL: unreadable or no JSON; reports the error. */
 json *json_read_file(const char *path);
 
-/* A member of an object; NULL if there is none, or if it is no object. */
+/* Returns a member of an object; NULL if there is none, or if it is no object. */
 const json *json_get(const json *object, const char *key);
-/* Of a member; -1, and "", where there is none of that kind. */
+/* Return a member's value; -1, and "", for a missing member or another kind. */
 double json_number(const json *object, const char *key);
 const char *json_string(const json *object, const char *key);
 

@@ -100,7 +100,7 @@ matrix matrix_transposed(const matrix *m)
     return t;
 }
 
-/* Element i of stream `seed`: SplitMix64 (Steele, Lea, Flood 2014), its upper 53 bits as a
+/* Returns element i of stream `seed`: SplitMix64 (Steele, Lea, Flood 2014), its upper 53 bits as a
  * fraction. */
 static double random_element(uint64_t seed, uint64_t i)
 {

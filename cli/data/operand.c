@@ -24,7 +24,8 @@ static uint64_t element_bytes(trp_dtype type)
     return trp_dtype_bits(type) / 8;
 }
 
-/* Of whole lines: two elements of 4 bits make a byte, and lines have even numbers of them. */
+/* Returns bytes of whole lines: two 4-bit elements make a byte, and lines have even numbers of
+ * them. */
 static uint64_t bytes_of(trp_dtype type, uint64_t elements)
 {
     return trp_dtype_bits(type) == 4 ? elements / 2 : elements * element_bytes(type);
@@ -46,7 +47,7 @@ static bool is_vector(const layout *l)
     return l->rows <= 1 || l->cols <= 1;
 }
 
-/* One line after the other, through a line of gathered elements where the orders differ. */
+/* Copies line by line, gathering elements where the orders differ. */
 static bool copy_lines(const layout *from, const char *source, const layout *to, char *target)
 {
     uint64_t length = line_length(to), size = element_bytes(from->type);
@@ -151,7 +152,7 @@ trp_dtype operand_type_in_file(trp_dtype type)
         if (taken[i] == type)
             return type;
     }
-    return TRP_F32; /* and what is widened to it */
+    return TRP_F32; /* also for types that are widened to it */
 }
 
 bool operand_shape_output(operand *o, trp_dtype type, uint64_t rows, uint64_t cols, bool vector)
@@ -225,7 +226,7 @@ bool operand_convert(operand *o)
         memcpy(o->data, &number, sizeof number);
     if (!o->file_data || !o->data)
         return true;
-    memset(o->data, 0, o->layout.bytes); /* what pads the lines */
+    memset(o->data, 0, o->layout.bytes); /* zero the padding */
     return convert(o, &f, o->file_data, &o->layout, o->data);
 }
 

@@ -26,7 +26,7 @@ bool run_choice_resolve(const struct command *command, run_choice *choice)
         options_reject(command, "--gpu: there is no GPU %lld", (long long)choice->gpu);
         return false;
     }
-    choice->backend = TRP_BACKEND_CUDA; /* who names a GPU doesn't want the host instead */
+    choice->backend = TRP_BACKEND_CUDA; /* naming a GPU excludes the host */
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* troupe cache: its subcommands, and what all of them share. */
+/* troupe cache: the table of subcommands, and what they share. */
 #include "cache.h"
 
 #include "commands/commands.h"

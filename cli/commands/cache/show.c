@@ -1,4 +1,4 @@
-/* troupe cache ls, stat: looking, without a change. */
+/* troupe cache ls, stat. */
 #include "cache.h"
 
 #include "ui/options.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long ago something was: "3 hours", in one unit. */
+/* Returns how long ago something was, in one unit: "3 hours". */
 static ui_text age(int64_t then_s)
 {
     static const struct {

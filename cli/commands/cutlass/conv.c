@@ -36,7 +36,7 @@ bool cutlass_read_conv(cutlass *job)
 
 /* Shapes. */
 
-/* Too large a product is one that no file has. */
+/* An overflow gives a size that no file has. */
 static uint64_t volume(const int64_t *sizes, uint32_t dims, uint64_t factor)
 {
     for (uint32_t i = 0; i < dims; i++) {

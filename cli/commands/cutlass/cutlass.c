@@ -20,14 +20,14 @@ static trp_dtype type_of(const char *const *names, int choice)
     return choice < 0 ? TRP_DTYPE_NONE : (trp_dtype)type;
 }
 
-/* What a subcommand is called, and the options that it alone has. */
+/* A subcommand and the options that it alone has. */
 typedef struct usage {
     const cutlass_kind *kind;
     const char *name, *about;
     bool (*read)(cutlass *job); /* NULL: nothing more to read */
     const option *own;
     size_t own_count;
-    const char *needs; /* told if *needed is NULL */
+    const char *needs; /* reported if *needed is NULL */
     const char *const *needed;
 } usage;
 
@@ -121,8 +121,8 @@ static bool read_options(cutlass *job, const usage *u, int argc, char **argv, in
     return *exit_status == EXIT_DONE;
 }
 
-/* "gemm --list ..." and the like, for which another command stands: true, and it has run. argv[0]
- * and the option make room for the name of that command. */
+/* Runs the command that "gemm --list ..." and the like stand for: true, and it has run. argv[0] and
+ * the option are overwritten by its name. */
 static bool stand_in(int argc, char **argv, bool explains, int *exit_status)
 {
     static char kernels[] = "kernels", suite[] = "cutlass", bench[] = "bench";

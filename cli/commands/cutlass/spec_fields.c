@@ -16,7 +16,6 @@ const operation spec_operations[] = {{"gemm", TRP__CUTLASS_GEMM, TRP_CONV_FPROP}
                                      {"dgrad", TRP__CUTLASS_CONV, TRP_CONV_DGRAD},
                                      {"wgrad", TRP__CUTLASS_CONV, TRP_CONV_WGRAD}};
 
-/* "FILE:12: [3].layouts: ..." */
 bool spec_wrong(const reader *r, const char *format, ...)
 {
     char message[1024];
@@ -79,7 +78,7 @@ static bool take_d(reader *r)
     return take_type(r, TRP__GEMM_D, TRP__GEMM_D);
 }
 
-/* As BLAS has them: t is row-major, n column-major. */
+/* Letters as in BLAS: t is row-major, n column-major. */
 static bool take_layouts(reader *r)
 {
     static const char what[] =
@@ -149,7 +148,7 @@ static bool take_operation(reader *r)
     return spec_expected(r, "\"gemm\", \"grouped\", \"fprop\", \"dgrad\" or \"wgrad\"");
 }
 
-/* A whole number from least to most; least - 1: it is none. */
+/* Reads an integer from least to most; least - 1: it is none. */
 static int64_t whole(const reader *r, int64_t least, int64_t most)
 {
     const double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;

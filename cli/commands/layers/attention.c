@@ -9,7 +9,7 @@
 static const char *const type_names[] = {"f64", "f32", "f16", "bf16", NULL}; /* as layer_type() */
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *stats, *bias, *slopes, *dy, *dq, *dk, *dv, *dbias, *scale, *dropout;
     bool causal, low;
@@ -34,7 +34,7 @@ static int check_gradient(const struct command *command, const given *g)
     return EXIT_DONE;
 }
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, attention *job, const given *g)
 {
     double scale;
@@ -60,7 +60,8 @@ static int check_together(const struct command *command, attention *job, const g
     return check_gradient(command, g);
 }
 
-/* The gradient needs the result and its stats, and makes all of it, written or not. */
+/* Sets up all tensors. The gradient needs the result and its stats, and computes all gradients,
+ * written or not. */
 static void settle(attention *job, const given *g, char **files)
 {
     layer *l = &job->layer;
@@ -95,7 +96,7 @@ static void settle(attention *job, const given *g, char **files)
     }
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(attention *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1, .layout = -1, .seed = -1, .offset = -1};
@@ -160,8 +161,8 @@ static bool read_options(attention *job, int argc, char **argv, int *exit_status
 
 /* Sending. */
 
-/* What a request is given: batch, head, row, depth, whatever their order in the file; of what has
- * fewer dimensions the last ones, but slopes, which are of heads. */
+/* Views a tensor as batch, head, row, depth, whatever the order in its file. Fewer dimensions are
+ * the last ones, except slopes, which are per head. */
 static trp_dnn_tensor view(const attention *job, int which)
 {
     trp_dnn_tensor t = layer_tensor(&job->layer, which), wide = t;
@@ -198,7 +199,8 @@ static bool send_lengths(attention *job)
     return true;
 }
 
-/* Products of a pair of row and column: two forward, five backward. */
+/* Counts multiplications and additions: two products per pair of row and column forward, five
+ * backward. */
 static double flops_of(const attention *job)
 {
     double pairs = 0;

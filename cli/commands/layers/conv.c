@@ -8,13 +8,13 @@
 
 static const char *const pass_names[] = {"forward", "data", "filter", NULL}; /* conv_pass */
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *add, *bias, *activation;
     int type, type_y;
 } given;
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, conv *job, const given *g)
 {
     const trp_conv_request *r = &job->request;
@@ -58,7 +58,7 @@ static void settle(conv *job, const given *g, char **files)
     layer_set(l, CONV_BIAS, "--bias", g->bias, OPERAND_INPUT);
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(conv *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1, .type_y = -1};

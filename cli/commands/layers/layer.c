@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of the names. */
+/* Types in the order of their names. */
 #define NAMES "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8"
 static const trp_dtype types[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16,
                                   TRP_F8E4M3, TRP_F8E5M2, TRP_I8,  TRP_I32};
@@ -90,7 +90,7 @@ static const struct {
     {"softplus", TRP_DNN_SOFTPLUS, 1}, {"swish", TRP_DNN_SWISH, 1},
 };
 
-/* "0,,0.1": what is left out keeps its default. */
+/* Reads "0,,0.1"; an omitted number keeps its default. */
 static bool read_parameters(const char *text, int most, trp_scalar *out)
 {
     for (int i = 0; i < most; i++) {
@@ -132,8 +132,8 @@ spell_text layer_activation_hint(const char *text)
     return spell_hint(&s, "");
 }
 
-/* Looked at first because the host backend's memory is the machine's own, lent out page by page:
- * what doesn't fit would be noticed by the system killing us. */
+/* Checks memory before allocating: the host backend's memory is the machine's own and committed
+ * page by page, so exceeding it would get this process killed. */
 static bool fits(const layer *job)
 {
     double need = 0, files = 0;

@@ -1,4 +1,4 @@
-/* troupe pool: the largest or the mean element of each window, or the gradient of that. */
+/* troupe pool: pooling of npy files, and its gradient; its options. */
 #include "pool.h"
 
 #include "commands/commands.h"
@@ -9,13 +9,13 @@
 static const char *const mode_names[] = {"max", "average", "average-padded",
                                          NULL}; /* trp_dnn_resample */
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *index, *dy;
     int type;
 } given;
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, const pool *job, const given *g)
 {
     if (!g->out)
@@ -41,7 +41,7 @@ static void settle(pool *job, const given *g, char **files)
     layer_set(l, POOL_DX, "the result", job->backward ? g->out : NULL, OPERAND_OUTPUT);
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(pool *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1};
@@ -136,7 +136,7 @@ static bool find_places(pool *job)
     return true;
 }
 
-/* What the gradient of the largest is taken from, without an index. */
+/* Adds Y, which the gradient of max pooling needs without an index. */
 static void need_y(pool *job)
 {
     tensor *y = &job->layer.tensor[POOL_Y];
