@@ -107,7 +107,7 @@ static bool open_device(demo *d)
     ui_progress("opening the device");
     uint64_t began = ui_now();
     d->choice.standby = true;
-    if (!run_open(&d->run, &d->choice, &options))
+    if (!run_open(&d->run, &d->choice, "blas", &options))
         return false;
     ui_step(UI_GOOD, "open device", ui_now() - began, "%s, worker process %" PRIi64,
             run_device_text(&d->run.info).s, d->run.info.worker_pid);

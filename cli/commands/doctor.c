@@ -167,7 +167,7 @@ static bool show_isolation(const trp_device_info *device)
     char name[32];
     snprintf(name, sizeof name, "%s %u", trp_backend_name(device->backend), device->ordinal);
     ui_progress("testing %s", name);
-    bool ok = run_open(&run, &choice, &options) && drill_device(&run, &drill);
+    bool ok = run_open(&run, &choice, "blas", &options) && drill_device(&run, &drill);
     run_close(&run);
     if (ok)
         ui_line("  %s %-14s  works: a fault (%s: %s) cost its request only; a new worker was ready "

@@ -26,14 +26,6 @@ typedef struct given {
     bool tf32;
 } given;
 
-static trp_dtype type_of(const char *const *names, int choice)
-{
-    int type = TRP_F64;
-    while (choice >= 0 && strcmp(trp_dtype_name((trp_dtype)type), names[choice]) != 0)
-        type++;
-    return choice < 0 ? TRP_DTYPE_NONE : (trp_dtype)type;
-}
-
 static void set_file(matmul *job, int which, const char *name, const char *path, operand_use use)
 {
     if (path)
@@ -103,9 +95,9 @@ static int check_together(const struct command *command, const matmul *job, cons
 static void settle(matmul *job, const given *g, char **files)
 {
     bool reads_aux = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-    job->type = type_of(input_types, g->type);
-    job->type_b = type_of(fp8_types, g->type_b);
-    job->type_d = type_of(result_types, g->type_d);
+    job->type = operand_chosen_type(input_types, g->type);
+    job->type_b = operand_chosen_type(fp8_types, g->type_b);
+    job->type_d = operand_chosen_type(result_types, g->type_d);
     job->trans_a = (trp_transpose)g->trans_a;
     job->trans_b = (trp_transpose)g->trans_b;
     job->activation = (trp_activation)g->activation;

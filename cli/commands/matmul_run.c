@@ -43,8 +43,7 @@ static bool open_run(matmul *job)
 {
     ui_progress("opening the device");
     uint64_t began = ui_now();
-    bool open = job->plain ? run_open(&job->run, &job->choice, NULL)
-                           : run_open_matmul(&job->run, &job->choice);
+    bool open = run_open(&job->run, &job->choice, job->plain ? "blas" : "matmul", NULL);
     if (!open || !fits(job))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
@@ -59,7 +58,7 @@ static bool convert_input(operand *o)
         return false;
     if (o->path && o->file_data)
         ui_step(UI_NONE, "convert", ui_now() - began, "%s: %s to %s%s", o->path,
-                trp_dtype_name(operand_file_type(o)), trp_dtype_name(o->layout.type),
+                trp_dtype_name(o->file.type), trp_dtype_name(o->layout.type),
                 o->layout.row_major == o->file.fortran_order ? ", in the other order" : "");
     return true;
 }
@@ -235,10 +234,10 @@ static bool send(matmul *job)
         return true;
     if (job->plain) {
         trp_gemm_request gemm = gemm_of(job);
-        return await_product(trp_gemm(job->run.blas, &gemm, &done), &done);
+        return await_product(trp_gemm(job->run.actor, &gemm, &done), &done);
     }
     trp_matmul_request request = request_of(job);
-    return await_product(trp_matmul(job->run.matmul, &request, &done), &done);
+    return await_product(trp_matmul(job->run.actor, &request, &done), &done);
 }
 
 /* Names the types: "f32", "f8e4m3 and f8e5m2". */

@@ -1,18 +1,14 @@
 #include "top.h"
 
+#include "ui/ui.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Prints a string, from which invalid characters were removed when it was read. */
 static void print_string(const char *key, const char *value)
 {
-    printf("\"%s\":\"", key);
-    for (const char *p = value; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            putchar('\\');
-        putchar(*p);
-    }
-    printf("\"");
+    printf("\"%s\":", key);
+    ui_json_string(value);
 }
 
 static void print_latency(const char *key, const trp_latency *l)

@@ -165,7 +165,7 @@ static trp_status multiply(tune *t, const trp_matmul_request *request, trp_tune 
     int sent = 0;
     r.tune = how;
     while (sent < times && status == TRP_OK) {
-        status = trp_matmul(t->run.matmul, &r, &done[sent]);
+        status = trp_matmul(t->run.actor, &r, &done[sent]);
         sent += status == TRP_OK;
     }
     for (int i = 0; i < sent; i++) {
@@ -252,7 +252,7 @@ static bool run_all(tune *t)
 {
     uint64_t began = ui_now();
     ui_progress("opening the device");
-    if (!run_open_matmul(&t->run, &t->choice))
+    if (!run_open(&t->run, &t->choice, "matmul", NULL))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s", run_device_text(&t->run.info).s);
     if (t->run.info.backend == TRP_BACKEND_HOST) {

@@ -6,6 +6,7 @@
  */
 #include "tune.h"
 
+#include "data/operand.h"
 #include "ui/options.h"
 #include "ui/lines.h"
 #include "ui/ui.h"
@@ -30,13 +31,8 @@ typedef struct reader {
 
 static bool read_type(const char *value, trp_dtype *out)
 {
-    for (int type = TRP_F64; type < TRP_DTYPE_COUNT; type++) {
-        if (!strcmp(trp_dtype_name((trp_dtype)type), value)) {
-            *out = (trp_dtype)type;
-            return true;
-        }
-    }
-    return false;
+    *out = operand_named_type(value);
+    return *out != TRP_DTYPE_NONE;
 }
 
 static bool set_type(reader *r, const char *value)

@@ -17,8 +17,6 @@ typedef struct matrix_text {
 } matrix_text;
 matrix_text matrix_describe(const matrix *m);
 
-trp_dtype matrix_dtype(const matrix *m);
-
 /* Opens a file, which must be a matrix of f32 or f64; NULL after reporting an error. */
 trp_io_file *matrix_open(const char *path, matrix *m);
 
@@ -47,8 +45,5 @@ void matrix_randomise(const file_matrix *shape, void *data, uint64_t seed);
  * is sent as a transpose. */
 bool matrix_multiply(struct run *run, const matrix *a, const matrix *b, const matrix *c,
                      trp_compute compute);
-
-/* Whether A B exists for these two; else tells why not. The strings are their names. */
-bool matrix_agree(const char *a_name, const matrix *a, const char *b_name, const matrix *b);
 
 #endif

@@ -33,7 +33,7 @@ static uint64_t bytes_of(trp_dtype type, uint64_t elements)
 
 static layout file_layout(const operand *o)
 {
-    layout l = {.type = operand_file_type(o),
+    layout l = {.type = o->file.type,
                 .rows = o->file.rows,
                 .cols = o->file.cols,
                 .row_major = !o->file.fortran_order,
@@ -77,9 +77,18 @@ static bool convert(const operand *o, const layout *from, const void *source, co
 
 /* Shapes. */
 
-trp_dtype operand_file_type(const operand *o)
+trp_dtype operand_named_type(const char *name)
 {
-    return o->file.type;
+    for (int type = TRP_F64; type < TRP_DTYPE_COUNT; type++) {
+        if (strcmp(trp_dtype_name((trp_dtype)type), name) == 0)
+            return (trp_dtype)type;
+    }
+    return TRP_DTYPE_NONE;
+}
+
+trp_dtype operand_chosen_type(const char *const *names, int choice)
+{
+    return choice < 0 ? TRP_DTYPE_NONE : operand_named_type(names[choice]);
 }
 
 operand_text operand_describe(const operand *o)
@@ -127,7 +136,7 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     layout *l = &o->layout;
     uint64_t ld, bytes;
     *l = (layout){.type = type, .rows = o->file.rows, .cols = o->file.cols, .row_major = row_major};
-    if (o->use == OPERAND_INPUT && !operand_can_convert(operand_file_type(o), type)) {
+    if (o->use == OPERAND_INPUT && !operand_can_convert(o->file.type, type)) {
         ui_error("%s: expected elements that can be made %s; %s; convert it with .astype(%s)",
                  o->option, trp_dtype_name(type), operand_describe(o).s, array_file_numpy(type));
         return false;

@@ -38,7 +38,11 @@ typedef struct operand {
  * errors. */
 bool operand_open_all(operand *all, size_t count);
 
-trp_dtype operand_file_type(const operand *o);
+/* Returns the type of a name; TRP_DTYPE_NONE: there is none. */
+trp_dtype operand_named_type(const char *name);
+
+/* Returns the type that an option chose among names; -1: TRP_DTYPE_NONE. */
+trp_dtype operand_chosen_type(const char *const *names, int choice);
 
 /* Describes an operand: "a.npy is 3 x 4 f32". */
 typedef struct operand_text {

@@ -38,21 +38,14 @@ bool run_choice_resolve(const struct command *command, run_choice *choice);
 struct run {
     trp_system *system;
     trp_device *device;
-    trp_actor *blas, *matmul, *cutlass, *jit, *dnn; /* NULL: not started */
-    trp_device_info info;                           /* at opening */
+    trp_actor *actor;
+    trp_device_info info; /* at opening */
 };
 
-/* Opens system, device and blas actor; `options` may be NULL. Tells an error on standard error.
- * run_close() ends what was opened, also after an error. */
-bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options);
-/* The same with the matmul actor in place of the blas actor. */
-bool run_open_matmul(struct run *run, const run_choice *choice);
-/* The same with the cutlass actor. */
-bool run_open_cutlass(struct run *run, const run_choice *choice);
-/* The same with the jit actor. */
-bool run_open_jit(struct run *run, const run_choice *choice);
-/* The same with the dnn actor. */
-bool run_open_dnn(struct run *run, const run_choice *choice);
+/* Opens system, device and an actor of a kind; `options` may be NULL. Reports errors. run_close()
+ * ends what was opened, also after an error. */
+bool run_open(struct run *run, const run_choice *choice, const char *kind,
+              const trp_system_options *options);
 void run_close(struct run *run);
 
 /* Describes a device: "NVIDIA H200 (cuda 0)". */

@@ -9,11 +9,6 @@
 
 /* Shapes. */
 
-trp_dtype tensor_file_type(const tensor *t)
-{
-    return t->file.type;
-}
-
 tensor_text tensor_shape_text(const file_array *array)
 {
     tensor_text text;
@@ -130,7 +125,7 @@ static void set_strides(trp_dnn_tensor *t, tensor_order order, bool fortran)
 
 static trp_dnn_tensor in_file(const tensor *t)
 {
-    trp_dnn_tensor f = {.type = tensor_file_type(t), .rank = t->file.rank};
+    trp_dnn_tensor f = {.type = t->file.type, .rank = t->file.rank};
     for (uint32_t i = 0; i < f.rank; i++)
         f.dim[i] = (int64_t)t->file.dim[i];
     set_strides(&f, TENSOR_AS_FILE, t->file.fortran_order);

@@ -29,8 +29,6 @@ typedef struct tensor {
  * errors. */
 bool tensor_open_all(tensor *all, size_t count);
 
-trp_dtype tensor_file_type(const tensor *t);
-
 /* Describes a tensor: "x.npy is 2 x 3 x 4 f32". */
 typedef struct tensor_text {
     char s[320];

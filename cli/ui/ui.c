@@ -365,3 +365,14 @@ void ui_wrong(const char *format, ...)
     va_end(args);
     ui.wrong = true;
 }
+
+void ui_json_string(const char *text)
+{
+    putchar('"');
+    for (const char *p = text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            putchar('\\');
+        putchar((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
+    }
+    putchar('"');
+}

@@ -75,6 +75,10 @@ void ui_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ui_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool ui_was_wrong(void);
 
+/* Prints a text on standard output as a JSON string, with control characters as '?'. It must be
+ * UTF-8. */
+void ui_json_string(const char *text);
+
 /* Returns the columns of a terminal; 80 for other files. */
 uint32_t ui_columns(int fd);
 

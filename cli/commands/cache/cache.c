@@ -40,14 +40,3 @@ cache_name cache_short(const trp__hash *hash)
     name.s[CACHE_SHORT] = '\0';
     return name;
 }
-
-void cache_print_string(const char *text)
-{
-    putchar('"');
-    for (const char *p = text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            putchar('\\');
-        putchar((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
-    }
-    putchar('"');
-}

@@ -28,7 +28,4 @@ typedef struct cache_name {
 } cache_name;
 cache_name cache_short(const trp__hash *hash);
 
-/* Prints a text as a JSON string, with control characters as '?'. It must be UTF-8. */
-void cache_print_string(const char *text);
-
 #endif

@@ -70,6 +70,17 @@ static bool find_nearest(void *context, const trp__inspected *one)
     return true;
 }
 
+/* Shows the lines of an explanation; `length` is its whole length, `size` the buffer's. */
+static void show_lines(char *text, size_t length, size_t size)
+{
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        ui_line("  %s", line);
+    }
+    if (length >= size)
+        ui_line("  ...");
+}
+
 static void tell_difference(const explaining *x)
 {
     char text[8192];
@@ -77,12 +88,7 @@ static void tell_difference(const explaining *x)
                                          text, sizeof text);
     ui_line("%s is another entry than %s, the nearest of its kind and name, by:",
             cache_short(&x->hash).s, cache_short(&x->other).s);
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        ui_line("  %s", line);
-    }
-    if (length >= sizeof text)
-        ui_line("  ...");
+    show_lines(text, length, sizeof text);
 }
 
 static bool explain(trp__store *store, explaining *x)
@@ -126,12 +132,7 @@ static void tell_miss(trp__store *store, const trp__key *key, const char *target
     const trp__store_header none = {0}; /* non-NULL: headers are part of the key and are compared */
     size_t length = trp__store_explain(store, key, &none, 0, reasons, sizeof reasons);
     ui_line("%s %s: not there; what it differs in from the nearest entry:", target, text);
-    for (char *line = reasons, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        ui_line("  %s", line);
-    }
-    if (length >= sizeof reasons)
-        ui_line("  ...");
+    show_lines(reasons, length, sizeof reasons);
 }
 
 static bool compare_one(void *context, const trp__inspected *one)

@@ -43,7 +43,7 @@ static void send(making *m, size_t index, flight *f)
 {
     trp_jit_compile_request r = kernel_request(kernel_of(m, index), architecture_of(m, index));
     *f = (flight){0};
-    f->sent = trp_jit_compile(m->run.jit, &r, &f->module, &f->done);
+    f->sent = trp_jit_compile(m->run.actor, &r, &f->module, &f->done);
     if (f->sent != TRP_OK)
         snprintf(f->error, sizeof f->error, "%s", trp_error_message());
 }
@@ -94,15 +94,14 @@ static void tell(making *m, const flight *f, trp_status status, const char *mess
     ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
-/* Waits for a compile, which may take minutes, and cancels it on an interrupt. */
-static trp_status await(const flight *f, trp_error *error)
+trp_status making_await(const trp_completion *done, trp_error *error)
 {
     enum { LOOK_MS = 100 };
     trp_status status = TRP_E_TIMEOUT;
     while (status == TRP_E_TIMEOUT) {
         if (making_interrupted())
-            trp_cancel(f->done.future);
-        status = trp_await(f->done.future, LOOK_MS * INT64_C(1000000), error);
+            trp_cancel(done->future);
+        status = trp_await(done->future, LOOK_MS * INT64_C(1000000), error);
     }
     return status;
 }
@@ -115,7 +114,7 @@ static void end(making *m, flight *f)
     trp_status status = f->sent;
     show_progress(m);
     if (status == TRP_OK) {
-        status = await(f, &error);
+        status = making_await(&f->done, &error);
         message = error.message;
     }
     if (status == TRP_OK && making_is_unsure(m->run.device, f->module, &message))
@@ -137,7 +136,7 @@ bool making_run(making *m)
     flight *flights = calloc(FLIGHT, sizeof *flights);
     size_t sent = 0;
     ui_progress("starting the worker");
-    bool open = flights && run_open_jit(&m->run, &host);
+    bool open = flights && run_open(&m->run, &host, "jit", NULL);
     if (!flights)
         ui_error("out of memory");
     m->began = ui_now();

@@ -45,6 +45,9 @@ bool making_folder_make(char folder[PATH_MAX]);
 /* Removes the folder with its content; "" is ignored. */
 void making_folder_remove(const char *folder);
 
+/* Waits for a compile, which may take minutes, and cancels it on an interrupt. */
+trp_status making_await(const trp_completion *done, trp_error *error);
+
 /* Tells whether the command was interrupted since making_folder_make(). */
 bool making_interrupted(void);
 

@@ -144,7 +144,7 @@ bool cutlass_check(cutlass *job)
     memset(all, 0, sizeof all);
     job->table = (trp_buffer){0};
     host.backend = TRP_BACKEND_HOST;
-    bool good = run_open_cutlass(&job->run, &host) && move_to_host(job, all) &&
+    bool good = run_open(&job->run, &host, "cutlass", NULL) && move_to_host(job, all) &&
                 cutlass_multiply(job) && compare_all(job, all, began);
     for (uint32_t i = 0; i < job->count; i++) {
         operand *o = &job->operand[i];

@@ -148,7 +148,7 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
     c.kernel = wishes.kernel;
     c.tune = wishes.tune;
     c.chosen = &chosen;
-    return cutlass_sent(job, &chosen, trp_cutlass_conv(job->run.cutlass, &c, done));
+    return cutlass_sent(job, &chosen, trp_cutlass_conv(job->run.actor, &c, done));
 }
 
 const cutlass_kind cutlass_conv = {"convolution", "convolving", true, settle, send};

@@ -45,9 +45,4 @@ typedef struct epilogue {
  * *out is undefined then. */
 bool epilogue_parse(const char *text, epilogue *out, char *error, size_t error_size);
 
-/* Writes a text that reads back as the same computation with the same numbers, to `out` as far as
- * `size` bytes reach, its end included; returns its whole length. The tree must be valid.
- * Operands without a name get one. */
-size_t epilogue_print(const epilogue *tree, char *out, size_t size);
-
 #endif

@@ -131,7 +131,7 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
         status = trp_await(sent.future, TRP_FOREVER, NULL);
     g.table = job->table;
     if (status == TRP_OK)
-        status = cutlass_sent(job, &chosen, trp_cutlass_grouped_gemm(job->run.cutlass, &g, done));
+        status = cutlass_sent(job, &chosen, trp_cutlass_grouped_gemm(job->run.actor, &g, done));
     return status;
 }
 

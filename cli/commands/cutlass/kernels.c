@@ -66,15 +66,13 @@ typedef struct asked {
 
 static const char *const types[] = {"f64",    "f32", "f16", "bf16", "f8e4m3", "f8e5m2",
                                     "f4e2m1", "i8",  "i32", "i4",   NULL};
-static const trp_dtype type_of[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16, TRP_F8E4M3,
-                                    TRP_F8E5M2, TRP_F4E2M1, TRP_I8,  TRP_I32,  TRP_I4};
 static const char *const factors[] = {"16", "32", "128", "128x128", NULL};
 static const char *const orders[] = {"row", "column", NULL};
 static const char *const convolutions[] = {"fprop", "dgrad", "wgrad", NULL};
 
 static trp_dtype type_at(int choice, trp_dtype otherwise)
 {
-    return choice < 0 ? otherwise : type_of[choice];
+    return choice < 0 ? otherwise : operand_chosen_type(types, choice);
 }
 
 /* Sets types and tree of a problem; false after reporting a mistake. */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 256, LOOK_MS = 100 };
+enum { JOBS_MAX = 256 };
 
 /* The outcome of a kernel's compile. */
 typedef struct outcome {
@@ -88,17 +88,6 @@ static void note_end(packing *p, size_t index, const outcome *o, const char *mes
     pthread_mutex_unlock(&p->lock);
 }
 
-static trp_status await(const trp_completion *done, trp_error *error)
-{
-    trp_status status = TRP_E_TIMEOUT;
-    while (status == TRP_E_TIMEOUT) {
-        if (making_interrupted())
-            trp_cancel(done->future);
-        status = trp_await(done->future, LOOK_MS * INT64_C(1000000), error);
-    }
-    return status;
-}
-
 static void compile_one(packing *p, size_t index, trp_device *device, trp_actor *jit)
 {
     trp_jit_compile_request r = p->spec.kernel[index]->compile.request;
@@ -110,7 +99,7 @@ static void compile_one(packing *p, size_t index, trp_device *device, trp_actor 
     uint64_t began = ui_now();
     outcome o = {.ended = true, .status = trp_jit_compile(jit, &r, &module, &done)};
     if (o.status == TRP_OK)
-        o.status = await(&done, &error);
+        o.status = making_await(&done, &error);
     else
         error = *trp_error_last();
     if (o.status == TRP_OK && making_is_unsure(device, module, &message))

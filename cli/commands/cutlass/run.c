@@ -134,7 +134,7 @@ static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp
     own.kernel = wishes.kernel;
     own.tune = wishes.tune;
     own.chosen = &chosen;
-    return cutlass_sent(job, &chosen, trp_cutlass_gemm(job->run.cutlass, &own, done));
+    return cutlass_sent(job, &chosen, trp_cutlass_gemm(job->run.actor, &own, done));
 }
 
 const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm, send_gemm};
@@ -155,7 +155,7 @@ static bool settle_types(cutlass *job)
 {
     bool plain = job->tree.count == 2 && job->tree.node[1].kind == TRP_EPILOGUE_ACCUMULATOR;
     if (!job->type)
-        job->type = operand_file_type(&job->operand[CUTLASS_A]);
+        job->type = job->operand[CUTLASS_A].file.type;
     if (!job->type_b)
         job->type_b = job->type;
     bool fp8 = job->type == TRP_F8E4M3 || job->type == TRP_F8E5M2;
@@ -328,7 +328,7 @@ bool cutlass_run(cutlass *job)
 {
     uint64_t began = ui_now();
     ui_progress("opening the device");
-    if (!run_open_cutlass(&job->run, &job->choice))
+    if (!run_open(&job->run, &job->choice, "cutlass", NULL))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
             run_device_text(&job->run.info).s, job->run.info.worker_pid);

@@ -42,14 +42,12 @@ bool spec_expected(const reader *r, const char *what)
 
 static bool take_type(reader *r, int first, int last)
 {
-    for (int type = TRP_F64; r->value->kind == JSON_STRING && trp_dtype_bits((trp_dtype)type) > 0;
-         type++) {
-        if (strcmp(trp_dtype_name((trp_dtype)type), r->value->string) != 0)
-            continue;
-        for (int i = first; i <= last; i++)
-            r->x.type[i] = (trp_dtype)type;
+    const trp_dtype type =
+        r->value->kind == JSON_STRING ? operand_named_type(r->value->string) : TRP_DTYPE_NONE;
+    for (int i = first; i <= last && type != TRP_DTYPE_NONE; i++)
+        r->x.type[i] = type;
+    if (type != TRP_DTYPE_NONE)
         return true;
-    }
     return spec_expected(r, "a type, such as bf16");
 }
 

@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-static const char *const type_names[] = {"f64", "f32", "f16", "bf16", NULL}; /* as layer_type() */
+static const char *const type_names[] = {"f64", "f32", "f16", "bf16",
+                                         NULL}; /* as operand_chosen_type(layer_result_names, ) */
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 
 /* Options before they are checked together. */
@@ -77,7 +78,7 @@ static void settle(attention *job, const given *g, char **files)
         {ATTENTION_DV, "--dv", g->dv, g->dy},
         {ATTENTION_DBIAS, "--dbias", g->dbias, g->dbias},
     };
-    job->type = layer_type(g->type);
+    job->type = operand_chosen_type(layer_result_names, g->type);
     job->interleaved = g->layout > 0;
     job->mask = g->low      ? TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT
                 : g->causal ? TRP_DNN_MASK_CAUSAL
@@ -217,7 +218,7 @@ static double flops_of(const attention *job)
 static bool compute(attention *job)
 {
     const bool backward = job->layer.tensor[ATTENTION_DY].use != OPERAND_ABSENT;
-    trp_actor *dnn = job->layer.run.dnn;
+    trp_actor *dnn = job->layer.run.actor;
     trp_completion done = {0};
     trp_attention_request r = {
         .q = view(job, ATTENTION_Q),

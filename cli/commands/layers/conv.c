@@ -43,8 +43,8 @@ static void settle(conv *job, const given *g, char **files)
 {
     bool data = job->pass == CONV_DATA, filter = job->pass == CONV_FILTER;
     layer *l = &job->layer;
-    job->type = layer_type(g->type);
-    job->type_y = layer_type(g->type_y);
+    job->type = operand_chosen_type(layer_result_names, g->type);
+    job->type_y = operand_chosen_type(layer_result_names, g->type_y);
     layer_set(l, CONV_X, data ? "the result" : "X", data ? g->out : files[0],
               data ? OPERAND_OUTPUT : OPERAND_INPUT);
     layer_set(l, CONV_W, filter ? "the result" : "W", filter ? g->out : files[1],
@@ -123,7 +123,7 @@ static trp_status send(conv *job, trp_completion *done)
 {
     trp_conv_request *r = &job->request;
     trp_dnn_tensor bias = layer_tensor(&job->layer, CONV_BIAS);
-    trp_actor *dnn = job->layer.run.dnn;
+    trp_actor *dnn = job->layer.run.actor;
     r->x = layer_tensor(&job->layer, CONV_X);
     r->w = layer_tensor(&job->layer, CONV_W);
     r->y = layer_tensor(&job->layer, CONV_Y);

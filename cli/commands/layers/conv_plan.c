@@ -193,14 +193,14 @@ static bool settle_types(conv *job)
     const tensor *t = job->layer.tensor;
     const tensor *first = &t[job->pass == CONV_DATA ? CONV_Y : CONV_X];
     const tensor *second = &t[job->pass == CONV_FILTER ? CONV_Y : CONV_W];
-    bool same = tensor_file_type(first) == tensor_file_type(second);
+    bool same = first->file.type == second->file.type;
     bool plain = t[CONV_ADD].use == OPERAND_ABSENT && t[CONV_BIAS].use == OPERAND_ABSENT &&
                  !job->request.alpha.given && !job->request.activation.mode;
     if (!job->type && !same) {
         ui_error("both arrays must be of one type: %s, %s; see --type, or convert one with "
                  ".astype(%s)",
                  tensor_describe(first).s, tensor_describe(second).s,
-                 array_file_numpy(tensor_file_type(first)));
+                 array_file_numpy(first->file.type));
         return false;
     }
     if (!layer_settle_type(first, &job->type))

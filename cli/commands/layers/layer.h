@@ -26,9 +26,6 @@ extern const char *const layer_order_names[];  /* by tensor_order; the first has
 #define LAYER_TYPES       "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8"
 #define LAYER_ACTIVATIONS "relu|tanh|sigmoid|elu|gelu|gelu-tanh|softplus|swish[:P,...]"
 
-/* Returns the type that an option chose; -1: TRP_DTYPE_NONE. */
-trp_dtype layer_type(int choice);
-
 #define LAYER_OPTIONS(job)                                                                         \
     RUN_DEVICE_OPTIONS((job).choice),                                                              \
         {.name = "layout",                                                                         \

@@ -95,7 +95,7 @@ static void set_statistic(norm *job, int which, const char *name, const char *in
 static void settle(norm *job, const given *g, char **files)
 {
     layer *l = &job->layer;
-    job->type = layer_type(g->type);
+    job->type = operand_chosen_type(layer_result_names, g->type);
     layer_set(l, NORM_X, "X", files[0], OPERAND_INPUT);
     layer_set(l, NORM_SCALE, "--scale", g->scale, OPERAND_INPUT);
     layer_set(l, NORM_BIAS, "--bias", g->bias, OPERAND_INPUT);
@@ -207,7 +207,7 @@ static bool normalise(norm *job)
         .activation = job->activation,
         .options = layer_options(&job->layer),
     };
-    trp_actor *dnn = job->layer.run.dnn;
+    trp_actor *dnn = job->layer.run.actor;
     if (job->layer.tensor[NORM_Y].use == OPERAND_ABSENT)
         return true;
     ui_progress("normalising");
@@ -239,7 +239,7 @@ static bool differentiate(norm *job)
         return true;
     ui_progress("computing the gradient");
     uint64_t began = ui_now();
-    if (!run_await(trp_norm_backward(job->layer.run.dnn, &r, &done), &done, "the gradient"))
+    if (!run_await(trp_norm_backward(job->layer.run.actor, &r, &done), &done, "the gradient"))
         return false;
     layer_show(&job->layer, "gradient", began, NORM_DX, 0);
     return true;

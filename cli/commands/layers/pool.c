@@ -31,7 +31,7 @@ static int check_together(const struct command *command, const pool *job, const 
 static void settle(pool *job, const given *g, char **files)
 {
     layer *l = &job->layer;
-    job->type = layer_type(g->type);
+    job->type = operand_chosen_type(layer_result_names, g->type);
     job->backward = g->dy != NULL;
     job->request.mode = (trp_dnn_resample)job->mode;
     layer_set(l, POOL_X, "X", files[0], OPERAND_INPUT);
@@ -169,7 +169,7 @@ static bool lay_out(pool *job)
                 ? !tensor_shape_output(&t[i], type, rank, i == POOL_DX ? x : job->y)
                 : i != POOL_X && !tensor_expect_dims(&t[i], rank, job->y, "a window each"))
             return false;
-        if (i == POOL_INDEX && tensor_file_type(&t[i]) != type) {
+        if (i == POOL_INDEX && t[i].file.type != type) {
             ui_error("--index: expected %s; %s; convert it with .astype(%s)", trp_dtype_name(type),
                      tensor_describe(&t[i]).s, array_file_numpy(type));
             return false;
@@ -202,7 +202,7 @@ static bool forward(pool *job)
     if (!job->backward)
         r.index = layer_tensor(&job->layer, POOL_INDEX);
     r.options = layer_options(&job->layer);
-    return run_await(trp_pool_forward(job->layer.run.dnn, &r, &done), &done, "the pooling");
+    return run_await(trp_pool_forward(job->layer.run.actor, &r, &done), &done, "the pooling");
 }
 
 static bool backward(pool *job)
@@ -217,7 +217,7 @@ static bool backward(pool *job)
         r.old_y = layer_tensor(&job->layer, POOL_Y);
     }
     r.options = layer_options(&job->layer);
-    return run_await(trp_pool_backward(job->layer.run.dnn, &r, &done), &done, "the gradient");
+    return run_await(trp_pool_backward(job->layer.run.actor, &r, &done), &done, "the gradient");
 }
 
 static bool compute(pool *job)
