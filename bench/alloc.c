@@ -1,4 +1,4 @@
-/* A buffer made and freed again. */
+/* Measures the allocation and release of one buffer. */
 #include "bench/suite/suite.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static bool run_troupe(void *context, uint64_t count)
     return true;
 }
 
-/* One plan is for both sides, so the faster one fixes how often. */
+/* Both sides share one plan; the faster side sets the repetition count. */
 static uint64_t pairs_in_a_block(suite *s, stats_side raw_side, stats_side troupe_side)
 {
     double target_ns = s->quick ? 5e6 : 20e6;

@@ -1,7 +1,7 @@
-/* Requests that depend on each other and alternate between two actors, against the same requests
- * when each actor has its own in a row: what going from one actor to the other costs. A GPU itself
- * takes longer to go from one kernel to another than to repeat one, so the convolution is also
- * compared with the two libraries called by turns in one stream. */
+/* Measures dependent requests that alternate between two actors against the same requests grouped
+ * by actor: the cost of a change of actor. A GPU itself takes longer to go from one kernel to
+ * another than to repeat one, so the convolution is also compared with the two libraries called by
+ * turns in one stream. */
 #include "bench/dnn/raw_dnn.h"
 #include "bench/raw/lt.h"
 #include "bench/suite/filled.h"
@@ -12,10 +12,11 @@
 
 enum { M = 256, N = 384, K = 128, COUNT = 64 };
 
-/* What is done with a product, by threads of Troupe, by oneDNN on a host, and by it for longer. */
+/* The operation that follows a product; on the host, Troupe's threads compute GELU and oneDNN the
+ * others, of which the convolution takes longest. */
 typedef enum follower { GELU, SOFTMAX, CONVOLUTION, LAYERS } follower;
 
-/* The convolution takes the product for CHANNELS images of SIDE x SIDE. */
+/* The convolution reads the product as CHANNELS images of SIDE x SIDE elements. */
 enum { CHANNELS = 24, SIDE = 64 };
 
 static const char *const names[LAYERS] = {
@@ -25,7 +26,7 @@ typedef struct pair {
     suite *suite;
     trp_actor *matmul, *dnn;
     follower what;
-    trp_buffer a, b, c, y; /* c = a b, y = what(c) */
+    trp_buffer a, b, c, y; /* c = a b, y = follower(c) */
     trp_dnn_ran *ran;      /* of a layer that is not softmax; NULL: not asked for */
 } pair;
 
@@ -89,7 +90,7 @@ static bool drain(const pair *p)
                        "trp_device_drain");
 }
 
-/* Each actor by itself: all products, then all layers. */
+/* Runs all products, then all followers. */
 static bool apart(void *context, uint64_t count)
 {
     const pair *p = context;
@@ -102,7 +103,8 @@ static bool apart(void *context, uint64_t count)
     return good && drain(p);
 }
 
-/* By turns: each layer reads what the product before it writes, which the next product overwrites.
+/* Alternates: each follower reads the result of the product before it, and the next product
+ * overwrites that result.
  */
 static bool alternating(void *context, uint64_t count)
 {
@@ -185,7 +187,7 @@ static void measure(suite *s, follower what)
     p.dnn = p.matmul ? suite_actor(s, "dnn", row.section) : NULL;
     bool made = p.dnn && piece;
     if (made) {
-        filled_piece(TRP_BF16, piece, s->seed); /* as f32 they are small numbers, too */
+        filled_piece(TRP_BF16, piece, s->seed); /* read as f32 these are small numbers too */
         made = filled_buffer(s, piece, sizeof(float) * M * K, &p.a) &&
                filled_buffer(s, piece, sizeof(float) * K * N, &p.b) &&
                filled_buffer(s, NULL, sizeof(float) * M * N, &p.c) &&

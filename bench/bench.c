@@ -1,5 +1,5 @@
-/* `troupe bench`: opening and closing, and the order of the sections. Its options are read in
- * cli/commands/bench.c. */
+/* Runs `troupe bench`: opens and closes both sides and calls the sections in order.
+ * cli/commands/bench.c parses its options. */
 #include "bench.h"
 
 #include "bench/suite/suite.h"
@@ -97,8 +97,6 @@ const char *trp_bench_section(size_t index, trp_bench_suite *of, const char **ab
     return sections[index].name;
 }
 
-/* The run. */
-
 static bool told(trp_status status, const char *doing)
 {
     if (status != TRP_OK)
@@ -117,7 +115,7 @@ static bool open_suite(suite *s, const trp_bench_choice *c)
         !told(trp_device_open(s->system, &device, &s->device), "opening the device") ||
         !told(trp_device_get_info(s->device, &s->info), "opening the device"))
         return false;
-    /* The worker is there before this process gets a CUDA context of its own. */
+    /* Starts the worker before this process creates its own CUDA context. */
     s->raw = suite_on_gpu(s) ? raw_cuda_open(s->info.ordinal, message, sizeof message)
                              : raw_host_open(message, sizeof message);
     if (!s->raw)
@@ -153,7 +151,7 @@ static bool run_sections(suite *s, const trp_bench_choice *c, int argc, char **a
     return report_failures(s->report) == 0;
 }
 
-/* Whether the file can be written, told before the measuring and not after it. */
+/* Checks before the measurements that the file can be written. */
 static bool can_write(const char *path)
 {
     FILE *file = path ? fopen(path, "a") : NULL;

@@ -13,33 +13,34 @@ typedef enum trp_bench_suite {
     TRP_BENCH_SUITES
 } trp_bench_suite;
 
-extern const char *const trp_bench_suites[]; /* their names, by number; ends with NULL */
+extern const char *const trp_bench_suites[]; /* names by suite number, terminated by NULL */
 
-/* The name of a section, in the order in which they run; NULL: there are no more. */
+/* Returns the name of section `index` in order of execution, or NULL after the last. */
 const char *trp_bench_section(size_t index, trp_bench_suite *of, const char **about);
 
-/* What is measured, and how. Files are NULL where there is none. */
+/* Selects what to measure and how. File names may be NULL. */
 typedef struct trp_bench_choice {
     trp_bench_suite suite;
-    uint64_t chosen; /* bit i: the section of that index; 0: all of the suite */
+    uint64_t chosen; /* bit i selects section i; 0: the whole suite */
     trp_backend backend;
     uint32_t gpu;
     bool quick, no_standby;
-    const char *json;   /* a file for all figures */
-    uint32_t size;      /* of the cutlass suite: 0 all */
-    const char *kernel; /* likewise: NULL the actor's choice */
+    const char *json;   /* output file of all figures */
+    uint32_t size;      /* size in the cutlass suite; 0: all sizes */
+    const char *kernel; /* kernel in the cutlass suite; NULL: the actor selects it */
     trp_tune tune;      /* likewise */
-    const char *plot;   /* likewise: a file to draw to */
-    const char *torch;  /* of the dnn suite: a file to compare with */
-    uint32_t limit;     /* likewise: seconds of a section */
+    const char *plot;   /* output file of the cutlass suite's plot */
+    const char *torch;  /* PyTorch's figures for the dnn suite */
+    uint32_t limit;     /* seconds per section of the dnn suite */
 } trp_bench_choice;
 
-/* Measures; the arguments are for the report. False: something could not be measured, which is said
- * on standard error. A bound that is missed is no failure. */
+/* Runs the chosen sections; `argc` and `argv` are recorded in the report. Returns false when a
+ * section failed, after it has written the reason to standard error. A missed bound is not a
+ * failure. */
 bool trp_bench_run(const trp_bench_choice *choice, int argc, char **argv);
 
-/* A process that a section has started for a step of its own: true, and *done is whether the step
- * succeeded. */
+/* Runs a step of a section in a child process. Returns true if the arguments name such a step;
+ * *done is then its success. */
 bool trp_bench_step(int argc, char **argv, bool *done);
 
 #endif

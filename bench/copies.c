@@ -1,5 +1,5 @@
-/* Copies between host memory and buffers, one at a time: memory that the device reaches directly,
- * and ordinary memory. */
+/* Measures single copies between host memory and buffers, with host memory that the device accesses
+ * directly and with ordinary memory. */
 #include "bench/suite/suite.h"
 
 #include <stdio.h>
@@ -14,14 +14,14 @@ static const struct {
 } sizes[] = {{UINT64_C(4) << 10, true},   {UINT64_C(64) << 10, false}, {UINT64_C(1) << 20, true},
              {UINT64_C(16) << 20, false}, {UINT64_C(256) << 20, true}, {UINT64_C(1) << 30, true}};
 
-/* There a copy takes no engine of its own, and the figures no longer change. */
+/* On the host backend a copy uses no copy engine, and larger sizes give the same figures. */
 #define LARGEST_ON_HOST (UINT64_C(256) << 20)
 #define GIB             (UINT64_C(1) << 30)
 
 typedef struct copies {
     suite *suite;
     bool pinned;
-    void *memory; /* Troupe's side: of trp_host_alloc, or malloc'ed */
+    void *memory; /* Troupe's side: from trp_host_alloc or malloc */
     trp_buffer buffer;
     raw_direction direction;
     uint64_t bytes;
@@ -77,7 +77,7 @@ static bool is_random(const void *memory, uint64_t bytes, uint64_t seed)
     return true;
 }
 
-/* There and back again: what arrives is what was sent. */
+/* Copies to the buffer and back and compares the result with the original. */
 static bool verify(copies *c)
 {
     suite *s = c->suite;

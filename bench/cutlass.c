@@ -1,5 +1,5 @@
-/* Products by kernels of CUTLASS: squares against cuBLASLt's fastest algorithm, a fused epilogue
- * against a product and a kernel behind it. */
+/* Measures products by CUTLASS kernels: square ones against cuBLASLt's fastest algorithm, and a
+ * fused epilogue against a product followed by a kernel. */
 #include "bench/suite/product.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static const int squares[] = {1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 1
 
 static bool is_chosen(const suite *s, int n)
 {
-    bool is_power = (n & (n - 1)) == 0; /* those that there are bounds for */
+    bool is_power = (n & (n - 1)) == 0; /* only these sizes have bounds */
     int most = !suite_on_gpu(s) ? 1024 : s->quick ? 4096 : 16384;
     return s->size ? n == s->size : n <= most && (is_power || s->plot);
 }
@@ -58,7 +58,7 @@ void suite_cutlass_kernels(suite *s)
                    "synchronize; Troupe: the cutlass actor's choice");
     trp_actor *actor = suite_actor(s, "cutlass", "kernels");
     for (size_t t = 0; actor && t < sizeof types / sizeof *types; t++) {
-        /* A kernel's name says what it multiplies. */
+        /* The element type follows from the kernel's name. */
         bool fp8 = s->kernel && strstr(s->kernel, "_fp8_");
         if (s->kernel && (strstr(s->kernel, "_grouped_") || fp8 != (types[t] == TRP_F8E4M3)))
             continue;
@@ -74,7 +74,8 @@ void suite_cutlass_kernels(suite *s)
 
 /* A fused epilogue. */
 
-/* One pass over what the product has left: 16 bytes at a time, eight elements of bf16. */
+/* Applies the epilogue to the result of the product in one pass, 16 bytes (eight bf16 elements) per
+ * thread and step. */
 static const char fused_source[] =
     "__device__ float gelu(float x)\n"
     "{\n"
@@ -108,7 +109,7 @@ static const char fused_source[] =
     "                         two(v.w, w.w, b.w, s));\n"
     "}\n";
 
-/* Its image for this device; the caller frees it. */
+/* Compiles the kernel for this device; the caller frees the image. */
 static void *compile_fused(suite *s)
 {
     static const char *const names[] = {RAW_FUSED};
@@ -134,7 +135,8 @@ static void *compile_fused(suite *s)
     return image;
 }
 
-/* Of a product, with the epilogue or without it on both sides. False: it is told. */
+/* Measures a product, with or without the epilogue on both sides. Returns false after it has
+ * reported the failure. */
 static bool measure_fused(suite *s, trp_actor *actor, shape x, const void *image, report_row *row)
 {
     product p = product_of(s, actor, TRP_BF16, x);
@@ -160,12 +162,12 @@ void suite_cutlass_fused(suite *s)
                    "raw: cuBLASLt's fastest product, then one kernel that does the rest; Troupe: "
                    "one kernel of the cutlass actor");
     if (!suite_on_gpu(s))
-        return; /* there is nothing to fuse with */
+        return; /* the raw side is missing */
     trp_actor *actor = suite_actor(s, "cutlass", "fused");
     void *image = actor ? compile_fused(s) : NULL;
     if (image && measure_fused(s, actor, x, NULL, &plain) &&
         measure_fused(s, actor, x, image, &fused)) {
-        /* The faster of both products with the kernel behind it. */
+        /* The unfused variant takes the faster of both products and the kernel after it. */
         double saved = plain.raw_ns.p50 - plain.troupe_ns.p50;
         best = fused;
         snprintf(best.name, sizeof best.name, "against the faster product and a kernel");

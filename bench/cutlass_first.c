@@ -1,5 +1,5 @@
-/* The first product by a kernel of CUTLASS in a worker that is new: with a pack that has the
- * kernel, and without, when it is compiled. */
+/* Measures the first product by a CUTLASS kernel in a new worker, with a pack that contains the
+ * kernel and without one, where the worker compiles the kernel. */
 #include "bench/suite/scratch.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ typedef struct first {
     const char *kernel;
 } first;
 
-/* Workers that start from here on have no cache but the pack. */
+/* Workers started after this call have no kernel cache except the pack. */
 static bool begin(suite *s, first *f)
 {
     char text[96];
@@ -48,7 +48,7 @@ static bool product(suite *s, const first *f, trp_actor *cutlass, const trp_buff
     return ok;
 }
 
-/* From a device that is ready, with its operands and the actor, to the product; and the next one.
+/* Times the first product on a prepared device with operands and actor, and the second one.
  */
 static bool sample(suite *s, const first *f, double *ns, double *again)
 {

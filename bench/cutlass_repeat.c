@@ -1,15 +1,15 @@
-/* What a request of a product that was run before costs the worker, beyond the launch itself. */
+/* Measures the worker's cost of a repeated product request, apart from the launch itself. */
 #include "bench/suite/product.h"
 #include "bench/suite/repeat.h"
 
 #include <stdio.h>
 
 enum {
-    LARGE = 8192,  /* unless the suite has a size */
-    OTHERS = 2048, /* products in turn: more than a worker keeps what it needs to launch them */
+    LARGE = 8192,  /* unless the suite sets a size */
+    OTHERS = 2048, /* more distinct products than a worker caches launches for */
 };
 
-/* Requests that are the same each time. */
+/* Identical requests. */
 typedef struct fixed {
     suite *suite;
     trp_actor *actor;
@@ -48,7 +48,7 @@ static trp_cutlass_gemm_request request_of(product *p, uint32_t copy)
     return r;
 }
 
-/* Requests of the same product, with operands elsewhere each time. */
+/* Requests of one product whose operands have other addresses each time. */
 typedef struct moving {
     suite *suite;
     trp_actor *actor;
@@ -66,7 +66,7 @@ static bool send_moving(void *context, bool wait)
                        "trp_submit");
 }
 
-/* Of so many products in turn. */
+/* Measures `products` distinct products in rotation. */
 static bool measure_products(suite *s, const repeat_gate *g, uint32_t copies, stats_summary *out)
 {
     trp_actor *actor = suite_actor(s, "cutlass", "repeat");
@@ -98,7 +98,7 @@ static bool measure_products(suite *s, const repeat_gate *g, uint32_t copies, st
 void suite_cutlass_repeat(suite *s)
 {
     if (!suite_on_gpu(s))
-        return; /* there are no launches */
+        return; /* the host backend has no launches */
     report_section(s->report, "A product again: what it costs the worker",
                    "how fast requests are handed over while the device is busy; raw: empty kernels "
                    "of the probe actor; Troupe: the same small product, and one whose operands are "

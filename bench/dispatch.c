@@ -1,4 +1,5 @@
-/* What a request costs that does nothing: an empty kernel, of the probe and of the jit actor. */
+/* Measures the cost of requests without work: an empty kernel of the probe actor and of the jit
+ * actor. */
 #include "bench/suite/suite.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@ static const trp_probe_request nothing = {
 typedef struct sides {
     suite *suite;
     trp_actor *probe;
-    bool traced; /* a trace of the device is running */
+    bool traced; /* a trace of the device is active */
 } sides;
 
 static bool raw_round_trip(void *context, uint64_t count)
@@ -71,7 +72,8 @@ static bool compile_nothing(jit_sides *x)
                        "trp_jit_compile");
 }
 
-/* The same by a kernel that the jit actor has compiled. The host backend runs none. */
+/* Measures the same with a kernel compiled by the jit actor. The host backend executes no
+ * kernels. */
 static void measure_jit(suite *s, stats_plan plan, report_row *row)
 {
     jit_sides x = {.suite = s, .jit = suite_actor(s, "jit", row->section)};
@@ -118,7 +120,7 @@ static void measure(suite *s, const stats_plan *plan, stats_side raw_side, stats
     trp_actor_destroy(x.probe);
 }
 
-/* The same, over the processors of the machine; `both` sides may be Troupe's. */
+/* Measures the same across the machine's processors; `both` means that both sides are Troupe's. */
 static void measure_placed(suite *s, bool both, stats_plan plan, stats_side raw_side,
                            stats_side troupe_side, report_row *row)
 {
@@ -172,8 +174,8 @@ void suite_sustained(suite *s)
                    (stats_side){.run = troupe_sustained}, &row);
 }
 
-/* Tracing: both sides are Troupe's, the first without a trace, the second with one. A block
- * switches in its first, untimed run. */
+/* Measures tracing: both sides are Troupe's, the first without a trace, the second with one. The
+ * trace is switched in the first, untimed operation of a block. */
 
 static bool set_trace(sides *x, bool on)
 {

@@ -1,4 +1,5 @@
-/* Square matrix products, sent back to back: the library called directly against its actor. */
+/* Measures square matrix products sent back to back: direct library calls against the blas
+ * actor. */
 #include "bench/suite/suite.h"
 
 #include <math.h>
@@ -12,8 +13,9 @@ typedef struct element {
     trp_dtype type;
     size_t bytes;
     int largest;      /* n */
-    double tolerance; /* of the distance between the two sides' results, relative to their norm */
-    bool quick;       /* measured in a quick run too */
+    double tolerance; /* bound of the distance between both sides' results, relative to their
+                       * norm */
+    bool quick;       /* also measured in a quick run */
 } element;
 
 static const element elements[] = {
@@ -34,7 +36,7 @@ typedef struct product {
     int n;
     size_t bytes; /* of each matrix */
     void *host[2];
-    bool raw; /* there is a raw side */
+    bool raw; /* the raw side supports this type */
     trp_actor *blas;
     trp_buffer a, b, c;
     char note[40];
@@ -76,7 +78,7 @@ static bool run_troupe(void *context, uint64_t count)
 
 /* Data. */
 
-/* Uniform in [-1, 1). bf16: the upper half of the f32. */
+/* Fills memory with numbers uniform in [-1, 1); bf16 takes the upper half of the f32. */
 static void fill_random(const element *e, void *memory, size_t count, uint64_t seed)
 {
     for (size_t i = 0; i < count; i++) {
@@ -118,7 +120,7 @@ static bool upload(product *p, trp_buffer *buffer, const void *source)
                        "trp_fill");
 }
 
-/* The same random A and B on both sides, and a C of NaNs. */
+/* Prepares equal random A and B on both sides, and a C of NaNs. */
 static bool begin(product *p)
 {
     suite *s = p->suite;
@@ -146,7 +148,7 @@ static void end(product *p)
     free(p->host[1]);
 }
 
-/* Whether both sides have computed the same; a C that was not written is a NaN and shows. */
+/* Tells whether both sides computed the same C. An unwritten C contains NaNs and differs. */
 static bool compare(product *p)
 {
     suite *s = p->suite;
@@ -201,7 +203,7 @@ static void describe(const product *p, report_row *row)
         suite_bound(s, row, REPORT_RATIO_AT_LEAST, 0.99);
 }
 
-/* Returns how long one product takes, in ns; 0 if that is not known. */
+/* Returns the time of one product in ns, or 0 if unknown. */
 static double measure(suite *s, trp_actor *blas, const element *e, int n)
 {
     product p = {
@@ -221,7 +223,7 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
 
     bool ok = begin(&p);
     if (ok) {
-        /* Long blocks: their ends are paid for once in each. */
+        /* Uses long blocks to amortise the wait at the end of each. */
         plan.count = stats_calibrate(p.raw ? raw_side : troupe_side, s->quick ? 40e6 : 60e6, 50000);
         ok = plan.count > 0 && (!p.raw || run_troupe(&p, 1)) && compare(&p);
     }
@@ -229,7 +231,7 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
         plan.warm = plan.count / 8 + 1;
         memcpy(row.note, p.note, sizeof row.note);
         placement_begin(&where, s->device, false);
-        plan.placement = suite_on_gpu(s) ? &where : NULL; /* a processor's library has threads */
+        plan.placement = suite_on_gpu(s) ? &where : NULL; /* a CPU library has threads of its own */
         ok = suite_measure(s, &plan, raw_side, troupe_side, &row);
         placement_end(&where);
     } else {
@@ -241,14 +243,14 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
 
 void suite_gemm(suite *s)
 {
-    /* On the host sizes end before one product takes longer than this. */
+    /* The host backend skips sizes at which one product takes longer than this. */
     const double longest_ns = s->quick ? 50e6 : 400e6;
     report_section(s->report, "Matrix products, sent back to back",
                    "raw: the library called directly, same settings, then synchronize; Troupe: "
                    "submit all, then drain");
     trp_actor *blas = suite_actor(s, "blas", "gemm");
     for (size_t e = 0; blas && e < sizeof elements / sizeof *elements; e++) {
-        double ns = 0; /* of one product of the size before */
+        double ns = 0; /* time of one product of the previous size */
         int before = 1;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             bool wanted = !s->quick || (elements[e].quick && sizes[i].quick);

@@ -1,5 +1,5 @@
-/* Grouped products: tokens, as many for each expert, times the experts' weights; against a loop of
- * cuBLASLt over the groups. */
+/* Measures grouped products of tokens and expert weights, with equally many tokens per expert,
+ * against a loop of cuBLASLt calls over the groups. */
 #include "bench/suite/filled.h"
 #include "bench/suite/suite.h"
 
@@ -9,7 +9,7 @@
 
 enum { EXPERTS_MOST = 64 };
 
-/* Of each group m tokens, n features, sums over k. */
+/* Each group has m tokens and n features and sums over k. */
 typedef struct shape {
     int64_t groups, m, n, k;
 } shape;
@@ -53,7 +53,7 @@ static bool begin(grouped *g)
     const shape *x = &g->x;
     const uint64_t groups = (uint64_t)x->groups, m = (uint64_t)x->m, n = (uint64_t)x->n,
                    k = (uint64_t)x->k;
-    /* D = A^T B, column-major: the weights are A, and the tokens are B. */
+    /* D = A^T B, column-major, with the weights as A and the tokens as B. */
     const raw_product theirs = {.type = TRP_BF16,
                                 .type_d = TRP_BF16,
                                 .m = x->n,
@@ -154,7 +154,7 @@ void suite_cutlass_grouped(suite *s)
 {
     const shape *list = suite_on_gpu(s) ? shapes : small;
     const size_t count = suite_on_gpu(s) ? sizeof shapes / sizeof *shapes : 1;
-    /* A kernel's name says what it computes. */
+    /* A kernel's name tells whether it is a grouped one. */
     if (s->kernel && !strstr(s->kernel, "_grouped_"))
         return;
     report_section(s->report, "Grouped products of bf16",

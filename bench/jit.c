@@ -1,5 +1,5 @@
-/* Kernels that were compiled before: what a program waits for them, by where they are found. Each
- * section has a cache folder of its own, which is removed. */
+/* Measures the waiting time for kernels compiled before, by the place where they are found. Each
+ * section uses a separate cache folder and removes it. */
 #include "jit.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { SIDE_BY_SIDE = 100 };
 
-/* A device with a jit actor, in a worker that was not there before. */
+/* A device with a jit actor in a new worker. */
 
 typedef struct fresh {
     trp_device *device;
@@ -54,19 +54,20 @@ static bool launch(suite *s, trp_actor *jit, trp_module module)
     return suite_await(s, trp_kernel_launch(jit, &r, &done), &done, "trp_kernel_launch");
 }
 
-/* What samples give, in nanoseconds; up to SAMPLES of each. */
+/* Sampled times in nanoseconds, up to SAMPLES of each. */
 enum { SAMPLES = 60, SAMPLES_QUICK = 10 };
 
 typedef struct samples {
     uint32_t count;
     double raw[SAMPLES];
-    double whole[SAMPLES]; /* from the request to the end of the first launch, sent at once */
-    uint32_t apart;        /* so many of these: the launch is sent when the module is made */
+    double whole[SAMPLES]; /* from the request to the end of the first launch, both sent together */
+    uint32_t apart;        /* number of samples whose launch is sent after the module is loaded */
     double module[SAMPLES], launch[SAMPLES];
     double scratch[SAMPLES];
 } samples;
 
-/* The launch waits for the module by itself, in the worker. On the host, to the module. */
+/* Times a module and its first launch; the worker makes the launch wait for the module. The host
+ * backend stops at the module. */
 static bool first_use(suite *s, const jit_place *p, fresh *f, double *ns)
 {
     trp_module module;
@@ -93,7 +94,7 @@ static bool first_use_apart(suite *s, const jit_place *p, fresh *f, samples *all
     return ok;
 }
 
-/* Leaves the image in a file, for the raw side. */
+/* Writes the image to a file for the raw side. */
 static bool put_image(suite *s, const jit_place *p, const char *path, uint64_t *bytes)
 {
     fresh f;
@@ -136,8 +137,8 @@ static bool sample_fresh(suite *s, const jit_place *p, samples *all)
     return true;
 }
 
-/* Without Troupe, a process of its own for each too: what a driver does for the first image of a
- * process, both sides have in it. */
+/* Times the raw side, also with one process per sample: the driver's cost of the first image in a
+ * process occurs on both sides. */
 static bool sample_raw(suite *s, const jit_place *p, const char *image, samples *all)
 {
     char gpu[16], output[SCRATCH_PATH];
@@ -189,8 +190,8 @@ static void add_part(suite *s, const char *where, const char *what, double *ns, 
     report_add(s->report, &row);
 }
 
-/* The row; what each request takes where it is awaited; and a row with what is beyond the raw
- * side's median, which has the bound. */
+/* Adds the row, a row for each awaited request, and a row with the time beyond the raw side's
+ * median, which has the bound. */
 static void add_rows(suite *s, const char *where, double limit_ms, samples *all)
 {
     report_row row = {.section = "warm",
@@ -266,8 +267,8 @@ void suite_jit_warm(suite *s)
     jit_end(&p);
 }
 
-/* Memory: the same request again, where its result is. What the sending thread computes is counted,
- * not what it waits. */
+/* Returns the CPU time of this thread. For a repeated request whose result is in memory only
+ * computation counts, not waiting. */
 
 static int64_t thread_ns(void)
 {
@@ -358,8 +359,6 @@ void suite_jit_memory(suite *s)
     jit_end(&p);
 }
 
-/* Many at a time. */
-
 static bool compile_many(suite *s, const fresh *f, const jit_place *p, unsigned first,
                          bool together, double *ns)
 {
@@ -398,7 +397,7 @@ void suite_jit_many(suite *s)
     bool ok = jit_begin(s, &p) && open_fresh(s, &f) &&
               compile_many(s, &f, &p, 1000, true, &ns[0]) &&
               compile_many(s, &f, &p, 2000, false, &ns[1]) &&
-              compile_many(s, &f, &p, 3000, true, &ns[2]); /* the first has loaded NVRTC */
+              compile_many(s, &f, &p, 3000, true, &ns[2]); /* the first call loaded NVRTC */
     if (ok) {
         row.raw_ns = stats_summarise(&ns[1], 1);
         row.troupe_ns = stats_summarise(&ns[2], 1);

@@ -1,4 +1,4 @@
-/* What the sections about compiled kernels share: a cache of their own, sources, processes. */
+/* Shared by the sections about compiled kernels: a separate cache, sources, processes. */
 #ifndef TRP_BENCH_JIT_H
 #define TRP_BENCH_JIT_H
 
@@ -8,7 +8,7 @@
 
 enum { JIT_STEPS = 1500, JIT_STEPS_SMALL = 20 };
 
-/* A folder with a cache in it, which the programs that are started from here on use. */
+/* A folder with a cache that programs started later use. */
 typedef struct jit_place {
     scratch files;
     char cache[SCRATCH_PATH], file[SCRATCH_PATH], list[SCRATCH_PATH], pack[SCRATCH_PATH];
@@ -16,16 +16,16 @@ typedef struct jit_place {
     char *source;
 } jit_place;
 
-/* False, and what failed is kept: jit_end() is due nevertheless. */
+/* Returns false after it has recorded the error; call jit_end() in either case. */
 bool jit_begin(suite *s, jit_place *p);
 void jit_end(jit_place *p);
 
-/* A kernel of about 50 KB: a chain of products that the compiler can't shorten. It writes nothing
- * unless it is given an address. `number` makes it another one. The caller frees it; NULL: no
- * memory. */
+/* Returns the source of a kernel of about 50 KB, a chain of products that the compiler cannot
+ * shorten. The kernel writes only to a non-null address. Different numbers give different kernels.
+ * The caller frees the text; NULL: out of memory. */
 char *jit_source(unsigned number, unsigned steps);
 
-/* The command itself, for what is measured by processes. What it prints goes to a file, or nowhere.
+/* Starts this command as a process. Its output goes to a file or is dropped.
  */
 bool jit_start_into(suite *s, const char *const *arguments, const char *output, pid_t *pid);
 bool jit_start(suite *s, const char *const *arguments, pid_t *pid);

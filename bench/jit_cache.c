@@ -1,4 +1,4 @@
-/* The cache of compiled kernels: a large one, and many processes at one. */
+/* Measures the cache of compiled kernels: a large cache, and many processes that share one. */
 #include "jit.h"
 
 #include "cache/store.h"
@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 enum { ENTRIES = 10000, ENTRIES_QUICK = 1000, PROCESSES = 64, SHARED = 20 };
-
-/* A large cache. */
 
 static void key_of(trp__key *key, unsigned number)
 {
@@ -94,8 +92,8 @@ static bool measure_large(suite *s, trp__store *store, unsigned entries)
     row.raw_ns = stats_summarise(ns[0], FINDS);
     row.troupe_ns = stats_summarise(ns[1], FINDS);
     row.bound = REPORT_RATIO_AT_MOST;
-    row.limit =
-        2; /* other entries than the last are in nobody's cache; it does not grow with them */
+    row.limit = 2; /* entries other than the last are in no processor cache, so more entries change
+                    * nothing */
     report_add(s->report, &row);
     row = (report_row){.section = "large",
                        .raw = "a cache of 10 entries",
@@ -126,8 +124,7 @@ void suite_jit_large(suite *s)
     jit_end(&p);
 }
 
-/* Many processes that want the same. An entry comes to its name by a rename, so renames tell how
- * often was compiled. */
+/* Counts new entries. An entry gets its name by a rename, so the renames count the compilations. */
 
 static unsigned count_entries(int watch)
 {

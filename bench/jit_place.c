@@ -1,4 +1,4 @@
-/* A cache, kernels and processes for the sections about compiled kernels. */
+/* Provides a cache, kernels and processes to the sections about compiled kernels. */
 #include "jit.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Small products on buffers of their own, sent one by one: what joining them gives, over sizes. */
+/* Measures small products on separate buffers, sent one by one: the gain of joining them, by
+ * size. */
 #include "bench/suite/suite.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ typedef struct joined {
     size_t bytes;
     uint32_t triples;
     bool raw;
-    float *host[3]; /* A, B, and room for a C */
+    float *host[3]; /* A, B, and space for a C */
     trp_buffer a[TRIPLES], b[TRIPLES], c[TRIPLES];
 } joined;
 
@@ -95,12 +96,12 @@ static void end(joined *j)
         free(j->host[i]);
 }
 
-/* Whether all have come to what the raw side has; what was not written is a NaN and shows. */
+/* Tells whether all results equal the raw side's. An unwritten result is a NaN and differs. */
 static bool compare(joined *j)
 {
     suite *s = j->suite;
     size_t count = (size_t)j->n * (size_t)j->n;
-    float *theirs = j->host[0], *ours = j->host[2]; /* A has done its duty */
+    float *theirs = j->host[0], *ours = j->host[2]; /* A is no longer needed */
     if (j->raw && !s->raw->api->gemm_result(s->raw, theirs, j->bytes))
         return false;
     for (uint32_t i = 0; i < j->triples; i++) {

@@ -1,5 +1,5 @@
-/* Weights from a file: safetensors in the page cache, loaded into one buffer that is sealed,
- * against copies of as many bytes from memory that the device reaches directly. */
+/* Measures loading of weights: a safetensors file in the page cache into one sealed buffer, against
+ * copies of as many bytes from memory that the device accesses directly. */
 #include "bench/suite/suite.h"
 
 #include <inttypes.h>
@@ -18,9 +18,9 @@ enum { TENSORS_MOST = 128 };
 typedef struct load {
     suite *suite;
     uint64_t bytes; /* a multiple of CHUNK */
-    int fd;         /* a memory file: it never leaves the page cache */
+    int fd;         /* a memory file, which stays in the page cache */
     trp_io_file *file;
-    bool makes; /* the buffer, each time */
+    bool makes; /* creates the buffer each time */
     trp_buffer buffer;
     uint64_t offset[TENSORS_MOST];
 } load;
@@ -43,7 +43,7 @@ static bool load_made(load *l)
                        "trp_io_load_sealed");
 }
 
-/* Into the buffer that there is, which is sealed before and behind. */
+/* Loads into the existing buffer, which is unsealed before and sealed after. */
 static bool load_again(load *l)
 {
     suite *s = l->suite;
@@ -66,7 +66,7 @@ static bool run_troupe(void *context, uint64_t count)
     return true;
 }
 
-/* The header, and tensors whose words are counted from a start of their own. */
+/* Writes the header and the tensors; each tensor's words count up from a different start. */
 static bool write_file(load *l)
 {
     char header[16384];
@@ -92,7 +92,7 @@ static bool write_file(load *l)
     return ok || suite_failed(l->suite, "writing the file");
 }
 
-/* All of it, compared. */
+/* Compares the whole buffer with the file. */
 static bool verify(load *l)
 {
     suite *s = l->suite;

@@ -1,4 +1,4 @@
-/* Many senders, many requests in flight, and what waiting costs. */
+/* Measures many senders, many requests in flight, and the cost of waiting. */
 #include "bench/suite/suite.h"
 
 #include <pthread.h>
@@ -19,13 +19,13 @@ typedef struct sender {
     pthread_t thread;
     trp_actor *actor;
     uint64_t count;
-    trp_status status; /* of the call that failed; the device tells of the others */
+    trp_status status; /* status of the failed call; the device reports other failures */
 } sender;
 
 typedef struct senders {
     suite *suite;
     trp_actor *actor[THREADS];
-    bool spread; /* each thread to an actor of its own */
+    bool spread; /* each thread sends to a separate actor */
 } senders;
 
 static void *send_all(void *argument)
@@ -77,7 +77,7 @@ static bool raw_launches(void *context, uint64_t count)
     return x->suite->raw->api->launch(x->suite->raw, count);
 }
 
-/* One thread that keeps the future of each request, and awaits all in the end. */
+/* Sends from one thread with a future for each request and awaits all at the end. */
 static bool with_futures(void *context, uint64_t count)
 {
     const senders *x = context;
@@ -131,7 +131,7 @@ static void measure_threads(suite *s)
         trp_actor_destroy(spread.actor[i]);
 }
 
-/* On a device with mailboxes that hold so many. */
+/* Uses a device whose mailboxes hold that many requests. */
 static void measure_in_flight(suite *s)
 {
     trp_device *usual = s->device;
@@ -172,7 +172,7 @@ void suite_senders(suite *s)
 
 #define WORK_NS INT64_C(100000000)
 
-/* What this process has used, and what the worker has. */
+/* Returns the CPU time of this process and of the worker. */
 static int64_t processor_ns(const suite *s)
 {
     struct timespec own = {0}, worker = {0};
@@ -220,7 +220,7 @@ void suite_waiting(suite *s)
     suite_bound(s, &row, REPORT_VALUE_AT_MOST, 100);
     suite_bound(s, &load, REPORT_VALUE_AT_MOST, 3);
     trp_actor *probe = suite_actor(s, "probe", row.section);
-    bool ok = probe && wait_once(s, probe, &late[0], &busy[0]); /* to warm up */
+    bool ok = probe && wait_once(s, probe, &late[0], &busy[0]); /* warm-up */
     while (ok && done < count && (ok = wait_once(s, probe, &late[done], &busy[done])))
         done++;
     if (probe && !ok)

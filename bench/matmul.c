@@ -1,5 +1,5 @@
-/* Products of the matmul actor against cuBLASLt called directly with its heuristic's first
- * algorithm: shapes, a fused epilogue, what a request costs, and many problems. */
+/* Measures products of the matmul actor against cuBLASLt called directly with its heuristic's first
+ * algorithm: shapes, a fused epilogue, request overhead, and many problems. */
 #include "bench/suite/product.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void measure_shapes(suite *s, const char *section, trp_tune tune, double 
                 shape x = {layers[i].m, tokens[k], layers[i].k};
                 bool small = x.m * x.n * x.k <= INT64_C(1) << 26;
                 bool chosen = s->quick || !suite_on_gpu(s) ? i < 1 && small : true;
-                /* cuBLASLt wants multiples of 16 of fp8 in every direction. */
+                /* cuBLASLt requires multiples of 16 of fp8 in each dimension. */
                 if (chosen && (types[t] == TRP_BF16 || x.n % 16 == 0))
                     measure_shape(s, actor, section, tune, types[t], x, &sum);
             }
@@ -63,7 +63,7 @@ void suite_matmul_shapes(suite *s)
 void suite_matmul_tuned(suite *s)
 {
     if (!suite_on_gpu(s))
-        return; /* nothing to search */
+        return; /* the host backend searches nothing */
     report_section(s->report, "The same after a full search",
                    "raw: as before; Troupe: tune = TRP_TUNE_FULL");
     measure_shapes(s, "tuned", TRP_TUNE_FULL, 1.03);
@@ -86,7 +86,8 @@ void suite_matmul_epilogue(suite *s)
     trp_device_trim(s->device);
 }
 
-/* So small that launching is all there is to it: what Troupe's side takes longer is its own. */
+/* Measures a product so small that its time is the launch: what Troupe's side takes longer is its
+ * overhead. */
 void suite_matmul_overhead(suite *s)
 {
     report_section(s->report, "What a request costs beyond the library's call",
@@ -105,7 +106,7 @@ void suite_matmul_overhead(suite *s)
     trp_actor_destroy(actor);
 }
 
-/* The second pass finds the plans of the first. */
+/* Measures planning; the second pass finds the plans of the first. */
 void suite_matmul_plans(suite *s)
 {
     enum { PROBLEMS = 1000 };

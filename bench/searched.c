@@ -1,13 +1,13 @@
-/* Whether a search ever makes a product slower: problems drawn at random, run with the plan that
- * the actor takes without a search and with the one that a search has found, by turns, on operands
- * that the cache holds and on operands that it does not. */
+/* Tests whether a search ever makes a product slower: draws problems at random and compares the
+ * plan without a search with the plan of a search in turns, on operands inside and outside the
+ * cache. */
 #include "bench/suite/product.h"
 
 #include <stdio.h>
 
 enum { EACH = 12, STEP = 16, WORKSPACE = 32 << 20 };
 
-/* So much is multiplied at most, 0.3 ms of bf16 on an H100. */
+/* Bounds the multiplications of a problem: 0.3 ms of bf16 on an H100. */
 #define MOST_PRODUCTS (INT64_C(1) << 37)
 
 typedef struct kind {
@@ -22,7 +22,7 @@ static const kind kinds[] = {{"f32", TRP_F32, TRP_F32, TRP_COMPUTE_DEFAULT},
                              {"f8e4m3", TRP_F8E4M3, TRP_BF16, TRP_COMPUTE_DEFAULT},
                              {"i8", TRP_I8, TRP_I32, TRP_COMPUTE_DEFAULT}};
 
-/* A multiple of STEP from 64 to 16,368, each power of two as often. */
+/* Draws a multiple of STEP from 64 to 16,368, with equal probability per power of two. */
 static int64_t draw_size(uint64_t *seed)
 {
     *seed = suite_random(*seed, 0);
@@ -40,7 +40,7 @@ static shape draw_shape(uint64_t seed)
     return x;
 }
 
-/* Plans belong to the room that an algorithm has, too: so each of the two has its own. */
+/* Plans are stored per workspace limit, so different limits keep the two plans apart. */
 static void measure(suite *s, trp_actor *actor, const kind *k, shape x, trp_tune tune, bool cold,
                     mean *sum)
 {
@@ -68,7 +68,7 @@ static void measure(suite *s, trp_actor *actor, const kind *k, shape x, trp_tune
     if (begun && product_run_first(&none) && product_run_first(&found)) {
         plan.count = stats_calibrate(sides[0], 10e6, 5000);
         good = plan.count > 0 && suite_time(s, &plan, sides[0], sides[1], &row);
-        report_row again = row; /* what is slower by chance is not so twice */
+        report_row again = row; /* repeats the measurement to exclude chance */
         if (good && row.raw_ns.p50 < row.limit * row.troupe_ns.p50 &&
             suite_time(s, &plan, sides[0], sides[1], &again) &&
             again.raw_ns.p50 / again.troupe_ns.p50 > row.raw_ns.p50 / row.troupe_ns.p50)
@@ -87,7 +87,7 @@ void suite_matmul_searched(suite *s)
 {
     mean sum = {0};
     if (!suite_on_gpu(s))
-        return; /* nothing to search */
+        return; /* the host backend searches nothing */
     report_section(s->report, "Products after a search against products without one",
                    "sizes drawn at random, multiples of 16 from 64 to 16,368; raw: tune = "
                    "TRP_TUNE_OFF, through Troupe; Troupe: a quick or a full search before");

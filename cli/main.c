@@ -1,28 +1,19 @@
-/* The troupe command: prepares the process and runs what was asked for. */
+/* The troupe command: prepares the process and runs the command. */
 #include "commands/commands.h"
 #include "ui/options.h"
 #include "ui/ui.h"
 
-#include <fcntl.h>
+#include "base/os/descriptor.h"
+
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
-
-/* Opens something for each standard stream that is closed, so that its use still fails: else its
- * number goes to a file of results, and what is printed lands there. */
-static void fill_streams(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest */
-    }
-}
 
 int main(int argc, char **argv)
 {
-    fill_streams();
+    trp__descriptor_fill_streams();
     ui_init();
-    /* A closed pipe and a file past the size limit are failed writes, told by the exit status. */
+    /* Turns writes to a closed pipe and past the file size limit into errors, which the exit status
+     * reports. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     int status = commands_run(argc, argv);

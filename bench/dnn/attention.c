@@ -1,5 +1,5 @@
-/* Attention of bf16, forward and backward, against PyTorch's cuDNN backend where its figures are
- * given; and forward in turns with cuDNN alone. */
+/* Measures attention in bf16, forward and backward, against the figures of PyTorch's cuDNN backend
+ * if given, and forward also against direct calls of cuDNN. */
 #include "rows.h"
 #include "bench/suite/filled.h"
 #include "raw_attention.h"
@@ -9,21 +9,22 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* As in bench/peers/torch_dnn.py: long sequences, a language model's in training, and short ones.
+/* The shapes of bench/peers/torch_dnn.py: long sequences, a language model's in training, and short
+ * sequences.
  */
 static const attention_shape shapes[] = {{4, 16, 8192, 128, true},
                                          {4, 16, 8192, 128, false},
                                          {8, 32, 2048, 128, true},
                                          {32, 16, 512, 64, false}};
 
-/* On the host. */
+/* For the host backend. */
 static const attention_shape small[] = {{2, 2, 32, 16, true}, {2, 2, 32, 16, false}};
 
-enum { Q, K, V, DY, Y, DQ, DK, DV, STATS, TENSORS }; /* those up to DY are read only */
+enum { Q, K, V, DY, Y, DQ, DK, DV, STATS, TENSORS }; /* inputs up to DY */
 
 typedef struct section {
     dnn_rows rows;
-    raw_dnn *library; /* to compare with; NULL: with PyTorch */
+    raw_dnn *library; /* raw side; NULL: PyTorch's figures */
 } section;
 
 typedef struct attention {
@@ -35,7 +36,7 @@ typedef struct attention {
     trp_dnn_ran ran;
 } attention;
 
-/* Two products of rows and columns forward, five backward. */
+/* Counts two matrix products forward and five backward. */
 static double flop_of(const attention *a)
 {
     const attention_shape *x = &a->what;
@@ -51,9 +52,8 @@ static void name_of(const attention *a, char *out, size_t size)
              (int)x->rows, (int)x->depth, x->causal ? " causal" : "", a->backward ? "bwd" : "fwd");
 }
 
-/* Buffers. */
-
-/* Each tensor has numbers of its own: what is equal would be easy to multiply and to weigh. */
+/* Fills each tensor with different numbers: equal operands would make products and softmax
+ * trivial. */
 static bool begin(attention *a)
 {
     const attention_shape *x = &a->what;
@@ -76,8 +76,6 @@ static void end(attention *a)
     suite_free(a->suite, a->buffer, TENSORS);
 }
 
-/* Requests. */
-
 static trp_dnn_tensor tensor_of(const attention *a, int which)
 {
     const attention_shape *x = &a->what;
@@ -87,7 +85,7 @@ static trp_dnn_tensor tensor_of(const attention *a, int which)
                             .buffer = a->buffer[which]};
 }
 
-/* Forward without stats, as PyTorch where nothing is to be differentiated. */
+/* Sends a request. Forward computes no stats, as PyTorch does without gradients. */
 static trp_status send(attention *a, bool backward, bool stats, trp_dnn_ran *ran,
                        trp_completion *completion)
 {
@@ -121,7 +119,7 @@ static bool run(void *context, uint64_t count)
                        "trp_device_drain");
 }
 
-/* The first, alone; the gradient of a result that is there, with its stats. */
+/* Runs the first request alone; for the gradient it first computes the result and its stats. */
 static bool run_first(attention *a)
 {
     trp_completion done[2] = {{0}};
@@ -149,7 +147,7 @@ static void measure(const section *c, attention *a, stats_side alone)
         suite_fail(a->suite, c->rows.section, name);
 }
 
-/* Both sides by turns, with the same numbers. */
+/* Compares both sides in turns on the same numbers. */
 static void measure_with_library(const section *c, attention *a)
 {
     raw_attention alone = {.library = c->library, .what = a->what, .seed = a->suite->seed};

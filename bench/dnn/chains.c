@@ -1,5 +1,5 @@
-/* Element-wise work: a node with a number against one with a tensor, and chains of nodes as one
- * graph against a request for each node. */
+/* Measures element-wise operations: a node with a scalar against one with a tensor, and a chain of
+ * nodes in one graph against one request per node. */
 #include "dnn.h"
 #include "bench/suite/filled.h"
 
@@ -7,7 +7,8 @@
 
 enum { ELEMENTS = 867072, NODES_MOST = 16 };
 
-/* What a node takes beside the result of the one before, of which the first takes x. */
+/* The second operand of a node. The first operand is the result of the node before, or x for the
+ * first node. */
 typedef enum operand { NOTHING, TENSOR, NUMBER } operand;
 
 typedef struct link {
@@ -21,8 +22,8 @@ typedef struct chain {
     trp_dtype type;
     const link *node;
     uint32_t nodes;
-    bool apart;            /* a request for each node */
-    trp_buffer x, b, y[2]; /* y: the results, by turns; the last is in y[0] */
+    bool apart;            /* one request per node */
+    trp_buffer x, b, y[2]; /* y: alternating results; the last is y[0] */
 } chain;
 
 static trp_dnn_tensor line(const chain *c, trp_buffer buffer)
@@ -30,7 +31,7 @@ static trp_dnn_tensor line(const chain *c, trp_buffer buffer)
     return (trp_dnn_tensor){.type = c->type, .rank = 1, .dim = {ELEMENTS}, .buffer = buffer};
 }
 
-/* The nodes from `first` on as one graph, from and to buffers. */
+/* Sends `count` nodes from `first` on as one graph over the given buffers. */
 static bool send(chain *c, uint32_t first, uint32_t count, trp_buffer from, trp_buffer to)
 {
     trp_dnn_tensor tensor[2 + 2 * NODES_MOST] = {{0}, line(c, from)};
@@ -82,7 +83,7 @@ static const link arithmetic[NODES_MOST] = {
     {TRP_DNN_MUL, NUMBER},  {TRP_DNN_ADD, TENSOR},   {TRP_DNN_MUL, NUMBER}, {TRP_DNN_SUB, TENSOR},
     {TRP_DNN_MAX, NUMBER},  {TRP_DNN_MUL, TENSOR},   {TRP_DNN_ADD, TENSOR}, {TRP_DNN_MUL, NUMBER}};
 
-/* `raw`: the same number of nodes, or one; each a request of its own. */
+/* `raw` is the number of nodes of the raw side, one request each. */
 static const struct {
     const char *name, *what;
     trp_dtype type;
@@ -99,7 +100,7 @@ static bool make_buffers(chain *c)
 {
     static unsigned char piece[FILLED_PIECE];
     const uint64_t bytes = ELEMENTS * (trp_dtype_bits(c->type) / 8);
-    filled_piece(TRP_BF16, piece, c->suite->seed); /* finite numbers also as f32 */
+    filled_piece(TRP_BF16, piece, c->suite->seed); /* finite also when read as f32 */
     return filled_buffer(c->suite, piece, bytes, &c->x) &&
            filled_buffer(c->suite, piece, bytes, &c->b) &&
            filled_buffer(c->suite, NULL, bytes, &c->y[0]) &&

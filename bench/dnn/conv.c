@@ -1,5 +1,5 @@
-/* Convolutions of bf16 and their gradients by kernels of CUTLASS, against cuDNN's fastest engine
- * where there is a cuDNN. */
+/* Measures bf16 convolutions and their gradients by CUTLASS kernels against cuDNN's fastest engine
+ * if cuDNN is available. */
 #include "bench/suite/filled.h"
 #include "raw_dnn.h"
 
@@ -15,18 +15,18 @@ static const dnn_shape small = {2, 16, 16, 12, 3, 1, 1, 1};
 
 enum { A, B, D, TENSORS };
 
-/* The passes have one order in both actors. */
+/* Both actors number the passes alike. */
 _Static_assert((int)TRP_CONV_FPROP == (int)DNN_FORWARD, "passes");
 _Static_assert((int)TRP_CONV_DGRAD == (int)DNN_DATA, "passes");
 _Static_assert((int)TRP_CONV_WGRAD == (int)DNN_FILTER, "passes");
 
-/* A pass, for all shapes. */
+/* Results of one pass over all shapes. */
 typedef struct passes {
     suite *suite;
     const char *section;
     dnn_pass pass;
     trp_actor *actor;
-    raw_dnn *lib; /* NULL: there is none */
+    raw_dnn *lib; /* NULL: cuDNN is missing */
 } passes;
 
 typedef struct convolution {
@@ -193,7 +193,7 @@ static void run_section(suite *s, const char *section, const char *title, dnn_pa
         p.lib = &lib;
     else if (opened != TRP_E_MISSING)
         suite_fail(s, section, "cuDNN");
-    s->raw->error[0] = '\0'; /* without the library there is no raw side */
+    s->raw->error[0] = '\0'; /* without the library there is no raw side, which is no error */
     p.actor = suite_actor(s, "cutlass", section);
     for (size_t i = 0; p.actor && suite_on_gpu(s) && i < sizeof shapes / sizeof *shapes; i++) {
         if (s->size == 0 || s->size == shapes[i].channels)

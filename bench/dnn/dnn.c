@@ -30,8 +30,6 @@ void dnn_name(const dnn_shape *x, dnn_pass pass, char *out, size_t size)
              passes[pass]);
 }
 
-/* Buffers. */
-
 static uint64_t bytes_of(int64_t images, int64_t size, int64_t channels)
 {
     return (uint64_t)(images * size * size * channels) * trp_dtype_bits(TRP_BF16) / 8;
@@ -63,8 +61,6 @@ void dnn_end(dnn_conv *c)
     const trp_buffer all[] = {c->x, c->w, c->y, c->out, c->bias};
     suite_free(c->suite, all, sizeof all / sizeof *all);
 }
-
-/* Requests. */
 
 static trp_dnn_tensor tensor_of(trp_buffer buffer, int64_t n, int64_t c, int64_t size)
 {
@@ -113,8 +109,6 @@ bool dnn_run(void *context, uint64_t count)
     return suite_check(c->suite, trp_device_drain(c->suite->device, DNN_LONGEST_NS),
                        "trp_device_drain");
 }
-
-/* The section's own device. */
 
 bool dnn_open(suite *s, dnn_place *p)
 {

@@ -1,6 +1,6 @@
-/* What moves memory and computes little: functions by element, conversions, reductions, softmax,
- * normalisation, pooling, permutations, an optimiser's step. Each row is a request that is sent
- * back to back, in turns with a copy on the device of as many bytes: both read and write. */
+/* Measures memory-bound operations: element-wise functions, conversions, reductions, softmax,
+ * normalisation, pooling, permutations, and an optimiser step. Each row sends one request back to
+ * back, in turns with a device copy of as many bytes, both read and written. */
 #include "elements.h"
 #include "bench/suite/filled.h"
 
@@ -73,7 +73,7 @@ static bool run(void *context, uint64_t count)
 
 static bool run_copy(void *context, uint64_t count)
 {
-    enum { MAILBOX = 512 }; /* a copy can't wait for room in its mailbox */
+    enum { MAILBOX = 512 }; /* a copy request does not wait for mailbox space */
     work *w = context;
     for (uint64_t i = 0; i < count; i++) {
         if (i % MAILBOX == MAILBOX - 1 &&
@@ -90,7 +90,8 @@ static bool run_copy(void *context, uint64_t count)
                        "trp_device_drain");
 }
 
-/* The figure is bytes by time, the ratio that to a copy; PyTorch's is in the note. */
+/* The figure is bytes per second and the ratio compares it with the copy; PyTorch's figure is in
+ * the note. */
 static bool time_both(suite *s, work *w, report_row *row)
 {
     const stats_side ours = {run, w}, copy = {run_copy, w};
@@ -137,7 +138,7 @@ typedef struct section {
     unsigned char *piece, *positive;
 } section;
 
-/* All types and shapes of a row. */
+/* Runs all types and shapes of a row. */
 static void run_row(void *context, trp_actor *actor, size_t i)
 {
     static const trp_dtype types[] = {TRP_F32, TRP_BF16};
@@ -178,7 +179,7 @@ void suite_dnn_elements(suite *s)
                    "raw: a device copy of as many bytes, by turns; Troupe: submit all, then drain; "
                    "behind: PyTorch's time to Troupe's, of --torch FILE");
     if (c.piece && c.positive) {
-        filled_piece(TRP_BF16, c.piece, s->seed); /* two of them are an f32 of the same size */
+        filled_piece(TRP_BF16, c.piece, s->seed); /* two of them form an f32 of similar magnitude */
         for (size_t i = 0; i < FILLED_PIECE; i++)
             c.positive[i] = c.piece[i] & 0x7f;
         dnn_rows_run(&c.rows, elements_row_count, run_row, &c);

@@ -1,4 +1,4 @@
-/* Requests that move memory and compute little: what each row of the bench sends. */
+/* Defines the memory-bound requests: one per row of the bench. */
 #ifndef TRP_BENCH_DNN_ELEMENTS_H
 #define TRP_BENCH_DNN_ELEMENTS_H
 
@@ -17,14 +17,14 @@ typedef enum elements_call {
     POOL_BACKWARD,
 } elements_call;
 
-/* A request, made and sent by one row at a time. */
+/* A request, built and sent for one row at a time. */
 typedef struct elements_work {
     suite *suite;
     trp_actor *actor;
     trp_dtype type; /* of the row */
     bool last;      /* channels last */
     const int64_t *dim;
-    const unsigned char *piece, *positive; /* numbers */
+    const unsigned char *piece, *positive; /* random numbers */
     bool good;
 
     elements_call call;
@@ -39,22 +39,23 @@ typedef struct elements_work {
 
     trp_buffer buffers[BUFFERS], copied[2];
     size_t buffer_count;
-    double bytes; /* of all that is read or written, each once */
+    double bytes; /* bytes read and written, each counted once */
     trp_dnn_ran ran;
 } elements_work;
 
 typedef enum elements_rank { FLAT, MATRIX, WIDTHS, IMAGES, IMAGES_LAST } elements_rank;
 
-/* By rank; all zero ends a list. The first of each list is the host's. */
+/* Lists of shapes by rank; a shape of zeros ends a list. The host backend uses the first of each
+ * list. */
 extern const int64_t elements_shapes[][SHAPES][4];
 
-/* A row for each type and each shape. */
+/* A kind of request, measured for each type and shape. */
 typedef struct elements_row {
     const char *name;
-    void (*build)(elements_work *w, int what); /* fills the request */
+    void (*build)(elements_work *w, int what); /* builds the request */
     int what;
     elements_rank rank;
-    trp_dtype only; /* the only type; NONE: f32 and bf16 */
+    trp_dtype only; /* the only element type; NONE: f32 and bf16 */
 } elements_row;
 
 extern const elements_row elements_rows[];

@@ -8,7 +8,7 @@
 
 typedef elements_work work;
 
-/* A tensor in memory; `read`: it has numbers. */
+/* Adds a tensor in memory; with `read` it contains random numbers. */
 static trp_dnn_tensor memory(work *w, trp_dtype type, uint32_t rank, const int64_t *dim, bool read)
 {
     trp_dnn_tensor t = {.type = type, .rank = rank};
@@ -72,7 +72,7 @@ static void pointwise(work *w, trp_dnn_pointwise mode, uint32_t x, uint32_t b, u
 
 /* --- what a row may be: fills the request --- */
 
-/* what: a function of one */
+/* `what` is a unary function. */
 static void build_unary(work *w, int what)
 {
     pointwise(w, (trp_dnn_pointwise)what, reads(w, w->type, 1, w->dim), 0,
@@ -91,7 +91,7 @@ static void build_number(work *w, int what)
               writes(w, w->type, 1, w->dim));
 }
 
-/* what: the type of the result */
+/* `what` is the result type. */
 static void build_convert(work *w, int what)
 {
     pointwise(w, TRP_DNN_IDENTITY, reads(w, w->type, 1, w->dim), 0,
@@ -141,7 +141,7 @@ static void build_reduce_all(work *w, int what)
     reduce(w, what, 1, (const int64_t[]){1});
 }
 
-static void build_reduce_rows(work *w, int what) /* along each row: a number a row */
+static void build_reduce_rows(work *w, int what) /* reduces each row to one number */
 {
     reduce(w, what, 2, (const int64_t[]){w->dim[0], 1});
 }
@@ -151,7 +151,7 @@ static void build_reduce_columns(work *w, int what)
     reduce(w, what, 2, (const int64_t[]){1, w->dim[1]});
 }
 
-/* x times a random mask, times 1 / (1 - p) */
+/* Multiplies x by a random mask and by 1 / (1 - p). */
 static void build_dropout(work *w, int what)
 {
     (void)what;
@@ -166,8 +166,8 @@ static void build_dropout(work *w, int what)
     pointwise(w, TRP_DNN_MUL, some, number(w, 1 / 0.9), writes(w, w->type, 1, w->dim));
 }
 
-/* A step of AdamW as 14 pointwise nodes: p, m, v and the gradient; p, m and v anew. The moments are
- * f32. */
+/* A step of AdamW as 14 pointwise nodes: reads p, m, v and the gradient, writes p, m and v. The
+ * moments are f32. */
 static void build_adamw(work *w, int what)
 {
     (void)what;
@@ -215,7 +215,7 @@ static void build_softmax_backward(work *w, int what)
     w->softmax.dx = memory(w, w->type, 2, w->dim, false);
 }
 
-/* Matrices for LAYER and RMS, images for the others. */
+/* LAYER and RMS take matrices, the others images. */
 static void norm(work *w, int what, bool backward)
 {
     const bool rows = what == TRP_DNN_LAYER || what == TRP_DNN_RMS;
@@ -251,7 +251,8 @@ static void build_norm_backward(work *w, int what)
     norm(w, what, true);
 }
 
-/* 32 groups as the channels of an instance norm, then each channel's own factor and bias. */
+/* Normalises 32 groups as channels of an instance norm, then applies each channel's factor and
+ * bias. */
 static void build_group_norm(work *w, int what)
 {
     (void)what;
@@ -278,7 +279,7 @@ static void build_group_norm(work *w, int what)
     pointwise(w, TRP_DNN_ADD, e, reads(w, TRP_F32, 4, channels), writes(w, w->type, 4, d));
 }
 
-/* 3 x 3, stride 2, padding 1 */
+/* Pools with a 3 x 3 window, stride 2, padding 1. */
 static trp_pool_request *pool(work *w, int what, int64_t out[4])
 {
     trp_pool_request *r = &w->pool;
@@ -324,7 +325,7 @@ static void build_transpose(work *w, int what)
     n->order[0] = 1;
 }
 
-/* NCHW to NHWC, in memory */
+/* Converts NCHW to NHWC in memory. */
 static void build_permute(work *w, int what)
 {
     (void)what;
@@ -335,7 +336,8 @@ static void build_permute(work *w, int what)
 
 /* --- the rows --- */
 
-/* Shapes; all zero ends a list. The first of each list is the host's. */
+/* Lists of shapes by rank; a shape of zeros ends a list. The host backend uses the first of each
+ * list. */
 const int64_t elements_shapes[][SHAPES][4] = {
     [FLAT] = {{1 << 12}, {1 << 16}, {1 << 20}, {1 << 22}, {1 << 24}, {1 << 26}, {1 << 28}},
     [MATRIX] = {{64, 64}, {4096, 768}, {4096, 4096}, {65536, 1024}, {1024, 65536}},
@@ -345,7 +347,7 @@ const int64_t elements_shapes[][SHAPES][4] = {
     [IMAGES_LAST] = {{2, 32, 8, 8}, {32, 64, 112, 112}, {64, 256, 56, 56}, {64, 1024, 14, 14}},
 };
 
-/* A row for each type and each shape. bench/peers/torch_elementwise.py has the same names. */
+/* The kinds of request. bench/peers/torch_elementwise.py uses the same names. */
 const elements_row elements_rows[] = {
     {"relu", build_unary, TRP_DNN_RELU, FLAT, 0},
     {"gelu", build_unary, TRP_DNN_GELU, FLAT, 0},

@@ -1,5 +1,5 @@
-/* The first convolution of a worker, and where the time goes: the same in a process that calls
- * cuDNN by itself, phase by phase. */
+/* Measures the first convolution of a worker, and the same in a process that calls cuDNN directly,
+ * phase by phase. */
 #include "dnn.h"
 
 #include <stdio.h>
@@ -9,10 +9,8 @@
 
 enum { SAMPLES = 7, SAMPLES_QUICK = 3 };
 
-/* An actor has done by then what it does ahead of requests. */
+/* Gives an actor time to finish its preparation ahead of requests. */
 static const struct timespec pause_before = {0, 400 * 1000 * 1000};
-
-/* Through the actor. */
 
 enum { WITH_START, AT_ONCE, LATER, NEXT, TIMES };
 
@@ -31,8 +29,8 @@ static double since(int64_t from)
     return (double)(stats_now() - from);
 }
 
-/* From a worker that is ready and has the tensors, and from the actor's start, to the convolution;
- * and the next one. */
+/* Times the convolution from a prepared worker with tensors and from the start of the actor, and
+ * the next convolution. */
 static bool sample(suite *s, uint32_t i, bool later, first *f)
 {
     const trp_device_options options = {
@@ -69,7 +67,7 @@ static bool take_samples(suite *s, const scratch *files, bool found, uint32_t co
     first ignored;
     scratch_path(files, "cache", cache);
     setenv("TROUPE_CACHE_DIR", found ? cache : "", 1);
-    bool good = !found || sample(s, 0, false, &ignored); /* leaves its plan there */
+    bool good = !found || sample(s, 0, false, &ignored); /* stores its plan there */
     for (uint32_t i = 0; good && i < 2 * count; i++) {
         good = sample(s, i / 2, i % 2 != 0, f);
         if (good && f->found != found) {
@@ -100,15 +98,13 @@ static bool show_requests(suite *s, const scratch *files, uint32_t count)
     return true;
 }
 
-/* By phases. */
-
 enum { MAKE, READ, WARM_MAKE, WARM_READ, HOWS };
 
 static const char *const hows[HOWS] = {"make", "read", "warm-make", "warm-read"};
 
 static const struct {
     const char *name;
-    bool warm; /* of a process that has planned something before */
+    bool warm; /* in a process that has already created a plan */
 } phases[] = {
     [SUITE_PHASE_LIBRARY] = {"cuDNN loaded", false},
     [SUITE_PHASE_HANDLE] = {"its handle made", false},

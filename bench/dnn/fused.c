@@ -1,4 +1,4 @@
-/* What goes with a convolution: bias and relu in one. */
+/* Measures a convolution with bias and relu in one request. */
 #include "dnn.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Convolutions as networks have them, by the heuristic's first engine and after a search, against
- * PyTorch where its figures are given. */
+/* Measures convolutions of networks with the heuristic's first engine and after a search, against
+ * PyTorch's figures if given. */
 #include "rows.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* Distinct layers of ResNet-50 (the strides in the 3x3), 53 in all. */
+/* The distinct layers of ResNet-50 (strides in the 3x3 layers), 53 in all. */
 static const dnn_shape resnet[] = {
     {64, 3, 64, 224, 7, 2, 1, 1},     {64, 64, 64, 56, 1, 1, 1, 1},
     {64, 64, 64, 56, 3, 1, 1, 3},     {64, 64, 256, 56, 1, 1, 1, 4},
@@ -29,12 +29,12 @@ static const dnn_shape single[] = {
     {64, 256, 256, 56, 3, 1, 32, 1},
 };
 
-/* On the host. */
+/* For the host backend. */
 static const dnn_shape small[] = {{2, 3, 8, 16, 7, 2, 1, 1}, {2, 16, 16, 8, 3, 1, 4, 2}};
 
-/* What a section has come to, by pass. */
+/* Totals of a section by pass. */
 typedef struct total {
-    double logarithms, least, raw_ns, troupe_ns; /* as often as a network has a layer */
+    double logarithms, least, raw_ns, troupe_ns; /* weighted by the occurrences of a layer */
     int count;
 } total;
 
@@ -121,7 +121,7 @@ static void run_layers(suite *s, const char *section, const char *title, const d
                 .count = suite_on_gpu(s) ? count : COUNT_OF(small),
                 .tune = tune};
     if (tune != TRP_TUNE_OFF && !suite_on_gpu(s))
-        return; /* nothing to search */
+        return; /* the host backend searches nothing */
     report_section(
         s->report, title,
         "raw: PyTorch, of --torch FILE, measured before; Troupe: submit all, then drain");

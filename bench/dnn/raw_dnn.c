@@ -23,8 +23,6 @@ bool raw_dnn_check(raw_dnn *l, int result, const char *call)
     return raw_dnn_fail(l, &error);
 }
 
-/* The library. */
-
 trp_status raw_dnn_open(raw_dnn *l, char *text)
 {
     trp_error error = {0};
@@ -72,8 +70,6 @@ bool raw_dnn_fill(raw_dnn *l, void *to, const void *piece, uint64_t bytes)
     }
     return good;
 }
-
-/* A convolution. */
 
 static uint64_t bytes_of(const trp__dnn_tensor *t)
 {
@@ -147,7 +143,8 @@ static bool take_memory(raw_dnn *l, raw_conv *c, uint64_t workspace)
     return good;
 }
 
-/* Nanoseconds with the step's engine: the least of some blocks. Negative: it can't be run. */
+/* Returns the least time of several blocks in nanoseconds with the step's engine, or a negative
+ * number if the engine fails. */
 static double time_engine(raw_dnn *l, raw_conv *c)
 {
     uint64_t count = 1;
@@ -157,7 +154,7 @@ static double time_engine(raw_dnn *l, raw_conv *c)
         if (!raw_conv_run(l, c, count))
             return -1;
         double ns = (double)(stats_now() - from) / (double)count;
-        if (block < 1) /* the first loads the kernel */
+        if (block < 1) /* the first block loads the kernel */
             count = ns < BLOCK_NS ? (uint64_t)(BLOCK_NS / ns) + 1 : 1;
         else
             best = best < 0 || ns < best ? ns : best;
@@ -165,7 +162,8 @@ static double time_engine(raw_dnn *l, raw_conv *c)
     return best;
 }
 
-/* The one that the plan has is among them, made once more. */
+/* Selects the fastest engine. The plan's current engine is one of the candidates and is created
+ * again. */
 static void take_fastest(raw_dnn *l, raw_conv *c, trp__dnn_engine engine[], uint32_t count)
 {
     trp__dnn_step *step = &c->plan->step[0];
@@ -188,7 +186,7 @@ static void take_fastest(raw_dnn *l, raw_conv *c, trp__dnn_engine engine[], uint
     }
 }
 
-/* With as much workspace as any of the engines needs. */
+/* Allocates the largest workspace that any of the engines needs. */
 static bool begin_best(raw_dnn *l, raw_conv *c)
 {
     trp__dnn_step *step = &c->plan->step[0];

@@ -1,5 +1,5 @@
-/* Convolutions by cuDNN, its backend called as a program without Troupe would: on a stream of their
- * own, in the context that the raw side on a GPU has made. */
+/* Runs convolutions by direct calls of cuDNN's backend on a separate stream, in the context of the
+ * raw side. */
 #ifndef TRP_BENCH_DNN_RAW_DNN_H
 #define TRP_BENCH_DNN_RAW_DNN_H
 
@@ -17,29 +17,30 @@ typedef struct raw_dnn {
     trp__dnn_planner planner;
 } raw_dnn;
 
-/* Errors are told in `text`. TRP_E_MISSING: there is no cuDNN. close(): also after a failure. */
+/* Opens cuDNN; writes errors to `text`. Returns TRP_E_MISSING without cuDNN. Call raw_dnn_close()
+ * also after a failure. */
 trp_status raw_dnn_open(raw_dnn *l, char *text);
 void raw_dnn_close(raw_dnn *l);
 
-/* False, but for a call that went well: l->error has why. */
+/* Returns whether `error` is a success; otherwise stores the reason in l->error. */
 bool raw_dnn_fail(raw_dnn *l, const trp_error *error);
 bool raw_dnn_check(raw_dnn *l, int result, const char *call);
 
-/* The piece, FILLED_PIECE bytes, again and again; in the stream. */
+/* Fills memory with copies of `piece` (FILLED_PIECE bytes) on the stream. */
 bool raw_dnn_fill(raw_dnn *l, void *to, const void *piece, uint64_t bytes);
 
 enum { RAW_CONV_X, RAW_CONV_W, RAW_CONV_Y, RAW_CONV_TENSORS };
 
 /* A pass of a convolution with its memory: bf16 with channels last, or f32 with channels first.
- * What it writes is zero at first. */
+ * Outputs start as zeros. */
 typedef struct raw_conv {
     dnn_shape what;
     dnn_pass pass;
     bool f32;
-    const void *piece;  /* FILLED_PIECE bytes that what it reads is filled with; NULL: zeros */
-    const void *record; /* of a plan, which is made of it; NULL: by the heuristic */
+    const void *piece;  /* FILLED_PIECE bytes repeated in the inputs; NULL: zeros */
+    const void *record; /* record to create the plan from; NULL: use the heuristic */
     size_t record_bytes;
-    bool best; /* the fastest of the first engines of the heuristic, instead of the first */
+    bool best; /* use the fastest of the heuristic's first engines */
 
     trp__dnn_head head;
     trp__dnn_tensor tensor[RAW_CONV_TENSORS];
@@ -49,7 +50,8 @@ typedef struct raw_conv {
     trp__cu_address memory;
 } raw_conv;
 
-/* The plan, and with begin() its memory too. False: l->error has why. end(): also then. */
+/* raw_conv_plan() creates the plan, raw_conv_begin() also allocates memory. Both return false with
+ * the reason in l->error. Call raw_conv_end() in either case. */
 bool raw_conv_plan(raw_dnn *l, raw_conv *c);
 bool raw_conv_begin(raw_dnn *l, raw_conv *c);
 void raw_conv_end(raw_dnn *l, raw_conv *c);
@@ -57,7 +59,7 @@ void raw_conv_end(raw_dnn *l, raw_conv *c);
 bool raw_conv_send(raw_dnn *l, raw_conv *c);                /* does not wait */
 bool raw_conv_run(raw_dnn *l, raw_conv *c, uint64_t count); /* sends all, waits once */
 
-/* Waits, and copies the first bytes of what it has written. */
+/* Waits and copies the first bytes of the output. */
 bool raw_conv_result(raw_dnn *l, const raw_conv *c, void *out, size_t bytes);
 
 #endif

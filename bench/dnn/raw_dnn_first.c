@@ -1,4 +1,4 @@
-/* A process of its own, from nothing to a convolution by cuDNN, phase by phase. */
+/* Times the phases of a process from its start to a convolution by cuDNN. */
 #include "raw_dnn.h"
 
 #include "actors/dnn/plans/record.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD = 1 << 20 }; /* bytes, at most */
+enum { RECORD = 1 << 20 }; /* largest record in bytes */
 
 typedef struct process {
     const trp__cuda *cu;
     trp__cu_device device;
-    trp__cu_context context; /* the primary one, held; NULL: not yet */
+    trp__cu_context context; /* retained primary context; NULL: not created */
     raw_dnn lib;
     raw_conv conv;
     char *path;
@@ -30,7 +30,7 @@ static bool fail(process *p, const char *what, const char *why)
     return false;
 }
 
-/* What a worker has done before there is an actor. */
+/* Does what a worker does before it starts an actor. */
 static bool open_context(process *p, int ordinal)
 {
     trp_error error = {0};
@@ -89,7 +89,7 @@ static bool take_properties(process *p)
 
 static bool warm_up(process *p)
 {
-    static const trp__tuning_site nowhere; /* that is asked for in the cache, which there is not */
+    static const trp__tuning_site nowhere; /* the cache lookup names this site; there is no cache */
     const atomic_bool wanted = true;
     return !p->warm || trp__dnn_warm_up(&p->lib.planner, &nowhere, NULL, &wanted) ||
            fail(p, "cuDNN", "it plans no small convolution");
@@ -105,7 +105,7 @@ static bool launch(process *p)
     return raw_conv_run(&p->lib, &p->conv, 1);
 }
 
-/* The memory of the convolution, and its record, count in no phase. */
+/* Allocates the convolution's memory and reads its record; belongs to no phase. */
 static bool prepare(process *p, suite_phase phase)
 {
     if (phase == SUITE_PHASE_PLAN)

@@ -1,16 +1,14 @@
-/* What a request of a convolution that was run before costs the worker, beyond
- * cudnnBackendExecute: that is timed in this process, with the same plan. */
+/* Measures the worker's cost of a repeated convolution request, apart from cudnnBackendExecute,
+ * which is timed in this process with the same plan. */
 #include "raw_dnn.h"
 #include "bench/suite/repeat.h"
 
 #include <stdlib.h>
 
-/* One that keeps the device busy for a millisecond, and one that is nearly nothing. */
+/* `large` occupies the device for a millisecond, `tiny` hardly at all. */
 static const dnn_shape large = {32, 512, 1024, 56, 3, 1, 1, 1}, tiny = {1, 64, 64, 8, 3, 1, 1, 1};
 
-/* The library itself. */
-
-/* As a round of requests: something long, and those that are timed. */
+/* Runs one round: a long operation, then the timed ones. */
 static double run_round(raw_dnn *l, raw_conv *wait, raw_conv *c)
 {
     static double times[REPEAT_REQUESTS];
@@ -52,8 +50,6 @@ static bool measure_library(suite *s, stats_summary *out)
     return good;
 }
 
-/* The actor. */
-
 typedef struct requests {
     suite *suite;
     dnn_conv wait, small;
@@ -78,7 +74,7 @@ static bool measure_requests(suite *s, stats_summary *out)
                 dnn_run_first(&r.wait) && dnn_run_first(&r.small);
     if (good) {
         trp_buffer own = r.wait.x;
-        r.wait.x = g.buffer; /* is no smaller */
+        r.wait.x = g.buffer; /* large enough */
         good = repeat_run(s, "conv-repeat", &g, &q, out);
         r.wait.x = own;
     } else if (actor) {

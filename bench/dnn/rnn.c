@@ -1,5 +1,5 @@
-/* Recurrent networks, forward and backward, against PyTorch's calls of cuDNN where its figures are
- * given. */
+/* Measures recurrent networks, forward and backward, against the figures of PyTorch's cuDNN calls
+ * if given. */
 #include "rows.h"
 #include "bench/suite/filled.h"
 
@@ -13,17 +13,17 @@
 
 typedef struct rnn_shape {
     trp_rnn_mode mode;
-    int64_t width, layers, steps, batch; /* as many inputs as elements of the state */
+    int64_t width, layers, steps, batch; /* width: inputs and state elements */
     bool bidirectional;
 } rnn_shape;
 
-/* As in bench/peers/torch_dnn.py: one wide layer, and two in both directions. */
+/* The shapes of bench/peers/torch_dnn.py: one wide layer, and two bidirectional layers. */
 static const rnn_shape shapes[] = {{TRP_RNN_LSTM, 1024, 1, 50, 64, false},
                                    {TRP_RNN_LSTM, 512, 2, 100, 64, true},
                                    {TRP_RNN_GRU, 1024, 1, 50, 64, false},
                                    {TRP_RNN_GRU, 512, 2, 100, 64, true}};
 
-/* On the host. */
+/* For the host backend. */
 static const rnn_shape small[] = {{TRP_RNN_LSTM, 16, 2, 4, 3, true},
                                   {TRP_RNN_GRU, 16, 1, 4, 3, false}};
 
@@ -33,13 +33,13 @@ static const struct {
     bool tf32;
 } types[] = {{"f16", TRP_F16, false}, {"tf32", TRP_F32, true}, {"f32", TRP_F32, false}};
 
-enum { X, DY, W, Y, DX, DW, RESERVE, BUFFERS }; /* those up to W are read only */
+enum { X, DY, W, Y, DX, DW, RESERVE, BUFFERS }; /* inputs up to W */
 
 typedef struct rnn {
     suite *suite;
     trp_actor *actor;
     rnn_shape what;
-    size_t type; /* of types[] */
+    size_t type; /* index into types[] */
     bool backward;
     trp_buffer buffer[BUFFERS];
 } rnn;
@@ -49,8 +49,8 @@ static int64_t directions(const rnn *n)
     return n->what.bidirectional ? 2 : 1;
 }
 
-/* A gate's products with the input and with the state; backward those with either's gradient, and
- * of each with the weights'. */
+/* Counts each gate's products with input and state; backward those with both gradients and for both
+ * weight gradients. */
 static double flop_of(const rnn *n)
 {
     const rnn_shape *x = &n->what;
@@ -90,9 +90,8 @@ static trp_rnn_request request_of(const rnn *n)
     return r;
 }
 
-/* Buffers. */
-
-/* Random signs and fractions, of numbers from 2^-(down + 1) to below 2^-down. */
+/* Fills the piece with random numbers of either sign whose magnitude lies between 2^-(down + 1) and
+ * 2^-down. */
 static void make_piece(const rnn *n, unsigned down, unsigned char *piece)
 {
     const bool half = types[n->type].type == TRP_F16;
@@ -122,7 +121,7 @@ static bool make_buffers(rnn *n, unsigned char *piece, uint64_t reserve)
                                      [RESERVE] = reserve};
     bool good = true;
     for (int i = 0; i < BUFFERS && good; i++) {
-        if (i == X || i == W) /* weights about as large as PyTorch begins with them */
+        if (i == X || i == W) /* weights about as large as PyTorch's initial ones */
             make_piece(n, i == X ? 0 : 5, piece);
         good = filled_buffer(n->suite, i <= W ? piece : NULL, bytes[i], &n->buffer[i]);
     }
@@ -150,8 +149,6 @@ static void end(rnn *n)
     suite_free(n->suite, n->buffer, BUFFERS);
 }
 
-/* Requests. */
-
 static trp_status send(rnn *n, bool backward, bool training, trp_completion *completion)
 {
     trp_rnn_request r = request_of(n);
@@ -178,7 +175,7 @@ static bool run(void *context, uint64_t count)
                        "trp_device_drain");
 }
 
-/* Forward; in training, which the gradient needs. */
+/* Runs forward in training mode, which the gradient requires. */
 static bool run_first(rnn *n)
 {
     trp_completion done = {0};

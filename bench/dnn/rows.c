@@ -41,9 +41,9 @@ stats_summary dnn_rows_known(double ns)
                            .mean = ns};
 }
 
-/* A block begins when the worker is woken and ends when the program is, some 0.1 ms, which sides
- * that take turns can't both hide. PyTorch's are as short as those of one side alone: a GPU that is
- * busy for longer has another clock. */
+/* A block includes the wake-ups of worker and program, about 0.1 ms, which short alternating blocks
+ * do not amortise. PyTorch's figures come from blocks of one side alone, so blocks here are as
+ * short: a GPU that is busy for longer lowers its clock. */
 static bool time_it(suite *s, const dnn_work *work, report_row *row)
 {
     stats_plan plan = {.blocks = s->quick ? 3 : work->raw.run ? 9 : 5};

@@ -1,4 +1,4 @@
-/* What bench/peers/torch_dnn.py has measured: it writes a result a line, with "name" first and
+/* Reads the figures of bench/peers/torch_dnn.py: one JSON result per line, with "name" first and
  * "us". */
 #include "dnn.h"
 
@@ -8,7 +8,7 @@
 
 enum { LINE = 512 };
 
-/* The text behind "KEY": on a line; NULL: there is none. */
+/* Returns the text after "KEY": on a line, or NULL. */
 static const char *value_of(const char *line, const char *key)
 {
     char wanted[32];

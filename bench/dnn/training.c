@@ -1,5 +1,5 @@
-/* The calls of <troupe/training.h> that move memory, and random numbers: each row is a request that
- * is sent back to back, in turns with a copy on the device of as many bytes as must move. */
+/* Measures the memory-bound calls of <troupe/training.h> and random numbers: each row sends one
+ * request back to back, in turns with a device copy of as many bytes as the request must move. */
 #include "rows.h"
 #include "bench/suite/filled.h"
 
@@ -39,11 +39,11 @@ typedef struct work {
 
     trp_buffer buffers[BUFFERS], copied[2];
     size_t buffer_count;
-    double bytes; /* of all that must be read or written, each once */
+    double bytes; /* bytes that must be read and written, each counted once */
     trp_dnn_ran ran;
 } work;
 
-/* A tensor in memory, filled with a piece or poison; its bytes count. */
+/* Adds a tensor in memory, filled with random numbers or poison; its bytes are counted. */
 static trp_dnn_tensor memory(work *w, trp_dtype type, uint32_t rank, const int64_t *dim,
                              const unsigned char *piece)
 {
@@ -117,9 +117,9 @@ static trp_status send_random(const work *w, const trp_request *header,
 
 /* --- rows --- */
 
-enum { CLIPS = 16 }; /* the norm of gradients is limited */
+enum { CLIPS = 16 }; /* the norm of the gradients is clipped */
 
-/* Updates in place: w and the moments are read and written. */
+/* Updates in place: reads and writes w and the moments. */
 static void build_optimizer(work *w, int what)
 {
     const trp_dnn_optimizer mode = (trp_dnn_optimizer)(what & ~CLIPS);
@@ -137,7 +137,7 @@ static void build_optimizer(work *w, int what)
     r->step = mode == TRP_DNN_LION ? 0 : 10;
     if (mode == TRP_DNN_SGD)
         r->momentum = trp_real(0.9);
-    if (what & CLIPS) { /* gradients are read once more */
+    if (what & CLIPS) { /* clipping reads the gradients a second time */
         r->max_norm = trp_real(1);
         w->bytes += (double)w->dim[0] * trp_dtype_bits(w->type) / 8;
     }
@@ -155,7 +155,8 @@ static void build_entropy(work *w, int gradient)
     w->send = send_entropy;
 }
 
-/* dim: rows of the table, width, indices. Of the table forward only rows that are named count. */
+/* dim: rows of the table, width, indices. Forward counts only the rows of the table that indices
+ * select. */
 static void build_embedding(work *w, int backward)
 {
     const int64_t slices[] = {w->dim[2], w->dim[1]};
@@ -215,7 +216,7 @@ static void build_random(work *w, int random)
     w->send = send_random;
 }
 
-/* dim: rows, classes, and how many are picked. */
+/* dim: rows, classes, picked elements. */
 static void build_pick(work *w, int what)
 {
     const int64_t picked[] = {w->dim[0], what == 1 ? w->dim[2] : 1};
@@ -241,7 +242,7 @@ static const int64_t shapes[RANKS][SHAPES][4] = {
     [DRAWS] = {{64, 8192, 40}, {64, 50257, 40}},
 };
 
-/* A row for each type and each shape. */
+/* The kinds of request, measured for each type and shape. */
 static const struct {
     const char *name;
     void (*build)(work *w, int what);
@@ -301,7 +302,7 @@ static bool run(void *context, uint64_t count)
 
 static bool run_copy(void *context, uint64_t count)
 {
-    enum { MAILBOX = 512 }; /* a copy can't wait for room in its mailbox */
+    enum { MAILBOX = 512 }; /* a copy request does not wait for mailbox space */
     work *w = context;
     for (uint64_t i = 0; i < count; i++) {
         if (i % MAILBOX == MAILBOX - 1 && !drain(w))
@@ -390,7 +391,7 @@ static void run_row(void *context, trp_actor *actor, size_t i)
     }
 }
 
-/* Indices below every number of rows and classes of above. */
+/* Fills the piece with indices below the row and class counts of all shapes above. */
 static void fill_indices(unsigned char *piece, uint64_t seed, bool gpu)
 {
     const uint32_t most = gpu ? 8192 : 1000;
@@ -411,7 +412,7 @@ void suite_dnn_training(suite *s)
     report_section(s->report, "What a training step needs: bytes that must move by time",
                    "raw: a device copy of as many bytes, by turns; Troupe: submit all, then drain");
     if (c.piece && c.positive && c.indices) {
-        filled_piece(TRP_BF16, c.piece, s->seed); /* two of them are an f32 of the same size */
+        filled_piece(TRP_BF16, c.piece, s->seed); /* two of them form an f32 of similar magnitude */
         for (size_t i = 0; i < FILLED_PIECE; i++)
             c.positive[i] = c.piece[i] & 0x7f;
         fill_indices(c.indices, s->seed, suite_on_gpu(s));

@@ -19,7 +19,7 @@ void placement_begin(placement *p, trp_device *device, bool both)
     }
 }
 
-/* A worker that has been replaced meanwhile, or a thread that has ended, stays as it is. */
+/* A replaced worker or an ended thread is left alone. */
 static void put_worker(const placement *p, const cpu_set_t *set)
 {
     trp_device_info info;

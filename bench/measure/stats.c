@@ -9,7 +9,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The smallest sample that at least `fraction` of all don't exceed. */
+/* Returns the smallest sample that at least `fraction` of all samples do not exceed. */
 static double percentile(const double *sorted, uint64_t count, double fraction)
 {
     double position = fraction * (double)count;
@@ -29,7 +29,8 @@ stats_summary stats_summarise(double *samples, uint64_t count)
     for (uint64_t i = 0; i < count; i++)
         sum += samples[i];
     s.min = samples[0];
-    /* With an even number of samples the middle lies between two: block means are few. */
+    /* With an even number of samples the median is the mean of the middle two: there are few block
+     * means. */
     s.p50 = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
     s.p90 = percentile(samples, count, 0.90);
     s.p99 = percentile(samples, count, 0.99);
@@ -55,7 +56,7 @@ static bool run_block(const stats_plan *plan, stats_side side, double *samples, 
     return true;
 }
 
-/* The median of the blocks' 99th percentiles; sorts each block. */
+/* Returns the median of the blocks' 99th percentiles; sorts each block. */
 static double tail_of_blocks(double *samples, uint64_t blocks, uint64_t count, double *room)
 {
     for (uint64_t i = 0; i < blocks; i++)
@@ -101,7 +102,7 @@ bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
 
 uint64_t stats_calibrate(stats_side side, double target_ns, uint64_t most)
 {
-    if (!side.run(side.context, 1)) /* the first of a kind may load and plan */
+    if (!side.run(side.context, 1)) /* the first operation may load and plan */
         return 0;
     for (uint64_t count = 1;; count *= 2) {
         int64_t start = stats_now();

@@ -1,5 +1,5 @@
-/* GPT-2's training step in plain C, f32: what the host backend is compared with. Not part of
- * `troupe bench`; built by hand, at the compiler's fastest:
+/* GPT-2's training step in plain C, f32: the reference for the host backend's speed. Not part of
+ * `troupe bench`; built by hand with the compiler's fastest options:
  *
  *     cc -Ofast -march=native -fopenmp bench/plain/gpt2.c -o gpt2_plain -lm
  *     gpt2_plain CHECKPOINT TOKENS
@@ -37,9 +37,9 @@ enum weight {
     WEIGHTS
 };
 
-static int T_MOST, V, L, H, C, B, T, N; /* N: tokens of a batch */
+static int T_MOST, V, L, H, C, B, T, N; /* N: tokens per batch */
 static float *at[WEIGHTS], *grad_at[WEIGHTS];
-static int64_t size[WEIGHTS]; /* of one layer */
+static int64_t size[WEIGHTS]; /* elements of one layer */
 
 static float *array(int64_t count)
 {
@@ -129,7 +129,7 @@ static void norm(const float *x, const float *scale, const float *bias, float *y
     }
 }
 
-/* dx = more + the gradient. */
+/* Sets dx = more + the gradient. */
 static void norm_back(const float *dy, const float *x, const float *mean, const float *inverse,
                       const float *scale, const float *more, float *dx, float *dscale, float *dbias)
 {
@@ -150,7 +150,7 @@ static void norm_back(const float *dy, const float *x, const float *mean, const 
     }
 }
 
-/* Attention: p has T x T weights for each head. */
+/* Computes attention; p receives T x T weights for each head. */
 
 static void attention(const float *qkv, float *p, float *y)
 {
@@ -240,7 +240,7 @@ static void gelu_back(const float *x, float *dy, int64_t count)
     }
 }
 
-/* The mean loss; logits become their gradients. */
+/* Returns the mean loss and replaces the logits by their gradients. */
 static float cross_entropy(float *z, const int *target)
 {
     float loss = 0;

@@ -1,4 +1,4 @@
-/* The raw side on a GPU: driver and cuBLAS, called as a program without Troupe would. */
+/* The raw side on a GPU: direct calls of the driver and of cuBLAS. */
 #include "raw.h"
 #include "lt.h"
 #include "bench/measure/stats.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel that the probe actor launches for TRP_PROBE_NOP. */
+/* The probe actor's kernel for TRP_PROBE_NOP. */
 static const char ptx[] = ".version 7.0\n"
                           ".target sm_80\n"
                           ".address_size 64\n"
@@ -31,14 +31,14 @@ typedef struct raw_cuda {
     trp__cu_module module;
     trp__cu_function nop;
 
-    const trp__cublas *blas; /* NULL: not found */
+    const trp__cublas *blas; /* NULL: missing */
     trp__cublas_handle handle;
     trp__cu_address workspace;
     int n;
     trp__cublas_type type;
     trp__cublas_compute compute;
     trp__cu_address a, b, c;
-    size_t bytes; /* of one copy of each */
+    size_t bytes; /* bytes of one copy of each matrix */
     uint32_t copies, next;
 
     raw_lt lt;
@@ -80,8 +80,6 @@ static bool synchronize(raw_cuda *r)
     return check(r, r->cu->cuStreamSynchronize(r->stream), "cuStreamSynchronize");
 }
 
-/* Launches. */
-
 static inline bool launch_nop(raw_cuda *r)
 {
     return check(r, r->cu->cuLaunchKernel(r->nop, 1, 1, 1, 1, 1, 1, 0, r->stream, NULL, NULL),
@@ -115,9 +113,7 @@ static bool cuda_launch(raw *base, uint64_t count)
     return synchronize(r);
 }
 
-/* An image. */
-
-/* It stays until the context goes. */
+/* The module stays loaded until the context is destroyed. */
 static bool load_and_launch(raw_cuda *r, const void *image, const char *kernel)
 {
     trp__cu_module module;
@@ -131,14 +127,12 @@ static bool load_and_launch(raw_cuda *r, const void *image, const char *kernel)
            synchronize(r);
 }
 
-/* Products. */
-
 static bool cuda_gemm_supports(trp_dtype type)
 {
     return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
 }
 
-/* The handle as the blas actor has it: the same workspace, the same mode. */
+/* Creates a handle with the blas actor's workspace and modes. */
 static bool make_handle(raw_cuda *r)
 {
     int major = 0;
@@ -270,8 +264,6 @@ static void cuda_matmul_end(raw *base)
     raw_lt_end(&of(base)->lt);
 }
 
-/* Copies. */
-
 static bool cuda_copy_begin(raw *base, uint64_t bytes, bool pinned)
 {
     raw_cuda *r = of(base);
@@ -312,8 +304,8 @@ static bool cuda_copy_pinned(raw *base, raw_direction direction, uint64_t bytes,
     return true;
 }
 
-/* These calls wait by themselves; that to the device may return while the last of the data is still
- * on its way. That is in favour of the raw side, and is left to it. */
+/* These calls are synchronous, except that the one to the device may return before the last data
+ * has arrived. This favours the raw side and is accepted. */
 static bool cuda_copy_pageable(raw *base, raw_direction direction, void *memory, uint64_t bytes,
                                uint64_t count)
 {
@@ -327,8 +319,6 @@ static bool cuda_copy_pageable(raw *base, raw_direction direction, void *memory,
     }
     return true;
 }
-
-/* Allocation. */
 
 static bool cuda_pairs_async(raw *base, uint64_t bytes, uint64_t count)
 {
@@ -353,8 +343,6 @@ static bool cuda_pairs(raw *base, uint64_t bytes, uint64_t count)
     }
     return true;
 }
-
-/* Opening and closing. */
 
 static void cuda_close(raw *base)
 {
@@ -443,7 +431,7 @@ static void learn_versions(raw_cuda *r)
     snprintf(base->blas_version, sizeof base->blas_version, "cuBLAS %s", blas);
 }
 
-/* The driver alone. NULL: `message` says why. */
+/* Opens the driver only. Returns NULL with the reason in `message`. */
 static raw_cuda *find_driver(char *message, size_t message_size)
 {
     trp_error error = {0};

@@ -1,4 +1,4 @@
-/* The raw side on the processors: the C library and OpenBLAS. */
+/* The raw side on the host: the C library and OpenBLAS. */
 #include "raw.h"
 
 #include "libs/openblas/openblas.h"
@@ -11,9 +11,9 @@ enum { POISON = 0xff }; /* a NaN in every element type */
 
 typedef struct raw_host {
     raw base;
-    const trp__openblas *blas; /* NULL: not found */
+    const trp__openblas *blas; /* NULL: missing */
     int n;
-    size_t bytes; /* of one copy of each */
+    size_t bytes; /* bytes of one copy of each matrix */
     uint32_t copies, next;
     trp_dtype type;
     void *a, *b, *c;
@@ -31,7 +31,7 @@ static bool fail(raw_host *r, const char *message)
     return false;
 }
 
-/* Memory with its pages there. */
+/* Returns memory whose pages are all present. */
 static void *touched(uint64_t bytes, int value)
 {
     void *memory = malloc(bytes);
@@ -39,8 +39,6 @@ static void *touched(uint64_t bytes, int value)
         memset(memory, value, bytes);
     return memory;
 }
-
-/* Products. */
 
 static bool host_gemm_supports(trp_dtype type)
 {
@@ -102,8 +100,6 @@ static void host_gemm_end(raw *base)
     r->a = r->b = r->c = NULL;
 }
 
-/* Copies. */
-
 static bool host_copy_begin(raw *base, uint64_t bytes, bool pinned)
 {
     raw_host *r = of(base);
@@ -127,7 +123,7 @@ static bool host_copy_pageable(raw *base, raw_direction direction, void *memory,
     for (uint64_t i = 0; i < count; i++) {
         memcpy(direction == RAW_TO_DEVICE ? r->memory : memory,
                direction == RAW_TO_DEVICE ? memory : r->memory, bytes);
-        __asm__ volatile("" ::: "memory"); /* each copy is made */
+        __asm__ volatile("" ::: "memory"); /* keeps the compiler from removing copies */
     }
     return true;
 }
@@ -136,8 +132,6 @@ static bool host_copy_pinned(raw *base, raw_direction direction, uint64_t bytes,
 {
     return host_copy_pageable(base, direction, of(base)->other, bytes, count);
 }
-
-/* Allocation. */
 
 static bool host_pairs(raw *base, uint64_t bytes, uint64_t count)
 {

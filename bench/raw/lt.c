@@ -46,7 +46,7 @@ static int data_type(trp_dtype type)
                               : TRP__CUBLASLT_R_32F;
 }
 
-/* The piece, again and again. */
+/* Fills memory with copies of the piece. */
 static bool fill(raw_lt *x, trp__cu_address *out, uint64_t bytes, const void *piece,
                  size_t piece_bytes)
 {
@@ -91,7 +91,8 @@ enum { PROPOSALS = 16, BLOCKS = 5, BLOCK_NS = 2000000 };
 
 static bool launch(raw_lt *x, uint64_t count);
 
-/* Nanoseconds of a product with x->algo: the least of some blocks. Negative: it can't be run. */
+/* Returns the least time of several blocks in nanoseconds for a product with x->algo, or a negative
+ * number if it fails. */
 static double time_algorithm(raw_lt *x)
 {
     uint64_t count = 1;
@@ -101,7 +102,7 @@ static double time_algorithm(raw_lt *x)
         if (!launch(x, count) || x->cu->cuStreamSynchronize(x->stream) != TRP__CU_SUCCESS)
             return -1;
         double ns = (double)(stats_now() - from) / (double)count;
-        if (block < 1) /* the first loads the kernel */
+        if (block < 1) /* the first block loads the kernel */
             count = ns < BLOCK_NS ? (uint64_t)(BLOCK_NS / ns) + 1 : 1;
         else
             best = best < 0 || ns < best ? ns : best;
@@ -157,8 +158,8 @@ static bool choose(raw_lt *x)
     return true;
 }
 
-/* What follows a product. Its vectors and the second matrix are filled as A and B are, factors are
- * a half. */
+/* Prepares the kernel after a product. Its vectors and the second matrix are filled like A and B;
+ * factors are 0.5. */
 static bool begin_fused(raw_lt *x, const void *piece, size_t piece_bytes)
 {
     const raw_product *p = &x->product;

@@ -1,4 +1,4 @@
-/* The header of a report: what the figures were measured with. */
+/* Writes the header of a report: the conditions of the measurement. */
 #include "suite.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void describe_time(report *r)
     report_text(r, "date", "date", "%s", date);
 }
 
-/* The release of the NVIDIA driver: in the line "NVRM version: ...", the first word that is a
+/* Writes the release of the NVIDIA driver: the first word in the line "NVRM version: ..." that is a
  * number with a dot. */
 static void describe_driver(report *r)
 {

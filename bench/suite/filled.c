@@ -11,9 +11,9 @@ void filled_piece(trp_dtype type, unsigned char *piece, uint64_t seed)
 {
     for (size_t i = 0; i < FILLED_PIECE; i++) {
         uint64_t random = suite_random(seed, i);
-        if (type == TRP_BF16 && i % 2 == 0) /* the lower byte: fraction */
+        if (type == TRP_BF16 && i % 2 == 0) /* the lower byte: random fraction */
             piece[i] = (unsigned char)random;
-        else if (type == TRP_BF16) /* sign, exponents below that of 2 */
+        else if (type == TRP_BF16) /* random sign, exponents below that of 2 */
             piece[i] = (unsigned char)((random & 0x80) | 0x3f);
         else
             piece[i] = (unsigned char)((random & 0x80) | (random >> 8) % 0x3f);

@@ -18,8 +18,6 @@ static const char *const colours[] = {"#1f6feb", "#d1242f", "#1a7f37", "#8250df"
 
 enum { COLOURS = sizeof colours / sizeof *colours };
 
-/* Points. */
-
 static plot_series *find_series(plot *p, const char *label)
 {
     for (int i = 0; i < p->count; i++) {
@@ -45,11 +43,9 @@ void plot_add(plot *p, const char *label, int colour, bool dashed, double x, dou
     s->y[s->count++] = y;
 }
 
-/* Scales. */
-
 typedef struct scale {
-    double first, last; /* of x: powers of two */
-    double top, step;   /* of y, which begins at 0 */
+    double first, last; /* x range as powers of two */
+    double top, step;   /* y range from 0, and distance of lines */
 } scale;
 
 static double x_of(const scale *s, double x)
@@ -63,7 +59,7 @@ static double y_of(const scale *s, double y)
     return HEIGHT - BOTTOM - y / s->top * (HEIGHT - TOP - BOTTOM);
 }
 
-/* Five to ten lines, at 1, 2 or 5 times a power of ten. */
+/* Returns the distance of five to ten lines, 1, 2 or 5 times a power of ten. */
 static double step_for(double most)
 {
     double power = pow(10, floor(log10(most / 5)));
@@ -86,8 +82,6 @@ static scale scale_of(const plot *p)
     s.top = s.step * ceil((most > 0 ? most * 1.03 : 1) / s.step);
     return s;
 }
-
-/* Writing. */
 
 static void write_text(FILE *f, const char *text)
 {
@@ -160,7 +154,7 @@ static void write_series(FILE *f, const plot_series *p, const scale *s)
                 p->y[i]);
 }
 
-/* Lower right, where lines that rise leave room. */
+/* Writes the legend at the lower right, where rising curves leave space. */
 static void write_legend(FILE *f, const plot *p)
 {
     double x = WIDTH - RIGHT - 290, y = HEIGHT - BOTTOM - 16 - LEGEND_LINE * p->count;

@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies of the operands: together more than twice the largest cache of a GPU, if so many do. */
+/* Copies of the operands exceed twice the largest cache of a GPU, up to COPIES copies. */
 enum { COLD = 128 << 20, COPIES = 16 };
-
-/* Data. */
 
 bool product_buffer(product *p, uint64_t bytes, bool filled, trp_buffer *out)
 {
@@ -22,7 +20,7 @@ uint64_t product_bytes(trp_dtype type, int64_t rows, int64_t columns)
     return (uint64_t)rows * (uint64_t)columns * trp_dtype_bits(type) / 8;
 }
 
-/* All of them a half. */
+/* Sets all factors to 0.5. */
 static bool make_factors(product *p)
 {
     suite *s = p->suite;
@@ -41,7 +39,7 @@ bool product_begin(product *p)
     p->piece = malloc(FILLED_PIECE);
     if (!p->piece)
         return false;
-    /* As f32, pairs of bf16 are small numbers too. */
+    /* Pairs of bf16 form f32 of similar magnitude. */
     filled_piece(w->type == TRP_F32 ? TRP_BF16 : w->type, p->piece, s->seed);
     bool good = product_buffer(p, copies * product_bytes(w->type, w->k, w->m), true, &p->a) &&
                 product_buffer(p, copies * product_bytes(w->type, w->k, w->n), true, &p->b) &&
@@ -65,8 +63,6 @@ void product_end(product *p)
         s->raw->api->matmul_end(s->raw);
     free(p->piece);
 }
-
-/* The sides. */
 
 bool product_run_raw(void *context, uint64_t count)
 {
@@ -100,8 +96,8 @@ trp_matmul_request product_request(const product *p, uint32_t copy)
     return r;
 }
 
-/* D's lines are its columns: an element of the bias for each place in a line, a factor for each
- * line. */
+/* The lines of D are its columns: the bias has one element per position in a line, the factors one
+ * per line. */
 static void set_tree(product *p, trp_cutlass_gemm_request *r)
 {
     enum { NONE, SUM, BIAS, SHIFTED, GELU, SCALED, SECOND, ROOT, COUNT };
@@ -155,7 +151,8 @@ bool product_run_troupe(void *context, uint64_t count)
                        "trp_device_drain");
 }
 
-/* Makes the plan, with its search if one was asked for, and says if the library can't do it. */
+/* Creates the plan, with a search if requested, and reports products that the library cannot
+ * compute. */
 bool product_run_first(product *p)
 {
     trp_completion done = {0};
@@ -171,8 +168,6 @@ static bool product_compare(product *p, char note[40])
     uint64_t bytes = product_bytes(p->what.type_d, p->what.m, p->what.n);
     return product_run_raw(p, 1) && filled_compare(p->suite, p->d, bytes, note);
 }
-
-/* Rows. */
 
 product product_of(suite *s, trp_actor *actor, trp_dtype type, shape x)
 {
@@ -190,7 +185,7 @@ product product_of(suite *s, trp_actor *actor, trp_dtype type, shape x)
                      .raw = s->raw->api->matmul_begin != NULL};
 }
 
-/* False: it was not measured, which is told. */
+/* Returns false after it has reported the failure. */
 bool product_measure(product *p, report_row *row)
 {
     suite *s = p->suite;

@@ -1,11 +1,11 @@
-/* A product on both sides: cuBLASLt called directly, and an actor of Troupe's. */
+/* Measures a product on both sides: direct calls of cuBLASLt and an actor. */
 #ifndef TRP_BENCH_SUITE_PRODUCT_H
 #define TRP_BENCH_SUITE_PRODUCT_H
 
 #include "suite.h"
 
-/* m is what a transformer's layer writes for each token, n the tokens: in cuBLAS's column-major
- * terms D = A^T B, with the weights as A. */
+/* The size of a product: m features that a transformer layer writes per token, n tokens, sums over
+ * k. In cuBLAS's column-major terms D = A^T B with the weights as A. */
 typedef struct shape {
     int64_t m, n, k;
 } shape;
@@ -15,12 +15,12 @@ typedef struct product {
     trp_actor *actor;
     raw_product what;
     bool raw, epilogue;
-    bool cutlass; /* it is the cutlass actor */
+    bool cutlass; /* `actor` is the cutlass actor */
     trp_cutlass_chosen chosen;
     trp_tune tune;
     trp_compute compute;
-    uint64_t workspace; /* bytes that an algorithm may have; 0: the actor's default */
-    uint32_t next;      /* copy */
+    uint64_t workspace; /* largest workspace in bytes; 0: the actor's default */
+    uint32_t next;      /* index of the copy to use next */
     bool fused;         /* gelu(sums + bias) * factors + aux */
     trp_buffer a, b, d, bias, aux, factors;
     trp_epilogue_node node[8];
@@ -31,31 +31,31 @@ product product_of(suite *s, trp_actor *actor, trp_dtype type, shape x);
 
 uint64_t product_bytes(trp_dtype type, int64_t rows, int64_t columns);
 
-/* A buffer of so many bytes: of the piece again and again, or of NaNs. */
+/* Allocates a buffer of `bytes` bytes, filled with copies of the piece or with NaNs. */
 bool product_buffer(product *p, uint64_t bytes, bool filled, trp_buffer *out);
 
-/* The operands of both sides. end(): also after begin() has failed. */
+/* Prepares the operands of both sides. Call product_end() also after a failed product_begin(). */
 bool product_begin(product *p);
 void product_end(product *p);
 
-/* The request for one of the copies; and the same for the cutlass actor, whose matrices have orders
- * and are not transposed. */
+/* Returns the request for one of the copies, for the matmul actor and for the cutlass actor, whose
+ * matrices have orders instead of transposes. */
 trp_matmul_request product_request(const product *p, uint32_t copy);
 trp_cutlass_gemm_request product_kernel_request(product *p, const trp_matmul_request *m);
 
-/* The sides: send so many products, and wait. */
+/* Send `count` products and wait: the sides of stats_compare(). */
 bool product_run_raw(void *context, uint64_t count);
 bool product_run_troupe(void *context, uint64_t count);
 
-/* The first, alone: makes the plan, with its search if one was asked for. */
+/* Runs the first product alone, which creates the plan, with a search if requested. */
 bool product_run_first(product *p);
 
 report_row product_row(const suite *s, const char *section, const product *p);
 
-/* All of it. False: it was not measured, which is told. */
+/* Prepares, measures and releases a product. Returns false after it has reported the failure. */
 bool product_measure(product *p, report_row *row);
 
-/* The geometric mean of Troupe's speed to the raw side's. */
+/* The geometric mean of the ratios of Troupe's speed to the raw side's. */
 typedef struct mean {
     double logarithms, least;
     int count;

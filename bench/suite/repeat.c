@@ -14,7 +14,7 @@ bool repeat_open(suite *s, repeat_gate *g)
     g->memory = calloc(1, REPEAT_HELD);
     if (!g->memory)
         return false;
-    memset(g->memory, 1, REPEAT_HELD); /* so that it has pages */
+    memset(g->memory, 1, REPEAT_HELD); /* makes all pages present */
     memset(g->memory, 0, REPEAT_HELD);
     return suite_check(s, trp_buffer_create(s->device, REPEAT_HELD, &g->buffer),
                        "trp_buffer_create");
@@ -27,7 +27,7 @@ void repeat_close(suite *s, repeat_gate *g)
     free(g->memory);
 }
 
-/* Reading the trace: events of an operation have ended being queued when they were issued. */
+/* Reads the trace: events of an operation stop being queued when the worker issues them. */
 
 static int compare(const void *a, const void *b)
 {
@@ -47,7 +47,7 @@ double repeat_between(double *times, int count)
     return times[REPEAT_FIRST + count / 2];
 }
 
-/* The median time between requests of that name, in ns. */
+/* Returns the median time between requests of that name in ns. */
 static double between(FILE *file, const char *name)
 {
     static double ts[REPEAT_REQUESTS];

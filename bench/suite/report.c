@@ -43,8 +43,6 @@ void report_destroy(report *r)
     free(r);
 }
 
-/* The header. */
-
 void report_text(report *r, const char *key, const char *label, const char *format, ...)
 {
     fact *f = &r->facts[r->fact_count];
@@ -69,9 +67,7 @@ void report_number(report *r, const char *key, const char *label, double value)
         printf("%-10s %.10g\n", label, value);
 }
 
-/* The table. */
-
-/* Four significant digits, without an exponent. */
+/* A number with four significant digits and no exponent. */
 typedef struct figure_text {
     char s[24];
 } figure_text;
@@ -92,7 +88,7 @@ static figure_text figure(double value)
     return text;
 }
 
-/* The figure of `ns`; NaN if it was not measured. */
+/* Returns the figure of `ns`, or NaN if it was not measured. */
 static double value_of(const report_row *row, const stats_summary *side, double ns)
 {
     if (side->samples == 0)
@@ -107,7 +103,7 @@ static double ratio_of(const report_row *row, double raw_ns, double troupe_ns)
     return row->rate ? raw_ns / troupe_ns : troupe_ns / raw_ns;
 }
 
-/* Whether the bound is kept; what was not measured is not kept. */
+/* Tells whether the bound is met; an unmeasured row does not meet it. */
 static bool bound_kept(const report_row *row)
 {
     double ratio = ratio_of(row, row->raw_ns.p50, row->troupe_ns.p50);
@@ -222,15 +218,13 @@ void report_finish(report *r)
     printf("%.0f s in all\n", r->seconds);
 }
 
-/* JSON. */
-
 static void write_string(FILE *file, const char *text)
 {
     fputc('"', file);
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
         if (*c == '"' || *c == '\\')
             fprintf(file, "\\%c", *c);
-        else if (*c < 0x20 || *c >= 0x7f) /* bytes that need not be UTF-8: as Latin-1 */
+        else if (*c < 0x20 || *c >= 0x7f) /* bytes that may not be UTF-8 are written as Latin-1 */
             fprintf(file, "\\u%04x", *c);
         else
             fputc(*c, file);
@@ -238,7 +232,7 @@ static void write_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
-/* What is no number is null. */
+/* Writes null for NaN and infinities. */
 static void write_number(FILE *file, double value)
 {
     if (isfinite(value))

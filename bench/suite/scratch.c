@@ -21,7 +21,7 @@ static void put_back(const char *name, char *value)
     free(value);
 }
 
-/* For mkdtemp() and mkstemp(). */
+/* Fills in a template for mkdtemp() and mkstemp(). */
 static bool set_template(char out[SCRATCH_FOLDER])
 {
     const char *parent = secure_getenv("TMPDIR");

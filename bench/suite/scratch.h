@@ -1,4 +1,4 @@
-/* Files that a section makes, below TMPDIR. */
+/* Creates temporary files of a section below TMPDIR. */
 #ifndef TRP_BENCH_SUITE_SCRATCH_H
 #define TRP_BENCH_SUITE_SCRATCH_H
 
@@ -6,26 +6,27 @@
 
 enum { SCRATCH_FOLDER = 200, SCRATCH_PATH = SCRATCH_FOLDER + 40 };
 
-/* A folder for the files of a section. While there is one, workers that start have no cache of
- * kernels but what the section sets. */
+/* A folder for the files of a section. Workers that start while it exists have no kernel cache
+ * except one that the section sets. */
 typedef struct scratch {
-    char folder[SCRATCH_FOLDER]; /* empty: there is none */
+    char folder[SCRATCH_FOLDER]; /* empty: no folder */
     char *cache_before, *packs_before;
 } scratch;
 
-/* False, and what failed is kept: scratch_end() is due nevertheless. It removes all that there is.
+/* scratch_begin() returns false after it has recorded the error; call scratch_end() in either case.
+ * It removes all files of the folder.
  */
 bool scratch_begin(suite *s, scratch *x);
 void scratch_end(scratch *x);
 
-/* Where a file of that name is; names are short. */
+/* Writes the path of the file of that name; names are short. */
 void scratch_path(const scratch *x, const char *name, char out[SCRATCH_PATH]);
 
-/* Makes a file with this text. */
+/* Creates a file with this text. */
 bool scratch_write(suite *s, const char *path, const char *text);
 
-/* An empty file outside of any folder, open for reading and writing, and its name; -1, and what
- * failed is kept. The caller closes and removes it. */
+/* Creates an empty file outside any folder and opens it for reading and writing. Returns -1 after
+ * it has recorded the error. The caller closes and removes the file. */
 int scratch_file(suite *s, char path[SCRATCH_FOLDER]);
 
 #endif

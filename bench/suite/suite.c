@@ -50,7 +50,7 @@ void suite_fail(suite *s, const char *section, const char *what)
     *s->error = *s->raw->error = '\0';
 }
 
-/* How many requests of the device have failed so far. */
+/* Returns the number of failed requests of the device so far. */
 static uint64_t failed_requests(suite *s)
 {
     trp_device_info info;
@@ -65,7 +65,7 @@ bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_sid
     uint64_t before = failed_requests(s);
     bool ok = stats_compare(plan, raw_side, troupe_side, &row->raw_ns, &row->troupe_ns);
     uint64_t failed = failed_requests(s) - before;
-    /* Nobody waits for each request, so this is where a failure shows. */
+    /* Requests without futures report failures only here. */
     if (ok && failed > 0) {
         snprintf(s->error, sizeof s->error, "%" PRIu64 " requests have failed", failed);
         ok = false;

@@ -1,4 +1,5 @@
-/* A run of `troupe bench`: both sides open on one device, and what its sections share. */
+/* A run of `troupe bench`: both sides opened on one device, and functions that its sections
+ * share. */
 #ifndef TRP_BENCH_SUITE_SUITE_H
 #define TRP_BENCH_SUITE_SUITE_H
 
@@ -13,19 +14,19 @@ typedef struct suite {
     raw *raw;
     trp_system *system;
     trp_device *device;
-    trp_device_info info; /* as it was when opened */
-    int size;             /* of products by kernels of CUTLASS, or channels; 0: all */
-    const char *kernel;   /* that they are to run; NULL: the actor's choice */
-    trp_tune tune;        /* whether they search */
-    plot *plot;           /* that they are drawn in; NULL: none */
-    const char *torch;    /* a file with what PyTorch takes for convolutions; NULL: none */
-    double limit;         /* seconds that a section of the dnn suite may take */
+    trp_device_info info; /* at the time of opening */
+    int size;             /* --size of CUTLASS products, or channels; 0: all */
+    const char *kernel;   /* --kernel of CUTLASS products; NULL: the actor selects it */
+    trp_tune tune;        /* --tune of CUTLASS products */
+    plot *plot;           /* plot of CUTLASS products or NULL */
+    const char *torch;    /* file with PyTorch's figures or NULL */
+    double limit;         /* seconds per section of the dnn suite */
     bool quick;
     uint64_t seed;
-    char error[320]; /* of Troupe's side, in the row that is being measured */
+    char error[320]; /* error of Troupe's side in the current row */
 } suite;
 
-/* The sections. Each shows its rows, and tells in the report what could not be measured. */
+/* The sections. Each adds its rows and reports failed measurements. */
 void suite_round_trip(suite *s);
 void suite_sustained(suite *s);
 void suite_senders(suite *s);
@@ -73,16 +74,14 @@ void suite_jit_many(suite *s);
 void suite_jit_large(suite *s);
 void suite_jit_processes(suite *s);
 
-/* `troupe bench --first-load IMAGE GPU`, which the bench starts itself: loads a file with an image
- * and launches its kernel "warm" in a process that has done nothing before; prints what that took
- * in nanoseconds. */
+/* a child process of the bench: loads an image from a file and launches its kernel "warm" in a new
+ * process; prints the duration in nanoseconds. */
 #define SUITE_FIRST_LOAD "--first-load"
 bool suite_first_load(const char *path, const char *gpu);
 
-/* `troupe bench --first-conv GPU FILE HOW`, likewise: opens cuDNN and runs a convolution, and
- * prints what each phase of that took in nanoseconds, in a line. HOW: "make" the plan, and leave
- * its record in the file; "read" it from there; "warm-make" and "warm-read" once the library has
- * planned something else. */
+/* also a child process: opens cuDNN, runs a convolution, and prints the nanoseconds of each phase
+ * on one line. HOW: "make" creates the plan and writes its record to the file; "read" creates it
+ * from that file; "warm-make" and "warm-read" do so after the library has created another plan. */
 #define SUITE_FIRST_CONV "--first-conv"
 typedef enum suite_phase {
     SUITE_PHASE_LIBRARY,
@@ -96,47 +95,48 @@ typedef enum suite_phase {
 } suite_phase;
 bool suite_first_conv(const char *gpu, const char *path, const char *how);
 
-/* The report's header; the arguments are those of the command. */
+/* Writes the report's header; the arguments are those of the command. */
 void suite_describe(suite *s, int argc, char **argv);
 
-/* Runs the command itself with these arguments, up to a NULL, and what it prints dropped. */
+/* Runs this command as a process with these arguments up to a NULL and drops its output. */
 bool suite_run(suite *s, const char *const *arguments);
 
-/* The same, with what it prints in a file. */
+/* Runs this command with its output in a file. */
 bool suite_run_into(suite *s, const char *const *arguments, const char *output);
 
-/* True for TRP_OK; else keeps what failed, and why. */
+/* Returns true for TRP_OK; otherwise records the failed call and the reason. */
 bool suite_check(suite *s, trp_status status, const char *call);
 
-/* Frees those of the buffers that there are. */
+/* Frees the buffers that exist. */
 void suite_free(suite *s, const trp_buffer *buffers, size_t count);
 
-/* False: keeps that a call of the system has failed, and why (errno). */
+/* Records that a system call failed and the reason (errno). Returns false. */
 bool suite_failed(suite *s, const char *what);
 
-/* Waits for a request that was sent with a future, which gave `sent`. */
+/* Waits for a request sent with a future; `sent` is the status of sending. */
 bool suite_await(suite *s, trp_status sent, const trp_completion *completion, const char *call);
 
 trp_actor *suite_actor(suite *s, const char *kind, const char *section);
 
-/* Tells that a section or a row of it has failed, with the error that either side has kept. */
+/* Reports a failed section or row with the recorded error of either side. */
 void suite_fail(suite *s, const char *section, const char *what);
 
-/* Measures both sides. Checks that no request has failed meanwhile. False: what failed is kept. */
+/* Measures both sides and checks that no request failed meanwhile. Returns false after it has
+ * recorded the error. */
 bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                 report_row *row);
 
-/* How many operations make a block. What keeps a GPU busy makes it lower its clock, each operation
- * by as much as it takes power: sides that take turns in less than a tenth of a second have the
- * other one's clock in part, so that blocks of what lasts are longer, and less of their beginning
- * counts. */
+/* Chooses the number of operations per block. A busy GPU lowers its clock according to the power of
+ * each operation: sides that alternate in less than a tenth of a second partly run at the other
+ * side's clock. So blocks of GPU operations are longer, which also reduces the weight of their
+ * start. */
 void suite_plan_blocks(suite *s, stats_side side, stats_plan *plan);
 
-/* The same, and adds the row with what came out. False: it has failed and is told. */
+/* Measures both sides and adds the row. Returns false after it has reported the failure. */
 bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                    report_row *row);
 
-/* A bound of the project's for its reference GPU; none elsewhere. */
+/* Sets a bound that the project requires on its reference GPU, and only there. */
 void suite_bound(const suite *s, report_row *row, report_bound bound, double limit);
 
 static inline bool suite_on_gpu(const suite *s)
@@ -144,7 +144,7 @@ static inline bool suite_on_gpu(const suite *s)
     return s->info.backend == TRP_BACKEND_CUDA;
 }
 
-/* Element `index` of a random sequence. (The finalizer of SplitMix64.) */
+/* Returns element `index` of a random sequence (the finalizer of SplitMix64). */
 static inline uint64_t suite_random(uint64_t seed, uint64_t index)
 {
     uint64_t z = seed + (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -153,7 +153,7 @@ static inline uint64_t suite_random(uint64_t seed, uint64_t index)
     return z ^ (z >> 31);
 }
 
-/* "64 KiB"; `out` has room for 24 bytes. */
+/* Formats a size such as "64 KiB"; `out` has 24 bytes. */
 void suite_size_text(char *out, uint64_t bytes);
 
 #endif

@@ -11,7 +11,7 @@
 #define PANEL_BYTES (UINT64_C(2) << 20) /* of B as f64, in one thread: stays in its cache */
 #define PANEL_COLS  128
 
-/* What the small floating types mean, by definition. */
+/* Values of the small floating types, by their definition. */
 static double f16_values[1u << 16], e4m3_values[1u << 8], e5m2_values[1u << 8];
 static pthread_once_t values_once = PTHREAD_ONCE_INIT;
 
@@ -90,10 +90,10 @@ static double factor(const check_view *view, uint64_t line)
     return view->scale ? (double)view->scale[view->scale_each ? line : 0] : 1;
 }
 
-/* The work of all threads: each takes the next panel of columns until none is left. */
+/* Work shared by all threads: each takes the next panel of columns until none is left. */
 typedef struct work {
     const check_sums *sums;
-    uint64_t rows; /* looked at */
+    uint64_t rows; /* rows to compute */
     uint64_t panel_cols;
     int planes; /* 2: complex */
     _Atomic uint64_t next_col;
@@ -107,7 +107,7 @@ typedef struct panel {
     double *norms, *sums[2];
 } panel;
 
-/* The i-th of `count` rows spread evenly over all of them, first and last included. */
+/* Returns the i-th of `rows` rows, spread evenly from first to last. */
 static uint64_t sampled_row(const work *w, uint64_t i)
 {
     uint64_t all = w->sums->m;

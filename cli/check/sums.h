@@ -1,22 +1,22 @@
-/* The sums of a product in float64, on this machine's cores, to hold a result against: panels of
- * columns in turn, all rows of a panel or a sample of them. Independent of the library: what the
- * bits of a type mean is worked out here. */
+/* Computes the sums of a product in float64 on this machine's cores, as a reference: panels of
+ * columns in turn, with all rows of a panel or a sample of them. Independent of the library, down
+ * to the decoding of types. */
 #ifndef TRP_CLI_CHECK_SUMS_H
 #define TRP_CLI_CHECK_SUMS_H
 
 #include <troupe/types.h>
 
-/* A matrix in host memory, seen through steps: a transpose moves no element. */
+/* A matrix in host memory, viewed through steps: a transpose moves no element. */
 typedef struct check_view {
     const void *data;
     trp_dtype type;
     uint64_t row_step, col_step; /* elements */
     bool conjugate;
-    const float *scale; /* NULL, or factors: of the whole matrix or, with */
-    bool scale_each;    /* this, of each row of the first matrix or column of the second */
+    const float *scale; /* NULL, or factors: one for the whole matrix */
+    bool scale_each;    /* one for each row of the first matrix or column of the second */
 } check_view;
 
-/* Element `i` of an array; `part` 1 is the imaginary part of a complex one. */
+/* Returns element `i` of an array; `part` 1 is the imaginary part. */
 double check_value(trp_dtype type, const void *data, uint64_t i, int part);
 
 double check_element(const check_view *view, uint64_t row, uint64_t col, int part);
@@ -32,16 +32,17 @@ typedef struct check_part {
 typedef struct check_sums {
     check_view a, b; /* m x k, k x n */
     uint64_t m, n, k;
-    double max_steps; /* multiplications: more than so many, and rows are sampled */
+    double max_steps; /* bound of multiplications, above which rows are sampled */
     /* Called for each part, from several threads at a time. */
     void (*compare)(void *user, const check_part *part);
     void *user;
 } check_sums;
 
-/* How many rows check_sums_run() looks at: all, or as many as max_steps allows. */
+/* Returns the number of rows that check_sums_run() computes: all, or as many as max_steps
+ * allows. */
 uint64_t check_sums_rows(const check_sums *sums);
 
-/* Rows are spread evenly from first to last. False if memory is lacking. */
+/* Computes all sums; sampled rows are spread evenly. False: no memory. */
 bool check_sums_run(const check_sums *sums);
 
 #endif

@@ -36,7 +36,7 @@ bool check_is_nearest(double x, double y, trp_dtype type)
 {
     check_type t = check_type_of(type);
     double expected = t.saturates ? check_saturated(x, t) : x;
-    /* Half a unit of the value, which may have been rounded up to a power of two. */
+    /* Half a unit of the value, which rounding may have raised to a power of two. */
     return fabs(y - expected) <= t.unit * fabs(expected) + t.smallest || x == y ||
            (isnan(x) && (isnan(y) || t.unit == 0)) ||
            (!t.saturates && isinf(y) && fabs(x) >= t.largest && x * y > 0);

@@ -1,4 +1,4 @@
-/* What rounding to a type does, worked out apart from the library. */
+/* Rounding to a type, implemented independently of the library. */
 #ifndef TRP_CLI_CHECK_TYPE_H
 #define TRP_CLI_CHECK_TYPE_H
 
@@ -8,17 +8,17 @@
 
 typedef struct check_type {
     double unit;     /* relative: half the distance of 1 and the next number; 0: integers */
-    double smallest; /* half of the smallest positive number: what underflow may take away */
+    double smallest; /* half the smallest positive number: the error of an underflow */
     double largest;
     bool saturates;
 } check_type;
 
 check_type check_type_of(trp_dtype type);
 
-/* The nearest of the range of a type that saturates. */
+/* Clamps to the range of a type that saturates. */
 double check_saturated(double x, check_type t);
 
-/* Whether y is the nearest number of a type to x. */
+/* Tells whether y is x rounded to a type. */
 bool check_is_nearest(double x, double y, trp_dtype type);
 
 #endif

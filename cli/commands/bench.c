@@ -22,7 +22,7 @@ static void show_sections(void)
         printf("      %-8s  %-14s  %s\n", trp_bench_suites[suite], name, about);
 }
 
-/* "gemm,copy": the bits of sections, all of one suite. */
+/* Parses "gemm,copy" into bits of sections, all of one suite. */
 static int read_sections(const struct command *command, const char *text, trp_bench_choice *c)
 {
     for (bool more = text != NULL; more;) {
@@ -124,7 +124,7 @@ int command_bench(int argc, char **argv)
     int status;
     if (trp_bench_step(argc, argv, &done))
         return done ? EXIT_DONE : EXIT_FAILED;
-    /* The report has the line as it was: parsing moves operands to the front. */
+    /* Copied for the report: parsing moves operands to the front. */
     char *line[64];
     const int words = argc < 64 ? argc : 64;
     memcpy(line, argv, (size_t)words * sizeof *line);

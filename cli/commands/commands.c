@@ -89,7 +89,7 @@ static bool wants_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* argv[0] is the name of a command. */
+/* Runs the command that argv[0] names. */
 static int run(int argc, char **argv)
 {
     const command_entry *e = find(commands, argv[0]);
@@ -107,7 +107,7 @@ static int run(int argc, char **argv)
     return sub ? sub->run(argc - 1, argv + 1) : reject(e->sub, e->name, argv[1]);
 }
 
-/* Of a command, or of a subcommand. */
+/* Shows the help of a command or subcommand. */
 static int help_about(int argc, char **argv)
 {
     char help[] = "--help";

@@ -1,12 +1,11 @@
-/* The commands, as one table: it finds the function of a command, and the shells' completions are
- * made of it. */
+/* The table of commands, from which commands are dispatched and shell completions generated. */
 #ifndef TRP_CLI_COMMANDS_COMMANDS_H
 #define TRP_CLI_COMMANDS_COMMANDS_H
 
 /* A command, or a group of subcommands. */
 typedef struct command_entry {
     const char *name, *summary;
-    /* Gets its own name as argv[0] and returns the exit status. NULL: a group */
+    /* Gets its own name as argv[0]; returns the exit status. NULL: a group */
     int (*run)(int argc, char **argv);
     const char *about;               /* of a group: lines of text */
     const struct command_entry *sub; /* likewise: ends with an empty row */
@@ -14,7 +13,7 @@ typedef struct command_entry {
 
 extern const command_entry commands[]; /* ends with an empty row */
 
-/* Runs what argv[1] ... say. */
+/* Runs the command in argv[1]. */
 int commands_run(int argc, char **argv);
 
 int command_kernels(int argc, char **argv);

@@ -1,5 +1,5 @@
-/* troupe completion: the completions of bash, zsh and fish, made of the tables that the commands
- * are parsed with, so that they hold whatever those hold. */
+/* troupe completion: generates completions of bash, zsh and fish from the tables that the commands
+ * parse with. */
 #include "commands.h"
 #include "ui/options.h"
 #include "ui/ui.h"
@@ -14,7 +14,7 @@ typedef enum complete {
     COMPLETE_WORDS, /* those of a|b|c */
 } complete;
 
-/* What an argument of this name is completed with, see ui/options.h. Only its first word counts. */
+/* Returns how an argument is completed, by the first word of its name (ui/options.h). */
 static complete kind_of(const char *argument)
 {
     char word[128];
@@ -30,14 +30,14 @@ static complete kind_of(const char *argument)
     return strstr(word, "...") ? COMPLETE_NOTHING : COMPLETE_FILES; /* C.npy */
 }
 
-/* Prints the words of a|b|c with spaces between them. */
+/* Prints the words of a|b|c, separated by spaces. */
 static void put_words(const char *list)
 {
     for (const char *p = list; *p && *p != ' '; p++)
         putchar(*p == '|' ? ' ' : *p);
 }
 
-/* The words that a value can be: the choices, which no text can differ from. */
+/* Prints the possible values of an option. */
 static void put_choices(const option *o)
 {
     if (!o->choices) {
@@ -55,7 +55,7 @@ static complete kind_of_option(const option *o)
     return o->choices ? COMPLETE_WORDS : kind_of(o->argument);
 }
 
-/* A visitor of each command, with its name; "cache ls" of a subcommand. */
+/* Visits each command and subcommand. */
 static void visit_commands(options_visitor visit)
 {
     for (const command_entry *e = commands; e->name; e++) {
@@ -66,7 +66,7 @@ static void visit_commands(options_visitor visit)
     }
 }
 
-/* In single quotes, as all three shells read it. */
+/* Prints a text in single quotes, which all three shells read. */
 static void put_quoted(const char *text)
 {
     putchar('\'');
@@ -173,7 +173,7 @@ static void show_bash(void)
 
 /* zsh. */
 
-/* Inside of a specification of _arguments in single quotes. */
+/* Prints a text inside a single-quoted specification of _arguments. */
 static void zsh_text(const char *text)
 {
     for (; *text; text++) {

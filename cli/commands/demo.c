@@ -30,7 +30,7 @@ typedef struct demo {
     char log[256]; /* the first line that Troupe logged about the fault */
 } demo;
 
-/* Keeps the operator's line for the report. Called from threads of Troupe. */
+/* Keeps the log line for the report. Called from threads of Troupe. */
 static void keep_log(void *user_data, int level, const char *line)
 {
     demo *d = user_data;
@@ -107,7 +107,7 @@ static bool open_device(demo *d)
     ui_progress("opening the device");
     uint64_t began = ui_now();
     d->choice.standby = true;
-    if (!run_open(&d->run, &d->choice, &options))
+    if (!run_open(&d->run, &d->choice, "blas", &options))
         return false;
     ui_step(UI_GOOD, "open device", ui_now() - began, "%s, worker process %" PRIi64,
             run_device_text(&d->run.info).s, d->run.info.worker_pid);
@@ -131,7 +131,7 @@ static bool load(demo *d, const char *path, matrix *m)
     return ok;
 }
 
-/* c = a b on the device, its time shown, the result checked. */
+/* Computes c = a b on the device, shows its time and checks the result. */
 static bool product(demo *d, const char *label, const char *formula, const matrix *a,
                     const matrix *b, matrix *c)
 {
@@ -159,7 +159,8 @@ static bool first_product(demo *d)
     return true;
 }
 
-/* With the operands turned and swapped: the same bytes on the device, another product. */
+/* Multiplies the transposed operands in reverse order: another product of the same bytes on the
+ * device. */
 static bool second_product(demo *d)
 {
     matrix bt = matrix_transposed(&d->b), at = matrix_transposed(&d->a), c = {0};

@@ -1,4 +1,4 @@
-/* troupe dnn: what there is to know of the dnn actor that no request asks for. */
+/* troupe dnn: information about the dnn actor beyond its requests. */
 #include "commands/cache/cache.h"
 #include "commands.h"
 #include "ui/options.h"
@@ -31,10 +31,10 @@ static void list_json(const trp__entry *entry, const trp__verdict *verdict, bool
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         trp__inspect_field(entry, fields[i].tag, text, sizeof text);
         printf(", \"%s\": ", fields[i].name);
-        cache_print_string(text);
+        ui_json_string(text);
     }
     printf(", \"compared\": %" PRIu32 ", \"reason\": ", verdict->compared);
-    cache_print_string(verdict->reason);
+    ui_json_string(verdict->reason);
     putchar('}');
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAX_DEVICES 64
-#define SAMPLE      64 /* rows of the matrices of the isolation test */
+#define SAMPLE      64 /* size of the matrices of the isolation test */
 
 static ui_mark mark_of(const char *status)
 {
@@ -21,10 +21,10 @@ static ui_mark mark_of(const char *status)
     return strcmp(status, "missing") ? UI_BAD : UI_ABSENT;
 }
 
-/* What is lost without a library, or with one before a version. */
+/* What a missing or outdated library costs. */
 static const struct {
     const char *key, *lost;
-    int major, minor; /* 0: of a library that is not there */
+    int major, minor; /* oldest version that does not cost this; 0: any version */
 } losses[] = {
     {"cuda", "no GPU is used; devices are this machine's processors alone", 0, 0},
     {"cublas", "GPUs have no blas actor", 0, 0},
@@ -71,7 +71,7 @@ static void show_library(const report_line *line)
     show_losses(line);
 }
 
-/* The only one that no worker opens, but the program that reads files. */
+/* zlib is opened by the program that reads files, not by a worker. */
 static void show_zlib(void)
 {
     trp_error error = {0};
@@ -116,7 +116,7 @@ static void show_device(const trp_device_info *info)
             ui_bytes(info->memory_total).s);
 }
 
-/* The drill's faults are meant: nobody needs to be told of them. */
+/* Drops log lines: the drill's faults are intended. */
 static void drop_log(void *user_data, int level, const char *line)
 {
     (void)user_data;
@@ -146,7 +146,7 @@ static bool product_is_right(struct run *run, const matrix *a, const matrix *b)
     return ok && !result.wrong;
 }
 
-/* Product, fault, product: the second one runs on what the first one's operands left behind. */
+/* Runs product, fault, product; the second product uses the operands of the first. */
 static bool drill_device(struct run *run, struct drill *drill)
 {
     matrix a = {0}, b = {0};
@@ -167,7 +167,7 @@ static bool show_isolation(const trp_device_info *device)
     char name[32];
     snprintf(name, sizeof name, "%s %u", trp_backend_name(device->backend), device->ordinal);
     ui_progress("testing %s", name);
-    bool ok = run_open(&run, &choice, &options) && drill_device(&run, &drill);
+    bool ok = run_open(&run, &choice, "blas", &options) && drill_device(&run, &drill);
     run_close(&run);
     if (ok)
         ui_line("  %s %-14s  works: a fault (%s: %s) cost its request only; a new worker was ready "

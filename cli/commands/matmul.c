@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Choices of the option tables: of types, and in the order of these: */
+/* Choices of the option tables: types, and values in the order of these enumerations: */
 #define INPUT_TYPES "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "c64", "c128"
 static const char *const input_types[] = {INPUT_TYPES, NULL};
 static const char *const fp8_types[] = {"f8e4m3", "f8e5m2", NULL};
@@ -19,20 +19,12 @@ static const char *const activation_names[] = {"none", "relu",  "gelu", /* trp_a
                                                "silu", "drelu", "dgelu", NULL};
 static const char *const gradient_names[] = {"", "d", "a", "b", NULL}; /* trp_bias_gradient */
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *add, *bias, *aux, *gradient, *scale_a, *scale_b, *scale_d;
     int type, type_b, type_d, trans_a, trans_b, activation, tune, compute;
     bool tf32;
 } given;
-
-static trp_dtype type_of(const char *const *names, int choice)
-{
-    int type = TRP_F64;
-    while (choice >= 0 && strcmp(trp_dtype_name((trp_dtype)type), names[choice]) != 0)
-        type++;
-    return choice < 0 ? TRP_DTYPE_NONE : (trp_dtype)type;
-}
 
 static void set_file(matmul *job, int which, const char *name, const char *path, operand_use use)
 {
@@ -40,7 +32,7 @@ static void set_file(matmul *job, int which, const char *name, const char *path,
         job->operand[which] = (operand){.use = use, .option = name, .path = path};
 }
 
-/* "0.5", or the name of a file. */
+/* Sets a scale factor: "0.5", or the name of a file. */
 static void set_scale(matmul *job, int which, const char *name, const char *text)
 {
     double number;
@@ -50,7 +42,7 @@ static void set_scale(matmul *job, int which, const char *name, const char *text
         set_file(job, which, name, text, OPERAND_INPUT);
 }
 
-/* "a=FILE". */
+/* Sets the gradient: "a=FILE". */
 static void set_gradient(matmul *job, const char *text)
 {
     for (int i = TRP_BIAS_GRADIENT_D; text && gradient_names[i]; i++) {
@@ -68,7 +60,7 @@ static bool same_file(const matmul *job, int a, int b)
            !strcmp(x->path, y->path);
 }
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, const matmul *job, const given *g)
 {
     bool wants_aux = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
@@ -103,9 +95,9 @@ static int check_together(const struct command *command, const matmul *job, cons
 static void settle(matmul *job, const given *g, char **files)
 {
     bool reads_aux = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-    job->type = type_of(input_types, g->type);
-    job->type_b = type_of(fp8_types, g->type_b);
-    job->type_d = type_of(result_types, g->type_d);
+    job->type = operand_chosen_type(input_types, g->type);
+    job->type_b = operand_chosen_type(fp8_types, g->type_b);
+    job->type_d = operand_chosen_type(result_types, g->type_d);
     job->trans_a = (trp_transpose)g->trans_a;
     job->trans_b = (trp_transpose)g->trans_b;
     job->activation = (trp_activation)g->activation;
@@ -127,7 +119,7 @@ static void settle(matmul *job, const given *g, char **files)
 
 #define TYPES "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8|c64|c128"
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(matmul *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1, .type_b = -1, .type_d = -1};

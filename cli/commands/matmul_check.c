@@ -12,32 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A comparison under way, shared by all threads. */
+/* A comparison in progress, shared by all threads. */
 typedef struct job {
     const check_matmul *x;
     bool whole;       /* all rows are compared */
     double unit;      /* of the arithmetic */
-    double tolerance; /* of the norms of row and column */
-    double floor;     /* what underflow may take away from a sum */
-    double overflow;  /* where infinities may come from */
+    double tolerance; /* relative to the norms of row and column */
+    double floor;     /* error of underflow in a sum */
+    double overflow;  /* norms from which sums may overflow */
     check_type d;
-    pthread_mutex_t lock;              /* for what is below */
+    pthread_mutex_t lock;              /* guards the fields below */
     double *gradient, *gradient_bound; /* sums over the rows, for each column */
     double largest, largest_bound;     /* of |activation(X + bias)| */
     double error2, norm2;
     check_matmul_result *out;
 } job;
 
-/* What is found in one part, added to the job at its end. */
+/* Findings in one part, merged into the job at its end. */
 typedef struct findings {
     uint64_t wrong;
-    double worst; /* of an error, as a part of its bound */
+    double worst; /* largest error relative to its bound */
     check_matmul_result at;
     double error2, norm2;
     double largest, largest_bound;
 } findings;
 
-/* A value in float64, and how far a right result may be from it. Infinite: anything is right. */
+/* A value in float64 and the allowed error. Infinite: anything is right. */
 typedef struct value {
     double re, im, bound;
 } value;
@@ -60,7 +60,7 @@ static void compare_value(findings *f, const char *what, uint64_t row, uint64_t 
         .what = what, .row = row, .col = col, .got = got_re, .expected = v.re, .bound = v.bound};
 }
 
-/* The bound of a value that is rounded to a type; the value itself saturates. */
+/* Rounds a value to a type and widens its bound. */
 static value rounded_to(value v, check_type t, double scale)
 {
     v.re *= scale;
@@ -80,7 +80,7 @@ static double part_of(const check_view *view, uint64_t row, uint64_t col, int pa
     return view->data ? check_element(view, row, col, part) : 0;
 }
 
-/* X + bias. */
+/* Computes alpha A B + beta C + bias. */
 static value before_activation(const job *j, const check_part *part, uint64_t i)
 {
     const check_matmul *x = j->x;
@@ -123,7 +123,7 @@ static bool bit_at(const check_view *bits, uint64_t row, uint64_t col)
 static value activated(const job *j, uint64_t row, uint64_t col, value v)
 {
     const check_matmul *x = j->x;
-    double curve = x->on_gpu ? 0x1p-10 : 16 * j->unit; /* of the value of an exponential */
+    double curve = x->on_gpu ? 0x1p-10 : 16 * j->unit; /* relative error of an exponential */
     switch (x->activation) {
     case TRP_ACTIVATION_RELU:
         v.re = v.re > 0 ? v.re : 0;
@@ -152,7 +152,7 @@ static value activated(const job *j, uint64_t row, uint64_t col, value v)
     return v;
 }
 
-/* i32 wraps; the sums are integers that float64 holds. */
+/* Computes an i32 result, which wraps; float64 holds the sums exactly. */
 static double wrapped(const check_matmul *x, const check_part *part, uint64_t i)
 {
     int64_t c = (int64_t)part_of(&x->c, part->row, part->col0 + i, 0);
@@ -169,12 +169,12 @@ static void compare_aux(const job *j, findings *f, uint64_t row, uint64_t col, v
     if (j->x->activation == TRP_ACTIVATION_GELU)
         compare_value(f, "aux", row, col, check_element(aux, row, col, 0), 0,
                       rounded_to(v, check_type_of(aux->type), 1));
-    /* Where X + bias may be on either side of 0, so may the bit. */
+    /* Near 0 either bit is right. */
     if (j->x->activation == TRP_ACTIVATION_RELU && fabs(v.re) > v.bound)
         compare_value(f, "aux", row, col, bit_at(aux, row, col), 0, (value){v.re > 0, 0, 0});
 }
 
-/* Sums over the rows; under lock. */
+/* Adds to the column sums, under lock. */
 static void add_to_gradient(job *j, uint64_t col, value v)
 {
     j->gradient[col] += v.re;
@@ -239,9 +239,9 @@ static void compare_part(void *user, const check_part *part)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* What is left to compare at the end. */
+/* Comparisons at the end. */
 
-/* The sums of op(A) or op(B) over k. */
+/* Sums a line of op(A) or op(B) over k. */
 static value input_sum(const job *j, uint64_t line)
 {
     const check_matmul *x = j->x;
@@ -265,7 +265,7 @@ static void compare_gradient(job *j)
         return;
     for (uint64_t i = 0; i < count; i++) {
         value v = of_d ? (value){j->gradient[i], 0, j->gradient_bound[i]} : input_sum(j, i);
-        /* D itself may be what is summed. */
+        /* The sum may be of the rounded D. */
         if (of_d)
             v.bound += j->d.unit * j->gradient_bound[i] / (j->unit * (double)x->m);
         compare_value(&f, "gradient", 0, i, check_element(&x->gradient, 0, i, 0), 0,

@@ -1,4 +1,5 @@
-/* Holds what the matmul actor made (D, aux, a bias gradient, the largest value) against float64. */
+/* Compares results of the matmul actor (D, aux, a bias gradient, the largest value) with
+ * float64. */
 #ifndef TRP_CLI_COMMANDS_MATMUL_CHECK_H
 #define TRP_CLI_COMMANDS_MATMUL_CHECK_H
 
@@ -6,7 +7,7 @@
 
 #include <troupe/matmul.h>
 
-/* A product and its results, in host memory. Views without data are not there. */
+/* A product and its results, in host memory. Views without data are absent. */
 typedef struct check_matmul {
     check_view a, b; /* op(A), op(B) */
     uint64_t m, n, k;
@@ -23,22 +24,23 @@ typedef struct check_matmul {
     check_view gradient; /* a row */
     const float *amax;   /* NULL: none */
 } check_matmul;
-/* A view of bits has type TRP_U8; its row_step is that of bytes, and element j of a row is bit j %
- * 8 of byte j / 8. */
+/* A view of bits has type TRP_U8 and row_step in bytes; element j of a row is bit j % 8 of byte j /
+ * 8. */
 
 typedef struct check_matmul_result {
     uint64_t rows;        /* compared: all, or a sample of them */
     uint64_t wrong;       /* values beyond their bound */
     double error;         /* |D - R| / |R|, Frobenius norms over those rows */
-    double of_bound;      /* the largest error of a value, as a part of its bound */
+    double of_bound;      /* largest error relative to its bound */
     const char *what;     /* of the worst value, if any is wrong: "D", "aux", ... */
-    uint64_t row, col;    /* its place (in a vector: col) */
-    double got, expected; /* there; of complex values the real parts */
-    double bound;         /* |got - expected| may be so much */
-    uint64_t ns;          /* time that it took */
+    uint64_t row, col;    /* its position (in a vector: */
+    double got, expected; /* values there; real parts of complex ones */
+    double bound;         /* allowed |got - expected| */
+    uint64_t ns;          /* duration */
 } check_matmul_result;
 
-/* Each value's bound is what its types and the order of the steps imply:
+/* Checks D, aux, gradient and amax. Each value's bound follows from its types and the order of the
+ * steps:
  *
  *   the sum     (16 + 4 sqrt(k)) units of the type that is summed in, times the norms of row and
  *               column (Higham, Accuracy and Stability, section 3.5, with sqrt(k) for k); for tf32
@@ -49,16 +51,15 @@ typedef struct check_matmul_result {
  *   activation  its slope is at most 1.2; GELU on GPUs has a tanh of 11 bits, so 2^-10 of its value
  *   D           half a unit of its type, or of its smallest number
  *
- * i32 results are exact. Where a value can't be told (NaN inside an activation, an overflow on the
- * way) nothing is said about it. Sums over lines are compared only if all rows are. False if memory
- * is lacking. */
+ * i32 results are exact. Values that can't be predicted (NaN inside an activation, an overflow) are
+ * not judged. Sums over lines are compared only if all rows are. False: no memory. */
 bool check_matmul_run(const check_matmul *check, double max_steps, check_matmul_result *out);
 
-/* The same, shown as a step of a report; true if all is right. */
+/* Runs the check and shows it as a step of a report; true if all is right. */
 bool check_matmul_and_show(const char *label, const check_matmul *check);
 
-/* Whether `count` elements were converted to the nearest value of another type: returns how many
- * were not, and where the first of them is. */
+/* Checks that elements were converted to the nearest value of another type: returns the number that
+ * were not, and the position of the first. */
 uint64_t check_conversion(const check_view *from, const check_view *to, uint64_t rows,
                           uint64_t cols, uint64_t *row, uint64_t *col);
 

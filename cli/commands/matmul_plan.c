@@ -26,7 +26,7 @@ static uint64_t rounded_up(uint64_t value, uint64_t unit)
     return value / unit * unit + (value % unit ? unit : 0);
 }
 
-/* Types of the operands, as the table in docs/actors/matmul.md has them. */
+/* Types of the operands, by the table in docs/actors/matmul.md. */
 typedef struct types {
     trp_dtype a, b, c, d, vector, aux;
 } types;
@@ -34,10 +34,8 @@ typedef struct types {
 static types settle_types(const matmul *job)
 {
     types t;
-    t.a = job->type ? job->type : operand_file_type(&job->operand[MATMUL_A]);
-    t.b = job->type_b ? job->type_b
-          : job->type ? job->type
-                      : operand_file_type(&job->operand[MATMUL_B]);
+    t.a = job->type ? job->type : job->operand[MATMUL_A].file.type;
+    t.b = job->type_b ? job->type_b : job->type ? job->type : job->operand[MATMUL_B].file.type;
     t.d = job->type_d ? job->type_d : t.a == TRP_I8 ? TRP_I32 : t.a;
     t.c = is_fp8(t.d) ? TRP_BF16 : t.d;
     t.vector = t.d;
@@ -51,7 +49,7 @@ static types settle_types(const matmul *job)
     return t;
 }
 
-/* What the command can tell better than the library: it knows the files. */
+/* Checks types here, where messages can name the files. */
 static bool check_types(const matmul *job, const types *t)
 {
     const operand *a = &job->operand[MATMUL_A], *b = &job->operand[MATMUL_B];
@@ -59,7 +57,7 @@ static bool check_types(const matmul *job, const types *t)
         const operand *o = is_multiplied(t->a) ? b : a;
         ui_error("%s: expected elements of f64, f32, f16, i8, c64 or c128, got %s; convert it with "
                  ".astype(np.float32)",
-                 o->path, trp_dtype_name(operand_file_type(o)));
+                 o->path, trp_dtype_name(o->file.type));
         return false;
     }
     if (t->a != t->b && !(is_fp8(t->a) && is_fp8(t->b))) {
@@ -77,7 +75,7 @@ static bool check_types(const matmul *job, const types *t)
     return true;
 }
 
-/* Results without an epilogue. */
+/* Rejects vectors for results without an epilogue. */
 static bool check_vectors(const matmul *job, const types *t)
 {
     static const int vectors[] = {MATMUL_BIAS, MATMUL_GRADIENT};
@@ -123,11 +121,11 @@ static bool has_shape(const operand *o, uint64_t rows, uint64_t cols, const char
     return false;
 }
 
-/* Inputs that have no choice of order: their rows lie as D's do. What is converted is copied
- * anyhow; nothing else is. */
+/* Lays out an input that must have D's order. Converted inputs are copied in any case; others are
+ * not. */
 static bool lay_out_rows(operand *o, trp_dtype type, uint64_t unit)
 {
-    bool copied = operand_file_type(o) != type;
+    bool copied = o->file.type != type;
     if (o->file.fortran_order && !copied && o->file.rows > 1 && o->file.cols > 1) {
         ui_error("%s: expected a file in C order, as the result is; %s, in Fortran order",
                  o->option, operand_describe(o).s);
@@ -149,11 +147,11 @@ static bool lay_out_vector(operand *o, trp_dtype type, uint64_t count, const cha
     return operand_lay_out(o, type, !o->file.fortran_order, 1);
 }
 
-/* In memory A's lines run along k if it is 8 bits wide, and B's too: what the tensor cores read.
- * Where nothing is converted it is sent as it is. */
+/* Lays out A or B. 8-bit operands run along k in memory, as tensor cores read them; unconverted
+ * ones are sent as they are. */
 static bool lay_out_factor(operand *o, trp_dtype type, bool k_is_across)
 {
-    bool converted = operand_file_type(o) != type;
+    bool converted = o->file.type != type;
     bool row_major = converted && trp_dtype_bits(type) == 8 ? k_is_across : !o->file.fortran_order;
     return operand_lay_out(o, type, row_major, 1);
 }

@@ -1,4 +1,4 @@
-/* The steps of a product that is planned: from opening the device to writing the files. */
+/* Steps of a planned product: from opening the device to writing the files. */
 #include "matmul.h"
 
 #include "matmul_check.h"
@@ -18,9 +18,9 @@ static bool is_there(const matmul *job, int i, operand_use use)
     return job->operand[i].use == use;
 }
 
-/* Looked at first because the host backend's memory is the machine's own, lent out page by page: a
- * matrix that doesn't fit would be noticed by the system killing us. There the copies that the
- * device holds count too. */
+/* Checks memory before allocating: the host backend's memory is the machine's own and committed
+ * page by page, so exceeding it would get this process killed. There the device's copies count,
+ * too. */
 static bool fits(const matmul *job)
 {
     double need = 0, files = 0;
@@ -43,8 +43,7 @@ static bool open_run(matmul *job)
 {
     ui_progress("opening the device");
     uint64_t began = ui_now();
-    bool open = job->plain ? run_open(&job->run, &job->choice, NULL)
-                           : run_open_matmul(&job->run, &job->choice);
+    bool open = run_open(&job->run, &job->choice, job->plain ? "blas" : "matmul", NULL);
     if (!open || !fits(job))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
@@ -59,7 +58,7 @@ static bool convert_input(operand *o)
         return false;
     if (o->path && o->file_data)
         ui_step(UI_NONE, "convert", ui_now() - began, "%s: %s to %s%s", o->path,
-                trp_dtype_name(operand_file_type(o)), trp_dtype_name(o->layout.type),
+                trp_dtype_name(o->file.type), trp_dtype_name(o->layout.type),
                 o->layout.row_major == o->file.fortran_order ? ", in the other order" : "");
     return true;
 }
@@ -89,7 +88,7 @@ static bool read_inputs(matmul *job)
     return true;
 }
 
-/* All that goes one way. */
+/* Transfers all operands of one direction. */
 static bool transfer(matmul *job, operand_use use, const char *label)
 {
     uint64_t bytes = 0, began = ui_now();
@@ -123,7 +122,7 @@ static trp_matmul_vector vector_of(const operand *o)
     return (trp_matmul_vector){.buffer = o->buffer, .type = o->layout.type};
 }
 
-/* A file has a factor for each line, a number is for the whole matrix. */
+/* A file has a factor for each line; a number applies to the whole matrix. */
 static trp_scale scale_of(const operand *o)
 {
     return (trp_scale){.buffer = o->buffer, .mode = o->path ? TRP_SCALE_VECTOR : TRP_SCALE_TENSOR};
@@ -184,7 +183,7 @@ static trp_gemm_request gemm_of(const matmul *job)
     };
 }
 
-/* The option that a message of the library is about: it begins with the field of the request. */
+/* Returns the option for a message of the library, which begins with the request's field. */
 static const char *option_of(const char *message)
 {
     static const struct {
@@ -235,13 +234,13 @@ static bool send(matmul *job)
         return true;
     if (job->plain) {
         trp_gemm_request gemm = gemm_of(job);
-        return await_product(trp_gemm(job->run.blas, &gemm, &done), &done);
+        return await_product(trp_gemm(job->run.actor, &gemm, &done), &done);
     }
     trp_matmul_request request = request_of(job);
-    return await_product(trp_matmul(job->run.matmul, &request, &done), &done);
+    return await_product(trp_matmul(job->run.actor, &request, &done), &done);
 }
 
-/* "f32", "f8e4m3 and f8e5m2". */
+/* Names the types: "f32", "f8e4m3 and f8e5m2". */
 static void describe_types(const matmul *job, char *text, size_t size)
 {
     trp_dtype a = job->operand[MATMUL_A].layout.type, b = job->operand[MATMUL_B].layout.type;
@@ -292,7 +291,7 @@ static check_view scaled(check_view v, const operand *scale)
     return v;
 }
 
-/* A vector as a row, whichever way it lies in its file. */
+/* Views a vector as a row, however it lies in its file. */
 static check_view row_view(const operand *o)
 {
     check_view v = optional_view(o);
@@ -326,7 +325,7 @@ static check_matmul check_of(const matmul *job)
     };
 }
 
-/* That what was sent is what the file says, rounded. */
+/* Checks that an input was converted to the nearest values. */
 static bool check_input(const operand *o)
 {
     uint64_t row = 0, col = 0;

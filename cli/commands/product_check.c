@@ -24,7 +24,7 @@ static check_view view_of(const matrix *m)
 {
     bool fortran = m->shape.fortran_order;
     return (check_view){.data = m->data,
-                        .type = matrix_dtype(m),
+                        .type = m->shape.type,
                         .row_step = fortran ? 1 : m->shape.cols,
                         .col_step = fortran ? m->shape.rows : 1};
 }

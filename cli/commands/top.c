@@ -1,4 +1,4 @@
-/* troupe top: what the devices of other processes are doing; its options, and its terminal. */
+/* troupe top: shows the activity of devices; its options, and its terminal. */
 #include "top.h"
 
 #include "commands.h"
@@ -33,12 +33,12 @@ static void note_signal(int number)
 {
     if (number == SIGTSTP)
         stopped = 1;
-    else if (number != SIGWINCH) /* that one only ends the pause between two pictures */
+    else if (number != SIGWINCH) /* SIGWINCH only ends the pause between two pictures */
         interrupted = 1;
 }
 
 typedef struct terminal {
-    bool keys; /* standard input is one, and gives keys one by one */
+    bool keys; /* standard input is a terminal and delivers single keys */
     struct termios before;
 } terminal;
 
@@ -58,7 +58,7 @@ static void end_keys(const terminal *t)
         tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
 }
 
-/* Ctrl-Z: the shell gets its terminal as it was. */
+/* Ctrl-Z: restores the terminal for the shell. */
 static void stop(terminal *t)
 {
     stopped = 0;
@@ -77,12 +77,12 @@ static bool pause_for(terminal *t, int ms)
         char key[64];
         const int ready = poll(&p, 1, (int)((end - now) / 1000000) + 1);
         if (ready < 0)
-            return !interrupted; /* a new size: at once */
+            return !interrupted; /* redraw at once for a new size */
         if (ready == 0)
             continue;
         ssize_t n = read(STDIN_FILENO, key, sizeof key);
         if (n <= 0 && errno != EINTR)
-            t->keys = false; /* it was closed */
+            t->keys = false; /* standard input was closed */
         for (ssize_t i = 0; i < n; i++) {
             if (key[i] == 'q' || key[i] == 'Q')
                 return false;
@@ -91,7 +91,7 @@ static bool pause_for(terminal *t, int ms)
     return !interrupted;
 }
 
-/* Over what is there, from the upper left corner, as much as the terminal holds right now. */
+/* Redraws from the upper left corner, cut to the terminal's present size. */
 static void show_in_place(const top_screen *s)
 {
     struct winsize size = {0};
@@ -155,15 +155,15 @@ static int show_once(const top_choice *c, top_watch *watch, top_sample *s, top_s
     return EXIT_DONE;
 }
 
-/* Until the process ends, or somebody presses q or Ctrl-C. */
+/* Shows pictures until the process ends, or somebody presses q or Ctrl-C. */
 static int show_live(const top_choice *c, top_watch *watch, top_sample samples[2], top_screen *page)
 {
     const top_sample *earlier = NULL;
     const bool in_place = ui_is_terminal();
     terminal t = {0};
     int status = EXIT_DONE;
-    /* What is being written then is written whole; the pause between two pictures ends all the
-     * same. */
+    /* SA_RESTART completes a write in progress; the pause between two pictures is interrupted all
+     * the same. */
     struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -1,4 +1,4 @@
-/* troupe top: what it sees (top_watch.c), and how it shows that (top_show.c, top_json.c). */
+/* troupe top: its samples (top_watch.c) and their presentation (top_show.c, top_json.c). */
 #ifndef TRP_CLI_COMMANDS_TOP_H
 #define TRP_CLI_COMMANDS_TOP_H
 
@@ -8,35 +8,35 @@
 typedef struct top_process {
     int64_t pid;
     trp_observer *observer;
-    bool listed; /* in this round */
+    bool listed; /* found in this round */
 } top_process;
 
-/* What is watched: one process, or all that have devices. */
+/* The watched processes: one, or all that have devices. */
 typedef struct top_watch {
     int64_t pid; /* 0: all */
     top_process *process;
     size_t count, room;
 } top_watch;
 
-/* All devices at one moment, those of a process one after the other. */
+/* All devices at one moment; those of a process are adjacent. */
 typedef struct top_sample {
-    uint64_t time; /* 0: there was none yet */
+    uint64_t time; /* 0: no sample yet */
     trp_device_stats *device;
     size_t count, room;
 } top_sample;
 
-/* Begins to watch a process; 0: all that may be looked at. */
+/* Begins to watch a process; 0: all that this user may inspect. */
 trp_status top_watch_begin(top_watch *watch, int64_t pid);
 void top_watch_end(top_watch *watch);
 
-/* Looks. TRP_E_MISSING: the one process has ended. Processes that end, or can't be looked at, while
- * all are watched are left out. */
+/* Takes a sample. TRP_E_MISSING: the one process has ended. When all are watched, processes that
+ * end or can't be inspected are skipped. */
 trp_status top_look(top_watch *watch, top_sample *sample);
 void top_forget(top_sample *sample);
 
-/* The same device in an earlier sample; NULL: it was not there. */
+/* Finds the same device in an earlier sample; NULL: absent. */
 const trp_device_stats *top_device_before(const top_sample *earlier, const trp_device_stats *d);
-/* The same actor; likewise. */
+/* Finds the same actor; likewise. */
 const trp_actor_stats *top_actor_before(const trp_device_stats *earlier, const trp_actor_stats *a);
 
 /* A screenful of text. */
@@ -46,8 +46,8 @@ typedef struct top_screen {
     char text[TOP_SCREEN_BYTES];
 } top_screen;
 
-/* Writes the text of a sample, for so many columns: rates and times are of what came since the
- * earlier one, or, without, times of all and no rates. */
+/* Writes a sample as text of so many columns: rates and times since the earlier sample, or without
+ * one, times of all requests and no rates. */
 void top_show_process(top_screen *s, int64_t pid, const top_sample *earlier, const top_sample *now,
                       size_t columns);
 void top_show_list(top_screen *s, const top_sample *earlier, const top_sample *now, size_t columns);

@@ -1,18 +1,14 @@
 #include "top.h"
 
+#include "ui/ui.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A text of a record: what may not stand in JSON was replaced when it was read. */
 static void print_string(const char *key, const char *value)
 {
-    printf("\"%s\":\"", key);
-    for (const char *p = value; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            putchar('\\');
-        putchar(*p);
-    }
-    printf("\"");
+    printf("\"%s\":", key);
+    ui_json_string(value);
 }
 
 static void print_latency(const char *key, const trp_latency *l)
@@ -65,7 +61,7 @@ static void print_device(const trp_device_stats *d)
     printf("]}");
 }
 
-/* The devices from `first` on that belong to the process; returns how many. */
+/* Prints the devices from `first` on that belong to the process; returns their number. */
 static size_t print_one(int64_t pid, const top_sample *s, size_t first)
 {
     size_t i = first;

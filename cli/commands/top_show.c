@@ -34,7 +34,7 @@ const char *top_state_name(trp_device_state state)
 
 /* Figures. */
 
-/* "1234", "12.3 k", "4.56 M": a number in six columns. */
+/* Formats a number in six columns: "1234", "12.3 k", "4.56 M". */
 static ui_text short_number(double value)
 {
     static const char *const units[] = {"", " k", " M", " G", " T"};
@@ -48,7 +48,7 @@ static ui_text short_number(double value)
     return text;
 }
 
-/* Done a second; "-" if that is not known. */
+/* Returns requests per second; "-" if unknown. */
 static ui_text rate(uint64_t before, uint64_t now, bool known, const top_sample *earlier,
                     const top_sample *sample)
 {
@@ -74,11 +74,11 @@ enum { COLUMNS_MOST = 16, RUNNING_LEAST = 14, NAME_LEAST = 8 };
 
 typedef struct column {
     const char *title;
-    int width;    /* to the right; negative: to the left, 0: what is left of the line */
-    int priority; /* in a narrow terminal those of the lowest numbers are shown */
+    int width;    /* right-aligned; negative: left-aligned, 0: the rest of the line */
+    int priority; /* a narrow terminal shows the lowest numbers first */
 } column;
 
-/* Which columns are shown in so many; the width of column 0 is `first`. */
+/* Chooses the columns that fit; column 0 is `first` wide. */
 static void choose(const column *all, size_t count, size_t first, size_t columns,
                    bool shown[COLUMNS_MOST])
 {
@@ -99,7 +99,7 @@ static void choose(const column *all, size_t count, size_t first, size_t columns
     }
 }
 
-/* A line of cells under their titles; names may hold UTF-8, so padding counts columns. */
+/* Prints a line of cells. Names may contain UTF-8, so padding counts columns, not bytes. */
 static void put_cells(top_screen *s, const column *all, size_t count, size_t first,
                       const bool *shown, const char *const *cell)
 {
@@ -130,7 +130,7 @@ static void put_titles(top_screen *s, const column *all, size_t count, size_t fi
     put_cells(s, all, count, first, shown, title);
 }
 
-/* The columns that the longest of some names takes, within bounds. */
+/* Returns the larger of a width and a name's width in columns. */
 static size_t name_width(size_t width, const char *name)
 {
     size_t used = 0;
@@ -171,7 +171,8 @@ typedef struct ordered {
     double activity;
 } ordered;
 
-/* The active ones first: what runs or waits, and then what was done since the last look. */
+/* Orders actors by activity: running and waiting requests, then requests done since the last
+ * sample. */
 static uint32_t order(const trp_device_stats *d, const trp_device_stats *before, ordered *out)
 {
     for (uint32_t i = 0; i < d->actor_count; i++) {
@@ -253,7 +254,7 @@ static void put_device(top_screen *s, const top_sample *earlier, const top_sampl
         put_actor(s, &actors[i], earlier, now, first, shown);
 }
 
-/* The process's name, without what a terminal might obey. */
+/* Reads the process's name, without control characters. */
 static void read_name(int64_t pid, char *out, size_t size)
 {
     char path[64];

@@ -46,7 +46,7 @@ void top_watch_end(top_watch *watch)
     *watch = (top_watch){0};
 }
 
-/* Takes new processes in, and leaves those out that have no device any more. */
+/* Adds new processes and drops those without devices. */
 static trp_status find_processes(top_watch *w)
 {
     static int64_t pids[PIDS_MOST];
@@ -95,7 +95,7 @@ trp_status top_look(top_watch *watch, top_sample *sample)
     for (size_t i = 0; i < watch->count && status == TRP_OK; i++) {
         status = look_at(&watch->process[i], sample);
         if (!watch->pid && status != TRP_E_MEMORY)
-            status = TRP_OK; /* it has ended, or is of another version */
+            status = TRP_OK; /* the process has ended, or is of another version */
     }
     sample->time = ui_now();
     return status;

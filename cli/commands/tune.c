@@ -18,20 +18,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REPETITIONS = 10 }; /* of a product that is timed */
+enum { REPETITIONS = 10 }; /* timed products per problem */
 
 typedef struct tune {
     run_choice choice;
     bool quick, list, quiet;
     const char *path;
     tune_problem *problems;
-    size_t count, failed, known; /* known: no new record was made */
+    size_t count, failed, known; /* known: found without a new record */
     struct run run;
     char folder[PATH_MAX];
-    trp__store *store; /* that the worker keeps records in, without packs */
+    trp__store *store; /* where the worker stores records, without packs */
 } tune;
 
-/* Where records are kept. */
+/* Storage of records. */
 
 static bool find_folder(tune *t)
 {
@@ -47,11 +47,11 @@ static void drop_line(void *user_data, int level, const char *line)
     (void)user_data, (void)level, (void)line;
 }
 
-/* A file is made and removed, where the worker would write. */
+/* Creates and removes a file where the worker would write. */
 static bool check_folder(tune *t)
 {
     static const char name[] = TRP__TEMPORARY "tune";
-    static const trp__log silent = {.sink = drop_line}; /* what is wrong is told below */
+    static const trp__log silent = {.sink = drop_line}; /* errors are reported below */
     const trp__store_options options = {.packs = "", .log = &silent};
     trp_error error;
     int folder, file = -1;
@@ -70,11 +70,11 @@ static bool check_folder(tune *t)
     return status == TRP_OK;
 }
 
-/* Looking for a record that was made since a search began. A file's time is when it was made, or
- * when it was used again; that is noted only a minute after the time before, so one that is younger
- * and was made long ago is no new one. */
+/* Finds a record made since a search began. A file's time is that of its creation or last use; a
+ * use updates it only after a minute, so a young file with an older creation time is no new
+ * record. */
 typedef struct newcomer {
-    struct timespec since; /* by the clock that files are stamped with */
+    struct timespec since; /* by the clock of file times */
     bool found;
 } newcomer;
 
@@ -83,7 +83,7 @@ static bool see_newcomer(void *context, const trp__inspected *one)
     newcomer *n = context;
     char kind[32];
     if (one->used_ns < (int64_t)n->since.tv_sec * 1000000000 + n->since.tv_nsec)
-        return false; /* the last used come first */
+        return false; /* listed by last use */
     if (one->wrong || one->type != TRP__ENTRY_PAYLOAD)
         return true;
     trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
@@ -116,8 +116,8 @@ static void free_buffers(tune *t, const trp_buffer *buffers)
     }
 }
 
-/* A buffer each, so that each begins at a multiple of 256 bytes: an algorithm may rely on where an
- * operand lies, and what is found counts for operands that lie so. */
+/* Allocates a buffer for each operand, aligned to 256 bytes: an algorithm may rely on alignment,
+ * and records apply to operands aligned alike. */
 static trp_status make_buffers(tune *t, const tune_problem *p, trp_buffer *buffers)
 {
     trp_status status = TRP_OK;
@@ -165,7 +165,7 @@ static trp_status multiply(tune *t, const trp_matmul_request *request, trp_tune 
     int sent = 0;
     r.tune = how;
     while (sent < times && status == TRP_OK) {
-        status = trp_matmul(t->run.matmul, &r, &done[sent]);
+        status = trp_matmul(t->run.actor, &r, &done[sent]);
         sent += status == TRP_OK;
     }
     for (int i = 0; i < sent; i++) {
@@ -176,7 +176,7 @@ static trp_status multiply(tune *t, const trp_matmul_request *request, trp_tune 
     return status;
 }
 
-/* Searches, then times what was found: once to make the plan, then in a row. */
+/* Searches, then times the winner: once to make the plan, then in a row. */
 static trp_status search(tune *t, const tune_problem *p, uint64_t *search_ns, uint64_t *product_ns)
 {
     trp_buffer buffers[TUNE_OPERANDS] = {{0}};
@@ -252,7 +252,7 @@ static bool run_all(tune *t)
 {
     uint64_t began = ui_now();
     ui_progress("opening the device");
-    if (!run_open_matmul(&t->run, &t->choice))
+    if (!run_open(&t->run, &t->choice, "matmul", NULL))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s", run_device_text(&t->run.info).s);
     if (t->run.info.backend == TRP_BACKEND_HOST) {

@@ -1,4 +1,4 @@
-/* troupe tune: the problems of a text file, one a line. */
+/* troupe tune: reads problems from a text file, one per line. */
 #ifndef TRP_CLI_COMMANDS_TUNE_H
 #define TRP_CLI_COMMANDS_TUNE_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a problem works on. */
+/* Operands of a problem. */
 enum {
     TUNE_A,
     TUNE_B,
@@ -24,17 +24,17 @@ enum {
 
 typedef struct tune_problem {
     int line;                      /* in the file, from 1 */
-    char text[160];                /* the line without its comment, one space between words */
+    char text[160];                /* the line without its comment, with single spaces */
     trp_matmul_request request;    /* without buffers */
     bool in_place;                 /* C is D */
-    uint64_t bytes[TUNE_OPERANDS]; /* of the buffers; 0: it has none */
+    uint64_t bytes[TUNE_OPERANDS]; /* sizes of buffers; 0: absent */
 } tune_problem;
 
-/* Reads a line without its newline. *out has line 0 if there is no problem in it. False if it can't
- * be understood; `error` then names the word and what was expected. */
+/* Parses a line without its newline. *out has line 0 for an empty line. False: a mistake; `error`
+ * names the word and what was expected. */
 bool tune_parse_line(const char *line, tune_problem *out, char *error, size_t error_size);
 
-/* A whole file; the caller frees *out. Tells what is wrong with it, with file and line. */
+/* Reads a file; the caller frees *out. Reports mistakes with file and line. */
 bool tune_read_file(const char *path, tune_problem **out, size_t *count);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "tune.h"
 
+#include "data/operand.h"
 #include "ui/options.h"
 #include "ui/lines.h"
 #include "ui/ui.h"
@@ -16,7 +17,7 @@
 
 #define SPACE " \t\r\n"
 
-/* A line under way. */
+/* A line being parsed. */
 typedef struct reader {
     tune_problem *p;
     bool bias, aux;
@@ -30,13 +31,8 @@ typedef struct reader {
 
 static bool read_type(const char *value, trp_dtype *out)
 {
-    for (int type = TRP_F64; type < TRP_DTYPE_COUNT; type++) {
-        if (!strcmp(trp_dtype_name((trp_dtype)type), value)) {
-            *out = (trp_dtype)type;
-            return true;
-        }
-    }
-    return false;
+    *out = operand_named_type(value);
+    return *out != TRP_DTYPE_NONE;
 }
 
 static bool set_type(reader *r, const char *value)
@@ -102,11 +98,11 @@ static bool set_scale(reader *r, const char *value)
 {
     trp_scale_mode mode = !strcmp(value, "vector") ? TRP_SCALE_VECTOR : TRP_SCALE_TENSOR;
     r->p->request.a.scale.mode = r->p->request.b.scale.mode = mode;
-    r->p->bytes[TUNE_SCALE_A] = r->p->bytes[TUNE_SCALE_B] = 4; /* the size follows later */
+    r->p->bytes[TUNE_SCALE_A] = r->p->bytes[TUNE_SCALE_B] = 4; /* multiplied by the size later */
     return mode == TRP_SCALE_VECTOR || !strcmp(value, "tensor");
 }
 
-/* One part of epilogue=bias+gelu+aux. */
+/* Reads one part of epilogue=bias+gelu+aux. */
 static bool set_part(reader *r, const char *part)
 {
     static const struct {
@@ -219,7 +215,7 @@ static uint64_t element_bits(trp_dtype type, trp_dtype missing)
     return trp_dtype_bits(type ? type : missing);
 }
 
-/* Lines of `length` elements, padded to `unit`; sets the stride of a batch. */
+/* Lays out lines of `length` elements, padded to `unit`; sets the stride of a batch. */
 static bool size_lines(trp_matmul_matrix *m, int64_t length, int64_t lines, int64_t unit,
                        int64_t batch, uint64_t bits, uint64_t *bytes)
 {
@@ -253,7 +249,7 @@ static bool size_aux(const reader *r, uint64_t bits)
                       q->batch, flags ? 1 : bits, &r->p->bytes[TUNE_AUX]);
 }
 
-/* How much memory each operand takes; room for the widest type where its default is not known. */
+/* Determines each operand's memory, for the widest type where its default is unknown. */
 static bool set_sizes(reader *r)
 {
     trp_matmul_request *q = &r->p->request;

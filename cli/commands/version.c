@@ -1,5 +1,4 @@
-/* troupe version: the version of the command and its library, and of the libraries that it finds.
- */
+/* troupe version: versions of the command, its library, and the libraries that the worker finds. */
 #include "commands.h"
 #include "ui/options.h"
 #include "data/run.h"
@@ -10,10 +9,9 @@
 #include "wire/layout.h"
 
 #include <troupe/worker.h>
-#include <stdio.h>
 #include <string.h>
 
-/* The library is linked into the command: its build ID is that of the program. */
+/* Shows the program's build ID, which is the library's: it is linked statically. */
 static void show_build(void)
 {
     char id[TRP__BUILD_ID_TEXT];

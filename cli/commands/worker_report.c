@@ -13,7 +13,7 @@
 
 #define REPORT_WITHIN_MS 60000
 
-/* Reads until the end of the pipe, at most `size` - 1 bytes, and not past the deadline. */
+/* Reads the pipe to its end, up to `size` - 1 bytes and the deadline. */
 static bool read_all(int fd, char *text, size_t size)
 {
     size_t length = 0;

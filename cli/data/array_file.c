@@ -45,11 +45,11 @@ const char *array_file_numpy(trp_dtype type)
         if (names[i].type == type)
             return names[i].name;
     }
-    return "np.float32"; /* bf16 and fp8 are made of it */
+    return "np.float32"; /* bf16 and fp8 are converted from it */
 }
 
-/* The nearest type that all commands take to one that is not taken: "<i8", ">f4", "BF16". The kind
- * of a name is in its first letter, behind the order of bytes. */
+/* Returns the NumPy type to convert an unsupported one ("<i8", ">f4", "BF16") to. The kind of a
+ * type is its first letter behind the byte order. */
 static const char *nearest_type(const char *file_type)
 {
     const char *kind = file_type + strspn(file_type, "<>=|");
@@ -58,7 +58,7 @@ static const char *nearest_type(const char *file_type)
     return array_file_numpy(!strcmp(kind, "f8") || !strcmp(kind, "f16") ? TRP_F64 : TRP_F32);
 }
 
-/* The file of a path, or what came through a pipe. */
+/* Opens a path, or the content of a pipe. */
 static trp_io_file *open_path(const char *path)
 {
     trp_io_file *file = NULL;
@@ -73,7 +73,7 @@ static trp_io_file *open_path(const char *path)
     if (pipe)
         close(fd);
     if (status != TRP_OK) {
-        /* The message begins with the path. */
+        /* The library's message begins with the path. */
         const char *message = trp_error_message();
         const char *descr = status == TRP_E_UNSUPPORTED ? strstr(message, "dtype '") : NULL;
         char type[24] = "";
@@ -88,14 +88,14 @@ static trp_io_file *open_path(const char *path)
         return NULL;
     }
     char *own = pipe ? strdup(name) : NULL;
-    if (own) { /* for messages */
+    if (own) { /* used in messages */
         free(file->path);
         file->path = own;
     }
     return file;
 }
 
-/* The one array of a file. */
+/* Opens a file with one array. */
 static trp_io_file *open_file(const char *path, uint32_t most, const char *expected,
                               trp_io_array *out)
 {

@@ -9,7 +9,7 @@
 matrix_text matrix_describe(const matrix *m)
 {
     matrix_text text;
-    const char *type = trp_dtype_name(matrix_dtype(m));
+    const char *type = trp_dtype_name(m->shape.type);
     if (m->shape.vector)
         snprintf(text.s, sizeof text.s, "%" PRIu64 " %s", m->shape.rows, type);
     else
@@ -18,16 +18,11 @@ matrix_text matrix_describe(const matrix *m)
     return text;
 }
 
-trp_dtype matrix_dtype(const matrix *m)
-{
-    return m->shape.type;
-}
-
 trp_io_file *matrix_open(const char *path, matrix *m)
 {
     memset(m, 0, sizeof *m);
     trp_io_file *file = array_file_open_matrix(path, &m->shape);
-    trp_dtype type = matrix_dtype(m);
+    trp_dtype type = m->shape.type;
     if (!file || (!m->shape.vector && (type == TRP_F32 || type == TRP_F64)))
         return file;
     ui_error("%s: expected a matrix of f32 or f64, got %s", path, matrix_describe(m).s);
@@ -100,7 +95,7 @@ matrix matrix_transposed(const matrix *m)
     return t;
 }
 
-/* Element i of stream `seed`: SplitMix64 (Steele, Lea, Flood 2014), its upper 53 bits as a
+/* Returns element i of stream `seed`: SplitMix64 (Steele, Lea, Flood 2014), its upper 53 bits as a
  * fraction. */
 static double random_element(uint64_t seed, uint64_t i)
 {
@@ -133,7 +128,7 @@ bool matrix_multiply(struct run *run, const matrix *a, const matrix *b, const ma
     if (c->shape.data_bytes == 0)
         return true;
     trp_gemm_request request = {
-        .type = matrix_dtype(c),
+        .type = c->shape.type,
         .compute = compute,
         .order = TRP_ROW_MAJOR,
         .trans_a = as_stored(a),
@@ -146,19 +141,5 @@ bool matrix_multiply(struct run *run, const matrix *a, const matrix *b, const ma
         .c = c->buffer,
     };
     trp_completion done = {0};
-    return run_await(trp_gemm(run->blas, &request, &done), &done, "the matrix product");
-}
-
-bool matrix_agree(const char *a_name, const matrix *a, const char *b_name, const matrix *b)
-{
-    if (matrix_dtype(a) != matrix_dtype(b))
-        ui_error("both matrices must be of one type: %s is %s, %s is %s", a_name,
-                 matrix_describe(a).s, b_name, matrix_describe(b).s);
-    else if (a->shape.cols != b->shape.rows)
-        ui_error("the shapes do not agree: %s is %s, %s is %s; columns of the first must equal "
-                 "rows of the second",
-                 a_name, matrix_describe(a).s, b_name, matrix_describe(b).s);
-    else
-        return true;
-    return false;
+    return run_await(trp_gemm(run->actor, &request, &done), &done, "the matrix product");
 }

@@ -11,43 +11,39 @@ typedef struct matrix {
     trp_buffer buffer; /* likewise */
 } matrix;
 
-/* "1000 x 1200 f32"; of a vector "1000 f32". */
+/* Describes a matrix, "1000 x 1200 f32", or a vector, "1000 f32". */
 typedef struct matrix_text {
     char s[64];
 } matrix_text;
 matrix_text matrix_describe(const matrix *m);
 
-trp_dtype matrix_dtype(const matrix *m);
-
-/* Opens a file, which must be a matrix of f32 or f64; NULL after telling what is wrong. */
+/* Opens a file, which must be a matrix of f32 or f64; NULL after reporting an error. */
 trp_io_file *matrix_open(const char *path, matrix *m);
 
-/* The shape of a fresh matrix in C order. False, and told, if it would be too large to address. */
+/* Sets the shape of a new matrix in C order. False after reporting that it is too large to
+ * address. */
 bool matrix_shape(matrix *m, trp_dtype type, uint64_t rows, uint64_t cols);
 
-/* Gets host memory and a device buffer for m->shape, reads the file into the former. */
+/* Allocate host memory and a device buffer for m->shape, and read the file into host memory. */
 bool matrix_place(struct run *run, matrix *m);
 bool matrix_read_file(matrix *m, trp_io_file *file);
 
-/* Gives both back. Everything sent must have completed. */
+/* Frees both. All requests must have completed. */
 void matrix_release(struct run *run, matrix *m);
 
 /* Copies between host memory and buffer, and waits. */
 bool matrix_upload(struct run *run, const matrix *m);
 bool matrix_download(struct run *run, const matrix *m);
 
-/* The transpose over the same memory and buffer: no element moves. */
+/* Returns the transpose over the same memory and buffer: no element moves. */
 matrix matrix_transposed(const matrix *m);
 
-/* Uniform in [-1, 1], the same for the same seed. */
+/* Fills with numbers uniform in [-1, 1], reproducibly by the seed. */
 void matrix_randomise(const file_matrix *shape, void *data, uint64_t seed);
 
-/* C = A B on the device, waited for; the buffers hold all three. C is in C order, A and B in any:
- * an operand in Fortran order is sent as the transpose of what lies in memory. */
+/* Computes C = A B on the device and waits. C is in C order; A and B may be in Fortran order, which
+ * is sent as a transpose. */
 bool matrix_multiply(struct run *run, const matrix *a, const matrix *b, const matrix *c,
                      trp_compute compute);
-
-/* Whether A B exists for these two; else tells why not. The strings are their names. */
-bool matrix_agree(const char *a_name, const matrix *a, const char *b_name, const matrix *b);
 
 #endif

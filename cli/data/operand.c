@@ -24,7 +24,8 @@ static uint64_t element_bytes(trp_dtype type)
     return trp_dtype_bits(type) / 8;
 }
 
-/* Of whole lines: two elements of 4 bits make a byte, and lines have even numbers of them. */
+/* Returns bytes of whole lines: two 4-bit elements make a byte, and lines have even numbers of
+ * them. */
 static uint64_t bytes_of(trp_dtype type, uint64_t elements)
 {
     return trp_dtype_bits(type) == 4 ? elements / 2 : elements * element_bytes(type);
@@ -32,7 +33,7 @@ static uint64_t bytes_of(trp_dtype type, uint64_t elements)
 
 static layout file_layout(const operand *o)
 {
-    layout l = {.type = operand_file_type(o),
+    layout l = {.type = o->file.type,
                 .rows = o->file.rows,
                 .cols = o->file.cols,
                 .row_major = !o->file.fortran_order,
@@ -46,7 +47,7 @@ static bool is_vector(const layout *l)
     return l->rows <= 1 || l->cols <= 1;
 }
 
-/* One line after the other, through a line of gathered elements where the orders differ. */
+/* Copies line by line, gathering elements where the orders differ. */
 static bool copy_lines(const layout *from, const char *source, const layout *to, char *target)
 {
     uint64_t length = line_length(to), size = element_bytes(from->type);
@@ -76,9 +77,18 @@ static bool convert(const operand *o, const layout *from, const void *source, co
 
 /* Shapes. */
 
-trp_dtype operand_file_type(const operand *o)
+trp_dtype operand_named_type(const char *name)
 {
-    return o->file.type;
+    for (int type = TRP_F64; type < TRP_DTYPE_COUNT; type++) {
+        if (strcmp(trp_dtype_name((trp_dtype)type), name) == 0)
+            return (trp_dtype)type;
+    }
+    return TRP_DTYPE_NONE;
+}
+
+trp_dtype operand_chosen_type(const char *const *names, int choice)
+{
+    return choice < 0 ? TRP_DTYPE_NONE : operand_named_type(names[choice]);
 }
 
 operand_text operand_describe(const operand *o)
@@ -126,7 +136,7 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     layout *l = &o->layout;
     uint64_t ld, bytes;
     *l = (layout){.type = type, .rows = o->file.rows, .cols = o->file.cols, .row_major = row_major};
-    if (o->use == OPERAND_INPUT && !operand_can_convert(operand_file_type(o), type)) {
+    if (o->use == OPERAND_INPUT && !operand_can_convert(o->file.type, type)) {
         ui_error("%s: expected elements that can be made %s; %s; convert it with .astype(%s)",
                  o->option, trp_dtype_name(type), operand_describe(o).s, array_file_numpy(type));
         return false;
@@ -151,7 +161,7 @@ trp_dtype operand_type_in_file(trp_dtype type)
         if (taken[i] == type)
             return type;
     }
-    return TRP_F32; /* and what is widened to it */
+    return TRP_F32; /* also for types that are widened to it */
 }
 
 bool operand_shape_output(operand *o, trp_dtype type, uint64_t rows, uint64_t cols, bool vector)
@@ -225,7 +235,7 @@ bool operand_convert(operand *o)
         memcpy(o->data, &number, sizeof number);
     if (!o->file_data || !o->data)
         return true;
-    memset(o->data, 0, o->layout.bytes); /* what pads the lines */
+    memset(o->data, 0, o->layout.bytes); /* zero the padding */
     return convert(o, &f, o->file_data, &o->layout, o->data);
 }
 

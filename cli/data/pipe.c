@@ -17,7 +17,7 @@
 enum {
     PIECE = 1 << 20,
     HEAD_MOST = TRP__NPY_HEADER_LIMIT + TRP__NPY_PREAMBLE_V2,
-    LOOK_BYTES = 64 << 20, /* the memory that is left is asked for so often */
+    LOOK_BYTES = 64 << 20, /* interval between checks of free memory */
     SPARE_BYTES = 256 << 20
 };
 
@@ -48,7 +48,7 @@ typedef struct reading {
     const char *name;
     int from, to;
     uint64_t bytes, looked;
-    uint64_t expected; /* by the header; UINT64_MAX: till the end */
+    uint64_t expected; /* by the header; UINT64_MAX: unknown */
     bool ended;
 } reading;
 
@@ -58,7 +58,7 @@ static bool fail(const reading *r, const char *what)
     return false;
 }
 
-/* At most `most` bytes, and fewer only at the end. */
+/* Reads `most` bytes, fewer only at the end. */
 static bool take(reading *r, unsigned char *out, size_t most, size_t *length)
 {
     *length = 0;
@@ -99,8 +99,8 @@ static bool has_room(reading *r, uint64_t more)
     return false;
 }
 
-/* What the first bytes say: how many there will be. False, without a word: no array; whoever opens
- * the file in memory says so. */
+/* Determines the expected size from the first bytes. False: no array; the error is reported when
+ * the file in memory is opened. */
 static bool read_head(reading *r, const unsigned char *head, size_t length)
 {
     trp__npy array;
@@ -122,7 +122,7 @@ static bool read_on(reading *r, unsigned char *piece)
     const bool known = r->expected != UINT64_MAX;
     if (known && r->expected > r->bytes && !has_room(r, r->expected - r->bytes))
         return false;
-    /* One byte more than expected shows that there are more. */
+    /* Reading one byte more than expected detects surplus data. */
     while (!r->ended && r->bytes <= r->expected) {
         const uint64_t left = r->expected - r->bytes;
         if (!take(r, piece, left < PIECE ? (size_t)left + 1 : PIECE, &length) ||
@@ -156,7 +156,7 @@ static bool read_all(reading *r)
     return ok;
 }
 
-/* -1: errno; -2: told. */
+/* Opens a pipe. -1: see errno; -2: reported. */
 static int open_input(const char *path)
 {
     static bool taken;

@@ -1,31 +1,29 @@
-/* Arrays through pipes: standard input and output, which "-" stands for, and FIFOs. */
+/* Arrays through pipes: standard input and output ("-") and FIFOs. */
 #ifndef TRP_CLI_DATA_PIPE_H
 #define TRP_CLI_DATA_PIPE_H
 
 #include <stdbool.h>
 
-/* Whether a path is "-". */
+/* Tells whether a path is "-". */
 bool pipe_is_standard(const char *path);
 
-/* Whether a path is "-", or names a FIFO. */
+/* Tells whether a path is "-" or names a FIFO. */
 bool pipe_is_one(const char *path);
 
-/* "standard input", "standard output" for "-"; else the path. */
+/* Return "standard input" and "standard output" for "-", otherwise the path. */
 const char *pipe_input_name(const char *path);
 const char *pipe_output_name(const char *path);
 
-/* Reads all that comes out of a pipe into a file in memory, and returns its descriptor; -1 after
- * telling what is wrong. An .npy is read to the end that its header says, and what follows is
- * refused; what is no array at all is given up after its first bytes; and a pipe that would fill
- * the memory of the machine is refused. */
+/* Reads a pipe into a file in memory and returns its descriptor; -1 after reporting an error. An
+ * .npy ends where its header says, and surplus data is an error; other data that is no array is
+ * given up after its first bytes; data that would fill the machine's memory is refused. */
 int pipe_read(const char *path);
 
-/* Whether an array may be written there, as far as that is known before there is one: not to a
- * terminal, and one array to standard output. What commands report goes to standard error from then
- * on. Says what is wrong. */
+/* Checks that an array may be written: not to a terminal, and only one to standard output, whose
+ * reports then go to standard error. Reports errors. */
 bool pipe_try_write(const char *path);
 
-/* Opens it for writing; -1 after telling what is wrong. The caller closes it. */
+/* Opens a pipe for writing; -1 after reporting an error. The caller closes it. */
 int pipe_open(const char *path);
 
 #endif

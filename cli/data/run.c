@@ -26,7 +26,7 @@ bool run_choice_resolve(const struct command *command, run_choice *choice)
         options_reject(command, "--gpu: there is no GPU %lld", (long long)choice->gpu);
         return false;
     }
-    choice->backend = TRP_BACKEND_CUDA; /* who names a GPU doesn't want the host instead */
+    choice->backend = TRP_BACKEND_CUDA; /* naming a GPU excludes the host */
     return true;
 }
 
@@ -43,65 +43,28 @@ bool run_await(trp_status sent, const trp_completion *completion, const char *do
                      doing);
 }
 
-static bool open_device(struct run *run, const run_choice *choice,
-                        const trp_system_options *options)
+bool run_open(struct run *run, const run_choice *choice, const char *kind,
+              const trp_system_options *options)
 {
-    trp_device_options device = {
+    const trp_device_options device = {
         .backend = (trp_backend)choice->backend,
         .ordinal = (uint32_t)choice->gpu,
         .isolation = TRP_ISOLATION_PROCESS,
         .standby = choice->standby ? TRP_STANDBY_ON : TRP_STANDBY_OFF,
     };
+    const trp_actor_options actor = {.kind = kind};
+    char starting[64];
+    snprintf(starting, sizeof starting, "starting the %s actor", kind);
     memset(run, 0, sizeof *run);
     return run_check(trp_system_create(options, &run->system), "starting") &&
            run_check(trp_device_open(run->system, &device, &run->device), "opening the device") &&
-           run_check(trp_device_get_info(run->device, &run->info), "opening the device");
-}
-
-bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options)
-{
-    trp_actor_options blas = {.kind = "blas"};
-    return open_device(run, choice, options) &&
-           run_check(trp_actor_create(run->device, &blas, &run->blas), "starting the blas actor");
-}
-
-bool run_open_matmul(struct run *run, const run_choice *choice)
-{
-    trp_actor_options matmul = {.kind = "matmul"};
-    return open_device(run, choice, NULL) &&
-           run_check(trp_actor_create(run->device, &matmul, &run->matmul),
-                     "starting the matmul actor");
-}
-
-bool run_open_cutlass(struct run *run, const run_choice *choice)
-{
-    trp_actor_options cutlass = {.kind = "cutlass"};
-    return open_device(run, choice, NULL) &&
-           run_check(trp_actor_create(run->device, &cutlass, &run->cutlass),
-                     "starting the cutlass actor");
-}
-
-bool run_open_jit(struct run *run, const run_choice *choice)
-{
-    trp_actor_options jit = {.kind = "jit"};
-    return open_device(run, choice, NULL) &&
-           run_check(trp_actor_create(run->device, &jit, &run->jit), "starting the jit actor");
-}
-
-bool run_open_dnn(struct run *run, const run_choice *choice)
-{
-    trp_actor_options dnn = {.kind = "dnn"};
-    return open_device(run, choice, NULL) &&
-           run_check(trp_actor_create(run->device, &dnn, &run->dnn), "starting the dnn actor");
+           run_check(trp_device_get_info(run->device, &run->info), "opening the device") &&
+           run_check(trp_actor_create(run->device, &actor, &run->actor), starting);
 }
 
 void run_close(struct run *run)
 {
-    trp_actor_destroy(run->blas);
-    trp_actor_destroy(run->matmul);
-    trp_actor_destroy(run->cutlass);
-    trp_actor_destroy(run->jit);
-    trp_actor_destroy(run->dnn);
+    trp_actor_destroy(run->actor);
     trp_device_close(run->device);
     run_check(trp_system_destroy(run->system), "ending");
     memset(run, 0, sizeof *run);

@@ -1,4 +1,4 @@
-/* What every command that computes needs: a system, a device and an actor. */
+/* Shared by commands that compute: a system, a device and an actor. */
 #ifndef TRP_CLI_DATA_RUN_H
 #define TRP_CLI_DATA_RUN_H
 
@@ -6,11 +6,11 @@
 
 #include <troupe/troupe.h>
 
-/* Which device; filled by the rows RUN_DEVICE_OPTIONS of an option table. */
+/* The choice of a device, filled by RUN_DEVICE_OPTIONS of an option table. */
 typedef struct run_choice {
     int backend;  /* a trp_backend */
     int64_t gpu;  /* -1: not given */
-    bool standby; /* for commands that break the worker; others end before one is warm */
+    bool standby; /* for commands that break the worker; others end before a standby is ready */
 } run_choice;
 
 #define RUN_CHOICE_INIT                                                                            \
@@ -32,39 +32,32 @@ extern const char *const run_backend_names[]; /* by trp_backend, ends with NULL 
         .kind = OPTION_NUMBER, .target = &(choice).gpu                                             \
     }
 
-/* Settles what the options leave open; tells what contradicts. */
+/* Completes the choice; reports contradictions. */
 bool run_choice_resolve(const struct command *command, run_choice *choice);
 
 struct run {
     trp_system *system;
     trp_device *device;
-    trp_actor *blas, *matmul, *cutlass, *jit, *dnn; /* NULL: not started */
-    trp_device_info info;                           /* as it was when opened */
+    trp_actor *actor;
+    trp_device_info info; /* at opening */
 };
 
-/* Opens system, device and blas actor; `options` may be NULL. Tells an error on standard error.
- * run_close() ends what was opened, also after an error. */
-bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options);
-/* The same with the matmul actor in place of the blas actor. */
-bool run_open_matmul(struct run *run, const run_choice *choice);
-/* The same with the cutlass actor. */
-bool run_open_cutlass(struct run *run, const run_choice *choice);
-/* The same with the jit actor. */
-bool run_open_jit(struct run *run, const run_choice *choice);
-/* The same with the dnn actor. */
-bool run_open_dnn(struct run *run, const run_choice *choice);
+/* Opens system, device and an actor of a kind; `options` may be NULL. Reports errors. run_close()
+ * ends what was opened, also after an error. */
+bool run_open(struct run *run, const run_choice *choice, const char *kind,
+              const trp_system_options *options);
 void run_close(struct run *run);
 
-/* "NVIDIA H200 (cuda 0)". */
+/* Describes a device: "NVIDIA H200 (cuda 0)". */
 typedef struct run_text {
     char s[160];
 } run_text;
 run_text run_device_text(const trp_device_info *info);
 
-/* True for TRP_OK; else tells on standard error what failed, and why. */
+/* Returns true for TRP_OK; otherwise reports what failed and why. */
 bool run_check(trp_status status, const char *doing);
 
-/* Waits for a request that was sent with trp_...(..., &completion), which gave `sent`. */
+/* Waits for a request that trp_...(..., &completion) sent with status `sent`. */
 bool run_await(trp_status sent, const trp_completion *completion, const char *doing);
 
 #endif

@@ -9,11 +9,6 @@
 
 /* Shapes. */
 
-trp_dtype tensor_file_type(const tensor *t)
-{
-    return t->file.type;
-}
-
 tensor_text tensor_shape_text(const file_array *array)
 {
     tensor_text text;
@@ -32,7 +27,7 @@ tensor_text tensor_describe(const tensor *t)
     return text;
 }
 
-/* More than this, and a window's place could not be counted. */
+/* Limits dimensions so that window positions can't overflow. */
 static bool expect_small(const tensor *t)
 {
     for (uint32_t i = 0; i < t->file.rank; i++) {
@@ -112,7 +107,7 @@ uint64_t tensor_elements(const tensor *t)
     return count;
 }
 
-/* Layouts: the strides of packed elements. */
+/* Layouts: strides of packed elements. */
 
 static void set_strides(trp_dnn_tensor *t, tensor_order order, bool fortran)
 {
@@ -130,7 +125,7 @@ static void set_strides(trp_dnn_tensor *t, tensor_order order, bool fortran)
 
 static trp_dnn_tensor in_file(const tensor *t)
 {
-    trp_dnn_tensor f = {.type = tensor_file_type(t), .rank = t->file.rank};
+    trp_dnn_tensor f = {.type = t->file.type, .rank = t->file.rank};
     for (uint32_t i = 0; i < f.rank; i++)
         f.dim[i] = (int64_t)t->file.dim[i];
     set_strides(&f, TENSOR_AS_FILE, t->file.fortran_order);
@@ -152,7 +147,7 @@ bool tensor_lay_out(tensor *t, trp_dtype type, tensor_order order)
     return true;
 }
 
-/* Strides of dimensions of 1 make no difference. */
+/* Compares strides, except of dimensions of 1, where they don't matter. */
 static bool same_places(const trp_dnn_tensor *a, const trp_dnn_tensor *b)
 {
     for (uint32_t i = 0; i < a->rank; i++) {
@@ -170,7 +165,7 @@ bool tensor_is_converted(const tensor *t)
 
 /* Copies. */
 
-/* Counts through all dimensions but one: how far two layouts are then from their beginnings. */
+/* Iterates over all dimensions but one, tracking offsets in two layouts. */
 typedef struct lines {
     const trp_dnn_tensor *from, *to;
     uint32_t along;
@@ -193,7 +188,7 @@ static bool next_line(lines *l)
     return false;
 }
 
-/* The dimension along which elements of a layout lie one after the other. */
+/* Returns the dimension along which elements are adjacent. */
 static uint32_t fastest(const trp_dnn_tensor *t)
 {
     uint32_t found = t->rank - 1;
@@ -262,8 +257,8 @@ double *tensor_values(const tensor *t, bool of_file)
     return values;
 }
 
-/* Memory and files. A tensor without elements has a buffer all the same: without one it would not
- * be given. */
+/* Memory and files. An empty tensor has a buffer, too: requests take a tensor without one as
+ * absent. */
 
 bool tensor_place(struct run *run, tensor *t)
 {

@@ -13,7 +13,7 @@ enum { LINE_MOST = 1 << 20, BYTES_MOST = 64 << 20 };
 typedef struct line_reader {
     const char *path;
     FILE *file;
-    char *line; /* the one that was read, with its end */
+    char *line; /* the current line, with its newline */
     size_t bytes;
     int number; /* from 1 */
     bool failed;
@@ -29,7 +29,7 @@ static bool fail(line_reader *l, const char *what)
     return false;
 }
 
-/* False: it can't be opened, which is said. */
+/* Opens a file. False after reporting an error. */
 static bool begin(line_reader *l, const char *path)
 {
     *l = (line_reader){.path = path, .file = fopen(path, "re")};
@@ -39,7 +39,7 @@ static bool begin(line_reader *l, const char *path)
     return l->line || fail(l, "out of memory");
 }
 
-/* False: there is none, or `failed`, which is said. */
+/* Reads the next line. False: the end, or `failed`, which is reported. */
 static bool next(line_reader *l)
 {
     size_t length = 0;

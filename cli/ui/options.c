@@ -62,7 +62,7 @@ static void show_help(const struct command *command)
         command->show_more();
 }
 
-/* ", did you mean '--check'?" */
+/* Returns ", did you mean '--check'?" for an unknown option. */
 static spell_text option_hint(const struct command *command, const char *arg)
 {
     const size_t dashes = strspn(arg, "-");
@@ -81,8 +81,8 @@ static spell_text value_hint(const option *o, const char *value)
     return spell_hint(&s, "");
 }
 
-/* The option that an argument names, with *value set if it holds one ("--name=value", "-lvalue").
- */
+/* Finds the option that an argument names, and sets *value if it contains one ("--name=value",
+ * "-lvalue"). */
 static const option *find_option(const struct command *command, const char *arg, const char **value)
 {
     const char *equals = strchr(arg, '=');
@@ -112,7 +112,7 @@ bool options_number(const char *text, int64_t *out)
     return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
 }
 
-/* The number that a text begins with; *end is what follows. */
+/* Parses the number at the beginning of a text; *end is the rest. */
 static bool leading_real(const char *text, double *out, char **end)
 {
     *out = strtod(text, end);
@@ -173,7 +173,7 @@ static bool store(const option *o, const char *value)
     return false;
 }
 
-/* One option and its value; *i is moved to the last argument that belongs to it. */
+/* Parses an option and its value; moves *i to the last argument that belongs to it. */
 static bool parse_option(const struct command *command, int argc, char **argv, int *i, int *status)
 {
     const char *arg = argv[*i];

@@ -1,4 +1,4 @@
-/* A small option parser: one table drives both the parsing and the help text. */
+/* An option parser: one table drives both the parsing and the help text. */
 #ifndef TRP_CLI_UI_OPTIONS_H
 #define TRP_CLI_UI_OPTIONS_H
 
@@ -27,8 +27,8 @@ typedef struct option_texts {
     size_t count;
 } option_texts;
 
-/* The name of an argument also says what shells complete it with: files for FILE, PACK, or a name
- * with an ending (C.npy); folders for DIR; the words of a|b|c; else nothing. */
+/* The name of an argument also determines its completion in shells: files for FILE, PACK, or a name
+ * with an extension (C.npy); folders for DIR; the words of a|b|c; otherwise nothing. */
 typedef struct option {
     char letter; /* 0: none */
     const char *name;
@@ -39,7 +39,7 @@ typedef struct option {
     const char *const *choices; /* ends with NULL */
 } option;
 
-/* A command, as its help text shows it. */
+/* A command, as its help text describes it. */
 struct command {
     const char *name;
     const char
@@ -47,34 +47,34 @@ struct command {
     const char *about; /* lines of text */
     const option *options;
     size_t option_count;
-    int operand_count; /* at least so many; parsing moves them to argv[1] ..., with a NULL behind */
-    int optional_count;      /* so many more may follow */
-    void (*show_more)(void); /* prints what the help text has behind the options; NULL: nothing */
+    int operand_count; /* required operands; parsing moves operands to argv[1] ..., followed by NULL
+                        */
+    int optional_count;      /* additional operands */
+    void (*show_more)(void); /* prints more help behind the options; NULL: nothing */
 };
 
-/* In the initializer of a command: its options. */
+/* Options in the initializer of a command. */
 #define OPTIONS_OF(table) .options = (table), .option_count = sizeof(table) / sizeof *(table)
 
-/* Has options_parse() hand the table to a visitor, in place of parsing. `run` is the function of a
- * command; what it returns is of no account. */
+/* Makes options_parse() pass the table to a visitor instead of parsing. `run` is the function of a
+ * command; its result is ignored. */
 typedef void (*options_visitor)(void *user, const struct command *command);
 void options_visit(int (*run)(int argc, char **argv), options_visitor visit, void *user);
 
-/* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. If it returns
- * false the command ends with *status: the help was shown, or a mistake told on standard error. */
+/* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. False: the command
+ * ends with *status, after the help or an error message. */
 bool options_parse(const struct command *command, int argc, char **argv, int *status);
 
-/* A number as options take it: decimal, not negative, and nothing else. */
+/* Parses a decimal, nonnegative integer. */
 bool options_number(const char *text, int64_t *out);
 
-/* A finite number, and nothing else. */
+/* Parses a finite number. */
 bool options_real(const char *text, double *out);
 
-/* "re" or "re,im". */
+/* Parses "re" or "re,im". */
 bool options_scalar(const char *text, trp_scalar *out);
 
-/* For what a table can't express: tells it on standard error, points to the help. Returns
- * EXIT_USAGE. */
+/* Reports a mistake that a table can't express, and points to the help. Returns EXIT_USAGE. */
 int options_reject(const struct command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

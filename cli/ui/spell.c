@@ -10,8 +10,8 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* How many letters must be put in, left out, replaced or swapped with their neighbour to make one
- * word of the other: the optimal string alignment distance, a row of its table after the other. */
+/* Returns the number of letters to insert, delete, replace or swap to turn one word into the other:
+ * the optimal string alignment distance, computed row by row. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     unsigned rows[3][LONGEST + 1];
@@ -35,8 +35,8 @@ spell spell_begin(const char *word, size_t length)
     return (spell){.word = word, .length = length};
 }
 
-/* A name is near if about one letter in three is wrong, at most three; or if the word is its
- * beginning. */
+/* A name is near if at most about a third of its letters differ, three at most, or if the word is
+ * its prefix. */
 void spell_try(spell *s, const char *name)
 {
     const size_t length = strlen(name);

@@ -1,4 +1,4 @@
-/* "did you mean": the nearest of some names to a mistyped one. */
+/* "did you mean": finds the name nearest to a mistyped one. */
 #ifndef TRP_CLI_UI_SPELL_H
 #define TRP_CLI_UI_SPELL_H
 
@@ -11,16 +11,16 @@ typedef struct spell {
     unsigned distance;
 } spell;
 
-/* Begins a search for a word, of which the first `length` bytes count. */
+/* Begins a search for the first `length` bytes of a word. */
 spell spell_begin(const char *word, size_t length);
 
-/* Looks at one name. The string must stay. */
+/* Tries one name. The string must stay valid. */
 void spell_try(spell *s, const char *name);
 
-/* All names of a list that ends with NULL. */
+/* Tries all names of a list that ends with NULL. */
 void spell_try_all(spell *s, const char *const *names);
 
-/* ", did you mean 'matmul'?", or nothing where no name is near. `prefix` stands before the name:
+/* Returns ", did you mean 'matmul'?", or "" where no name is near. `prefix` precedes the name:
  * "--". */
 typedef struct spell_text {
     char s[80];

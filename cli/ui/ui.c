@@ -21,21 +21,21 @@ enum { PROGRESS_TEXT = 160, TICK_MS = 250, NS_PER_SECOND = 1000000000 };
 
 static struct {
     bool terminal, colour, utf8, quiet, wrong;
-    bool to_stderr; /* the report: results take standard output */
+    bool to_stderr; /* the report, since results take standard output */
 
     /* The progress line, on standard error. */
     pthread_mutex_t lock;
     pthread_cond_t change;
     pthread_t ticker;
     bool progress_wanted;         /* standard error is a terminal */
-    bool ticking, ending;         /* the ticker runs; it is to end */
-    bool standing;                /* a progress line stands on the terminal */
-    char progress[PROGRESS_TEXT]; /* empty: nothing is being done */
-    uint64_t began, done, total;  /* of that; total 0: not known */
+    bool ticking, ending;         /* the ticker runs; it shall end */
+    bool standing;                /* a progress line is on the terminal */
+    char progress[PROGRESS_TEXT]; /* empty: nothing to show */
+    uint64_t began, done, total;  /* of the shown activity; total 0: unknown */
 } ui = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
-/* Whether the locale's character set is UTF-8, by the variables in the order POSIX gives them. The
- * locale itself stays "C": the commands print numbers as programs read them. */
+/* Tells whether the locale's character set is UTF-8, by the variables in POSIX order. The locale
+ * itself stays "C": commands print numbers as programs read them. */
 static bool locale_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -59,7 +59,7 @@ void ui_init(void)
     ui.colour = ui.terminal && !(no_colour && *no_colour);
     ui.utf8 = locale_is_utf8();
     if (!ui.terminal)
-        setvbuf(stdout, NULL, _IOLBF, 0); /* so that it interleaves rightly with standard error */
+        setvbuf(stdout, NULL, _IOLBF, 0); /* to interleave correctly with standard error */
 }
 
 bool ui_is_terminal(void)
@@ -90,11 +90,11 @@ uint64_t ui_now(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* Three significant digits of value, scaled by the step to the largest unit it reaches. */
+/* Formats three significant digits of a value in the largest unit it reaches. */
 static ui_text scaled(double value, double step, const char *const *units, size_t count)
 {
     size_t i = 0;
-    /* 999.5 would print as 1000: it belongs to the next unit already. */
+    /* 999.5 would print as 1000: use the next unit. */
     while (i + 1 < count && value >= step * 0.9995) {
         value /= step;
         i++;
@@ -177,7 +177,7 @@ size_t ui_cut(const char *text, size_t length, size_t columns)
     return i;
 }
 
-/* ui.lock is held. A line that wraps could not be cleared, so it is cut to the terminal. */
+/* Draws the line, cut to the terminal: a wrapped line could not be cleared. ui.lock is held. */
 static void draw_progress(void)
 {
     char line[PROGRESS_TEXT + 64];
@@ -204,7 +204,7 @@ static void clear_progress(void)
     ui.progress[0] = '\0';
 }
 
-/* Keeps the seconds of the line going while the command waits for a library or a file. */
+/* Updates the seconds of the line while the command waits. */
 static void *tick(void *unused)
 {
     (void)unused;
@@ -271,7 +271,7 @@ static FILE *report(void)
     return ui.to_stderr ? stderr : stdout;
 }
 
-/* Begins and ends a line of the report: a progress line gives its place to it. */
+/* Begin and end a line of the report, which replaces the progress line. */
 static void begin_line(void)
 {
     pthread_mutex_lock(&ui.lock);
@@ -364,4 +364,15 @@ void ui_wrong(const char *format, ...)
     complain(format, args);
     va_end(args);
     ui.wrong = true;
+}
+
+void ui_json_string(const char *text)
+{
+    putchar('"');
+    for (const char *p = text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            putchar('\\');
+        putchar((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
+    }
+    putchar('"');
 }

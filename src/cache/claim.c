@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Between two looks at a lock: compiling takes a tenth of a second and more. */
+/* Interval between attempts to lock: a compile takes a tenth of a second or more. */
 #define LOOK_FIRST_NS (200 * TRP__US)
 #define LOOK_LAST_NS  (10 * TRP__MS)
 
@@ -24,7 +24,7 @@ void trp__claims_end(trp__claims *claims)
     pthread_mutex_destroy(&claims->lock);
 }
 
-/* Among the threads of this process. */
+/* Claims the key among the threads of this process. */
 static trp__lock_result try_here(trp__store_claim *claim)
 {
     trp__claims *claims = claim->claims;
@@ -62,8 +62,8 @@ static void close_lock(trp__store_claim *claim)
     claim->fd = -1;
 }
 
-/* Opens the file once for each claim: the lock belongs to what open() has made, so threads are
- * apart as processes are. */
+/* Opens the file once for each claim: an OFD lock belongs to the open file description, so threads
+ * exclude each other as processes do. */
 static bool open_lock(trp__store_claim *claim, trp__disk *disk)
 {
     int folder;
@@ -87,7 +87,7 @@ static trp__lock_result try_once(trp__store_claim *claim, trp__disk *disk)
         return try_here(claim);
     }
     if (result == TRP__LOCKED && fstat(claim->fd, &s) == 0 && s.st_nlink == 0) {
-        /* Somebody has removed the whole folder meanwhile: others lock another file by now. */
+        /* The folder was removed meanwhile: other processes lock a new file by now. */
         close_lock(claim);
         return TRP__LOCK_BUSY;
     }
@@ -138,7 +138,9 @@ void trp__store_claim_end(trp__store_claim *claim)
     if (claim->fd < 0)
         leave_here(claim);
     else if (claim->pid == getpid())
-        trp__disk_unlock(claim->fd, claim->at); /* also where a child has the descriptor, too */
+        trp__disk_unlock(
+            claim->fd,
+            claim->at); /* unlocks although a forked child may still hold the descriptor */
     close_lock(claim);
     free(claim);
 }

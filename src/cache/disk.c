@@ -3,7 +3,6 @@
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/os/limits.h"
 #include "base/bytes.h"
 #include "cache/prune.h"
 
@@ -14,11 +13,10 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-/* An entry that is used again within this time is not stamped again. */
+/* A use within this time of the last one does not update the time stamp again. */
 #define STAMP_NS (60 * TRP__SECOND)
 
 /* Names. */
@@ -51,7 +49,7 @@ bool trp__disk_parse_name(const char *name, trp__hash *hash, uint32_t *type)
 
 /* The folder. */
 
-/* One line for each kind of trouble in a store's life; the next one says nothing new. */
+/* Logs one line for each kind of trouble in a store's life: repeats add nothing. */
 static void tell_once(trp__disk *disk, atomic_bool *told, const char *message)
 {
     if (!atomic_exchange(told, true))
@@ -78,28 +76,15 @@ trp_status trp__disk_folder(trp__disk *disk, bool make, int *folder, trp_error *
 
 /* Reading. */
 
-static bool read_whole(int fd, unsigned char *to, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t some = pread(fd, to + done, bytes - done, (off_t)done);
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return false;
-        done += (size_t)some;
-    }
-    return true;
-}
-
-/* Memory at a multiple of 64 bytes, so that the payload is at one too. */
+/* Allocates at a multiple of 64 bytes, which aligns the payload too. */
 static unsigned char *make_memory(size_t bytes)
 {
     size_t whole = (bytes + TRP__ENTRY_ALIGN - 1) / TRP__ENTRY_ALIGN * TRP__ENTRY_ALIGN;
     return aligned_alloc(TRP__ENTRY_ALIGN, whole);
 }
 
-/* The bytes of a file, at least those of a head. A copy, not a mapping: what was checked can't
- * change afterwards, and a file that is cut meanwhile is no SIGBUS. */
+/* Reads a whole file into memory. A mapping would not do: its content could change after the check,
+ * and a file truncated meanwhile would raise SIGBUS. */
 static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
 {
     if (size < TRP__ENTRY_HEAD)
@@ -109,18 +94,18 @@ static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
     *bytes = make_memory((size_t)size);
     if (!*bytes)
         return "there is no memory for it";
-    if (read_whole(fd, *bytes, (size_t)size))
+    if (trp__cache_read_at(fd, *bytes, (size_t)size, 0))
         return NULL;
     free(*bytes);
     *bytes = NULL;
     return "it can't be read";
 }
 
-/* The head alone, then what is before the payload. */
+/* Reads the head, then everything in front of the payload. */
 static const char *read_front(int fd, uint64_t size, unsigned char **bytes, trp__entry *entry)
 {
     unsigned char head[TRP__ENTRY_HEAD];
-    if (size < sizeof head || !read_whole(fd, head, sizeof head))
+    if (size < sizeof head || !trp__cache_read_at(fd, head, sizeof head, 0))
         return "it is cut off";
     const char *wrong = trp__entry_read_head(head, size, entry);
     if (wrong)
@@ -128,8 +113,9 @@ static const char *read_front(int fd, uint64_t size, unsigned char **bytes, trp_
     *bytes = make_memory(entry->payload_at);
     if (!*bytes)
         return "there is no memory for it";
-    return read_whole(fd, *bytes, entry->payload_at) ? trp__entry_read_front(*bytes, entry)
-                                                     : "it can't be read";
+    return trp__cache_read_at(fd, *bytes, entry->payload_at, 0)
+               ? trp__entry_read_front(*bytes, entry)
+               : "it can't be read";
 }
 
 const char *trp__disk_read(int folder, const char *name, bool front_only, unsigned char **bytes,
@@ -140,7 +126,7 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
     *bytes = NULL;
     *entry = (trp__entry){0};
     if (trp__cache_file_open(folder, name, O_RDONLY, &fd, NULL) != TRP_OK)
-        return "it can't be opened, or is not ours to trust";
+        return "it can't be opened, or its owner or mode is not trusted";
     const char *wrong = "it can't be read";
     if (fstat(fd, &s) == 0 && front_only)
         wrong = read_front(fd, (uint64_t)s.st_size, bytes, entry);
@@ -152,7 +138,7 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
     return wrong;
 }
 
-static int64_t now_ns(void)
+int64_t trp__disk_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -168,10 +154,10 @@ int64_t trp__disk_stamp(const struct stat *s)
                                              : INT64_MAX;
 }
 
-/* Makes an entry the last used. It may be one that we can only read: then it stays as it is. */
+/* Marks an entry as just used. Fails silently on an entry that this user can only read. */
 static void stamp(int fd, const struct stat *s)
 {
-    int64_t age = now_ns() - trp__disk_stamp(s);
+    int64_t age = trp__disk_now() - trp__disk_stamp(s);
     if (age < 0 || age > STAMP_NS) {
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
         (void)!futimens(fd, times);
@@ -240,57 +226,23 @@ static void make_temporary_name(char name[TRP__DISK_NAME])
     static atomic_uint counter;
     uint64_t number;
     if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
-        number = (uint64_t)now_ns() + atomic_fetch_add(&counter, 1);
+        number = (uint64_t)trp__disk_now() + atomic_fetch_add(&counter, 1);
     snprintf(name, TRP__DISK_NAME, TRP__TEMPORARY "%d-%016llx", (int)getpid(),
              (unsigned long long)number);
 }
 
-/* Like writev() of both, to the end. */
-static bool write_parts(int fd, const void *front, size_t front_bytes, const void *payload,
-                        size_t bytes)
-{
-    const struct {
-        const unsigned char *data;
-        size_t bytes;
-    } parts[] = {{front, front_bytes}, {payload, bytes}};
-    for (int i = 0; i < 2; i++) {
-        for (size_t done = 0; done < parts[i].bytes;) {
-            ssize_t some = write(fd, parts[i].data + done, parts[i].bytes - done);
-            if (some < 0 && errno == EINTR)
-                continue;
-            if (some <= 0)
-                return false;
-            done += (size_t)some;
-        }
-        if (i == 0 && TRP__FAULT_POINT_FAILS(CACHE_HALF_WRITTEN))
-            return errno = ENOSPC, false;
-    }
-    return true;
-}
-
-/* A file past the size limit (RLIMIT_FSIZE) is an error like any other, not the end of the process:
- * the signal, which goes to the thread that writes, is held back and taken. */
-static bool write_unharmed(int fd, const void *front, size_t front_bytes, const void *payload,
-                           size_t bytes)
-{
-    trp__writing writing = trp__writing_begin();
-    bool good = write_parts(fd, front, front_bytes, payload, bytes);
-    trp__writing_end(&writing, good ? 0 : errno);
-    return good;
-}
-
-/* What is there under the name is replaced, whatever it is. */
+/* Renames, replacing whatever has the target name. */
 static bool move(int folder, const char *from, const char *to)
 {
     if (renameat(folder, from, folder, to) == 0)
         return true;
     if (errno != EISDIR && errno != EEXIST && errno != ENOTEMPTY)
         return false;
-    unlinkat(folder, to, AT_REMOVEDIR); /* an empty folder, made by who knows whom */
+    unlinkat(folder, to, AT_REMOVEDIR); /* an empty folder in the way, not made by us */
     return renameat(folder, from, folder, to) == 0;
 }
 
-/* Writes it under another name, and gives it its own when it is whole and on the disk. */
+/* Writes a temporary file, syncs it and renames it: a reader sees a whole entry or none. */
 static trp_status write_in(trp__disk *disk, int folder, const char *name, const trp__entry *entry,
                            const unsigned char *front, trp_error *error)
 {
@@ -301,13 +253,15 @@ static trp_status write_in(trp__disk *disk, int folder, const char *name, const 
         trp__cache_file_open(folder, temporary, O_WRONLY | O_CREAT | O_EXCL, &fd, error);
     if (status != TRP_OK)
         return status;
-    errno = EIO; /* what a fault point that fails gives */
+    errno = EIO; /* reported by fault points that fail */
     bool good = !TRP__FAULT_POINT_FAILS(CACHE_TEMPORARY_MADE) &&
-                write_unharmed(fd, front, entry->payload_at, entry->payload, entry->bytes) &&
+                trp__cache_write_at(fd, front, entry->payload_at, 0) &&
+                !TRP__FAULT_POINT_FAILS(CACHE_HALF_WRITTEN) &&
+                trp__cache_write_at(fd, entry->payload, entry->bytes, entry->payload_at) &&
                 !TRP__FAULT_POINT_FAILS(CACHE_WRITTEN) && fsync(fd) == 0;
     int code = errno;
     TRP__FAULT_POINT(CACHE_SYNCED);
-    if (close(fd) != 0 && good) { /* some file systems find out only now */
+    if (close(fd) != 0 && good) { /* some file systems report write errors only at close */
         code = errno;
         good = false;
     }

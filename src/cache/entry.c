@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-/* The first byte is no text, and line ends that a transfer changes show. */
+/* The first byte is not text; CR, LF and 0x1a reveal a transfer that converts line ends. */
 static const unsigned char magic[8] = {0x7f, 'T', 'R', 'P', 'K', '\r', '\n', 0x1a};
 
-/* Where each number of the head is. */
+/* Offsets of the head's fields. */
 enum {
     AT_VERSION = 8,
     AT_TYPE = 12,
@@ -33,7 +33,7 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* From the sizes of the parts to their places. False: too long. */
+/* Computes offsets from the sizes of the parts. False: the entry would be too long. */
 static bool lay_out(uint64_t key_bytes, uint64_t note_bytes, uint64_t bytes, trp__entry *e)
 {
     if (key_bytes > TRP__KEY_BYTES_MAX || note_bytes > TRP__ENTRY_BYTES_MAX ||
@@ -96,7 +96,7 @@ const char *trp__entry_read_head(const unsigned char *bytes, uint64_t size, trp_
         return "it is of another version";
     if (trp__get64(bytes + AT_HEAD_SUM) != trp__checksum(bytes, AT_HEAD_SUM))
         return "its head is damaged";
-    /* What the checksum vouches for was still written by somebody: sizes are looked at anyway. */
+    /* The checksum only excludes accidents: the sizes are checked as well. */
     if (!lay_out(trp__get64(bytes + AT_KEY_BYTES), trp__get64(bytes + AT_NOTE_BYTES),
                  trp__get64(bytes + AT_BYTES), out) ||
         trp__get64(bytes + AT_PAYLOAD) != out->payload_at || trp__get64(bytes + AT_RESERVED) != 0)

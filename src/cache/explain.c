@@ -1,4 +1,4 @@
-/* Why a key is not there: what it differs in from the one that is nearest. */
+/* Explains a cache miss: how a key differs from the most similar one in the store. */
 #include "base/text.h"
 #include "cache/inspect.h"
 #include "cache/key.h"
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So much of a field is shown, and so many of the fields that are new or gone. */
+/* Bytes shown of a field, and lines shown of fields that are new or gone. */
 enum { SHOWN = 100, LINES = 8 };
 
-/* How the fields of a tag are compared, and what one of them that differs weighs. */
+/* How fields with a tag are compared, and the weight of one difference. */
 typedef enum manner { ONE, TEXT, LIST, NAMED } manner;
 
 static const struct {
@@ -67,7 +67,7 @@ static bool same_order(const fields *a, const fields *b)
     return same;
 }
 
-/* A field's content as clean text, cut. */
+/* A field's content as printable text, truncated. */
 typedef struct shown {
     char s[SHOWN + 8];
 } shown;
@@ -88,7 +88,7 @@ static shown show_bytes(const unsigned char *content, size_t bytes)
     return text;
 }
 
-/* What is no text is known by its hash. */
+/* Shows text as it is, and other content by its hash. */
 static shown show_content(const trp__key_field *f)
 {
     shown text;
@@ -104,7 +104,7 @@ static shown show_content(const trp__key_field *f)
     return text;
 }
 
-/* A header's field is its name, a zero and the hash; a format's is a number. */
+/* Shows a header by its name and a format by its number. */
 static shown show(const trp__key_field *f)
 {
     shown text;
@@ -116,7 +116,7 @@ static shown show(const trp__key_field *f)
     return text;
 }
 
-/* What one has and the other has not, by walking both in the order of their contents. */
+/* Fields of one key that the other lacks, found by merging both in sorted order. */
 typedef struct difference {
     trp__key_field *only[2]; /* of the first, of the second */
     size_t count[2];
@@ -125,7 +125,7 @@ typedef struct difference {
 static void subtract(fields *a, fields *b, difference *d)
 {
     size_t i = 0, j = 0;
-    *d = (difference){.only = {a->field, b->field}}; /* in place: what is kept moves down */
+    *d = (difference){.only = {a->field, b->field}}; /* in place: the remaining fields move down */
     qsort(a->field, a->count, sizeof *a->field, by_content);
     qsort(b->field, b->count, sizeof *b->field, by_content);
     while (i < a->count || j < b->count) {
@@ -141,14 +141,11 @@ static void subtract(fields *a, fields *b, difference *d)
 
 static void tell_one(trp__text *out, const char *name, const fields *a, const fields *b)
 {
-    if (a->count == 0 || b->count == 0)
-        trp__text_add(out, "%s: %s, not %s\n", name, a->count ? show(a->field).s : "none",
-                      b->count ? show(b->field).s : "none");
-    else
-        trp__text_add(out, "%s: %s, not %s\n", name, show(a->field).s, show(b->field).s);
+    trp__text_add(out, "%s: %s, not %s\n", name, a->count ? show(a->field).s : "none",
+                  b->count ? show(b->field).s : "none");
 }
 
-/* The first line in which two texts differ. */
+/* Shows the first line in which two texts differ. */
 static void tell_text(trp__text *out, const char *name, const fields *a, const fields *b)
 {
     if (a->count == 0 || b->count == 0) {
@@ -198,7 +195,7 @@ static bool same_name(const trp__key_field *a, const trp__key_field *b)
            memcmp(a->content, b->content, a->bytes - TRP__HASH_BYTES) == 0;
 }
 
-/* Headers: both sides are sorted, so equal names are met in step. */
+/* Compares headers. Both sides are sorted, so a merge meets equal names together. */
 static void tell_headers(trp__text *out, const char *name, const difference *d)
 {
     size_t i = 0, j = 0, lines = 0, more = 0;
@@ -225,7 +222,8 @@ static void tell_headers(trp__text *out, const char *name, const difference *d)
         trp__text_add(out, "%ss: %zu more differ\n", name, more);
 }
 
-/* What the fields of a rule differ in: into `out`, which may be NULL, and as a weight. */
+/* Compares the fields of one rule: writes the differences to `out`, which may be NULL, and returns
+ * their weight. */
 static uint64_t compare(size_t rule, const void *key, size_t key_bytes, const void *other,
                         size_t other_bytes, trp__text *out)
 {
@@ -280,7 +278,7 @@ size_t trp__key_differences(const void *key, size_t key_bytes, const void *other
     return out.length;
 }
 
-/* The entry that is nearest to a key; its key is a copy. */
+/* The entry most similar to a key, with a copy of that entry's key. */
 typedef struct nearest {
     const trp__key *key;
     uint64_t subject;

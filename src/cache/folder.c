@@ -2,6 +2,7 @@
 
 #include "base/os/descriptor.h"
 #include "base/error.h"
+#include "base/os/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the folder is there, or can be made by make_folder(). */
+/* Tells whether the folder exists or make_folder() can create it. */
 static bool is_possible(const char *path)
 {
     char above[PATH_MAX];
@@ -28,7 +29,7 @@ static bool is_possible(const char *path)
     return false;
 }
 
-/* The last resort, where nobody has a home. */
+/* The fallback without a usable home: a folder in $TMPDIR or /tmp. */
 static int temporary_path(char *path, size_t size)
 {
     const char *folder = secure_getenv("TMPDIR");
@@ -70,7 +71,7 @@ trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error)
     return status;
 }
 
-/* The folder and the one above it, as far as they are not there. */
+/* Creates the folder and its parent where they are missing. */
 static void make_folder(const char *path)
 {
     char parent[PATH_MAX];
@@ -83,7 +84,7 @@ static void make_folder(const char *path)
     mkdir(path, 0700);
 }
 
-/* Whether nobody else can have written what is there. */
+/* Checks that no other user can have written the file or folder. */
 static trp_status check_owner(int fd, const char *path, mode_t type, trp_error *error)
 {
     struct stat s;
@@ -103,20 +104,19 @@ static trp_status check_owner(int fd, const char *path, mode_t type, trp_error *
     return TRP_OK;
 }
 
-/* Takes an opened folder if it can be trusted, else closes it. */
-static trp_status take_folder(int folder, const char *path, int *fd, trp_error *error)
+/* Takes an opened file or folder if it can be trusted, else closes it. */
+static trp_status take(int opened, const char *name, mode_t type, int *fd, trp_error *error)
 {
-    if (folder < 0)
-        return errno == ENOENT
-                   ? trp__error_set(error, TRP_E_MISSING, "%s: there is no such folder", path)
-                   : trp__error_set_errno(error, path);
-    trp_status status = check_owner(folder, path, S_IFDIR, error);
-    if (status != TRP_OK) {
-        close(folder);
-        return status;
-    }
-    *fd = folder;
-    return TRP_OK;
+    if (opened < 0)
+        return errno == ENOENT ? trp__error_set(error, TRP_E_MISSING, "%s: there is no such %s",
+                                                name, type == S_IFDIR ? "folder" : "file")
+                               : trp__error_set_errno(error, name);
+    trp_status status = check_owner(opened, name, type, error);
+    if (status == TRP_OK)
+        *fd = opened;
+    else
+        close(opened);
+    return status;
 }
 
 trp_status trp__cache_place_open(const trp__cache_place *place, bool make, int *fd,
@@ -124,16 +124,9 @@ trp_status trp__cache_place_open(const trp__cache_place *place, bool make, int *
 {
     if (make)
         make_folder(place->path);
-    /* The last resort may be anybody's link to anywhere. */
+    /* In a shared folder the name may be another user's symbolic link. */
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (place->shared ? O_NOFOLLOW : 0);
-    return take_folder(trp__descriptor_apart(open(place->path, flags)), place->path, fd, error);
-}
-
-trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
-{
-    trp__cache_place place;
-    trp_status status = trp__cache_place_find(&place, error);
-    return status == TRP_OK ? trp__cache_place_open(&place, make, fd, error) : status;
+    return take(trp__descriptor_apart(open(place->path, flags)), place->path, S_IFDIR, fd, error);
 }
 
 trp_status trp__cache_folder_open_in(int folder, const char *name, bool make, int *fd,
@@ -142,33 +135,45 @@ trp_status trp__cache_folder_open_in(int folder, const char *name, bool make, in
     if (make)
         mkdirat(folder, name, 0700);
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-    return take_folder(trp__descriptor_apart(openat(folder, name, flags)), name, fd, error);
-}
-
-/* Takes an opened file if it can be trusted, else closes it. */
-static trp_status take_file(int file, const char *name, int *fd, trp_error *error)
-{
-    if (file < 0)
-        return errno == ENOENT
-                   ? trp__error_set(error, TRP_E_MISSING, "%s: there is no such file", name)
-                   : trp__error_set_errno(error, name);
-    trp_status status = check_owner(file, name, S_IFREG, error);
-    if (status != TRP_OK) {
-        close(file);
-        return status;
-    }
-    *fd = file;
-    return TRP_OK;
+    return take(trp__descriptor_apart(openat(folder, name, flags)), name, S_IFDIR, fd, error);
 }
 
 trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd, trp_error *error)
 {
     int file = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    return take_file(trp__descriptor_apart(file), name, fd, error);
+    return take(trp__descriptor_apart(file), name, S_IFREG, fd, error);
 }
 
 trp_status trp__cache_open_path(const char *path, int *fd, trp_error *error)
 {
-    return take_file(trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path, fd,
-                     error);
+    return take(trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path, S_IFREG,
+                fd, error);
+}
+
+bool trp__cache_read_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t some = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0)
+            return false;
+        done += (size_t)some;
+    }
+    return true;
+}
+
+bool trp__cache_write_at(int fd, const void *data, size_t bytes, uint64_t at)
+{
+    for (size_t done = 0; done < bytes;) {
+        trp__writing writing = trp__writing_begin();
+        ssize_t some = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(at + done));
+        trp__writing_end(&writing, some < 0 ? errno : 0);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0)
+            return false;
+        done += (size_t)some;
+    }
+    return true;
 }

@@ -85,7 +85,7 @@ void trp__hasher_add(trp__hasher *hasher, const void *data, size_t bytes)
 {
     const unsigned char *from = data;
     while (bytes > 0) {
-        /* A full block waits until more comes: the last one is treated otherwise. */
+        /* A full block waits for more data: the last block is compressed differently. */
         if (hasher->held == BLOCK) {
             hasher->count += BLOCK;
             compress(hasher->h, hasher->block, hasher->count, false);
@@ -131,12 +131,6 @@ bool trp__hash_equal(const trp__hash *a, const trp__hash *b)
     return memcmp(a->byte, b->byte, sizeof a->byte) == 0;
 }
 
-bool trp__hash_is_none(const trp__hash *hash)
-{
-    static const trp__hash none;
-    return trp__hash_equal(hash, &none);
-}
-
 static const char digits[] = "0123456789abcdef";
 
 void trp__hash_text(const trp__hash *hash, char text[TRP__HASH_TEXT])
@@ -168,7 +162,7 @@ bool trp__hash_file(const char *path, trp__hash *out)
     struct stat s;
     trp__hasher hasher;
     ssize_t some = -1;
-    /* A pipe must not hold us up. */
+    /* O_NONBLOCK: opening a pipe must not block. */
     int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return false;

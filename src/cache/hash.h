@@ -1,6 +1,5 @@
 /* The hash of the kernel cache: BLAKE2b with 256 bits (RFC 7693). It names entries and stands for
- * the content of headers: two different inputs must not meet. What finds damage, and nothing else,
- * is trp__checksum(). */
+ * the content of headers, so it must be free of collisions. trp__checksum() only detects damage. */
 #ifndef TRP_CACHE_HASH_H
 #define TRP_CACHE_HASH_H
 
@@ -12,14 +11,14 @@
 
 #define TRP__HASH_BYTES 32
 
-/* Enough for trp__hash_text(). */
+/* Buffer size for trp__hash_text(). */
 #define TRP__HASH_TEXT (2 * TRP__HASH_BYTES + 1)
 
 typedef struct trp__hash {
     unsigned char byte[TRP__HASH_BYTES];
 } trp__hash;
 
-/* A hash that is fed piece by piece. A copy of it goes on by itself. */
+/* An incremental hash. A copy continues independently. */
 typedef struct trp__hasher {
     uint64_t h[8];
     uint64_t count; /* bytes that were mixed in */
@@ -37,16 +36,13 @@ trp__hash trp__hash_of(const void *data, size_t bytes);
 
 bool trp__hash_equal(const trp__hash *a, const trp__hash *b);
 
-/* All zero, which stands for "no such thing". */
-bool trp__hash_is_none(const trp__hash *hash);
-
-/* 64 hexadecimal digits and the end. */
+/* Writes 64 hexadecimal digits and a terminating zero. */
 void trp__hash_text(const trp__hash *hash, char text[TRP__HASH_TEXT]);
 
-/* Reads 64 lower-case hexadecimal digits. False if there is anything else. */
+/* Parses exactly 64 lower-case hexadecimal digits. */
 bool trp__hash_parse(const char *text, size_t length, trp__hash *out);
 
-/* The hash of a file's content. False: it is not there, no regular file, or can't be read. */
+/* Hashes a file's content. False: missing, not a regular file, or not readable. */
 bool trp__hash_file(const char *path, trp__hash *out);
 
 #endif

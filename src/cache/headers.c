@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of headers, number of sets; then each header: bytes of name and path, both with their
- * zero; then each set: number of members, each an index and a hash. */
+/* Layout: number of headers, number of sets; for each header the lengths of name and path, then
+ * both with their terminating zeros; for each set the number of members, each an index and a
+ * hash. */
 enum { LIST_HEAD = 8, HEADER_HEAD = 8, SET_HEAD = 4, MEMBER = 4 + TRP__HASH_BYTES };
 
 /* Reading. */
 
-/* Takes `bytes` from what is left. */
+/* Consumes `bytes` of the input. NULL: fewer are left. */
 static const unsigned char *take(const unsigned char **at, size_t *left, size_t bytes)
 {
     const unsigned char *from = *at;
@@ -95,7 +96,7 @@ uint32_t trp__headers_member(const struct trp__header_set *set, uint32_t i, trp_
     return trp__get32(member);
 }
 
-/* Writing. All different headers are put into one table, which finds them by their names. */
+/* Writing. A hash table, keyed by name and path, collects the distinct headers. */
 
 typedef struct table {
     struct trp__header_name *header;
@@ -104,7 +105,7 @@ typedef struct table {
     uint32_t slots;
 } table;
 
-/* The index of a header, which is added if it is not there. There is room. */
+/* Returns the index of a header, adding it if it is new. The table has room. */
 static uint32_t index_of(table *t, const char *name, const char *path)
 {
     uint64_t sums[2] = {trp__checksum(name, strlen(name)), trp__checksum(path, strlen(path))};
@@ -143,7 +144,8 @@ static bool same_set(const trp__store_header *headers, size_t count, const trp__
     return true;
 }
 
-/* Which sets of `old` stay, the newest that fit beside a new one of `count`; the sum of all. */
+/* Chooses the newest sets of `old` that fit beside a new one of `count`; returns the number of all
+ * members. */
 static uint64_t choose(const trp__store_header *headers, size_t count, const trp__header_list *old,
                        bool *stays, uint32_t *sets)
 {
@@ -189,7 +191,7 @@ static void put_sets(unsigned char *to, table *t, const trp__store_header *heade
     }
 }
 
-/* Fills the table, and counts the bytes of names. */
+/* Fills the table and returns the bytes that its headers take. */
 static uint64_t collect(table *t, const trp__store_header *headers, size_t count,
                         const trp__header_list *old, const bool *stays)
 {
@@ -249,4 +251,16 @@ trp_status trp__headers_make(const trp__store_header *headers, size_t count,
     free(t.header);
     free(t.slot);
     return out ? TRP_OK : trp__error_set(error, TRP_E_MEMORY, "no memory for a list of headers");
+}
+
+trp_status trp__headers_full_key(const trp__store_request *request, const trp__store_entry *entry,
+                                 trp__key *full, trp_error *error)
+{
+    trp__key_copy(request->key, full);
+    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
+        trp__key_add_header(full, entry->headers[i].name, &entry->headers[i].content);
+    return full->status == TRP_OK
+               ? TRP_OK
+               : trp__error_set(error, full->status,
+                                "the key is too long, or there is no memory for it");
 }

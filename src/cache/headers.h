@@ -1,5 +1,5 @@
-/* What an entry of type TRP__ENTRY_HEADERS has as its payload: the sets of headers that compiles of
- * one request key have read, the last one first. docs/cache-format.md has the bytes. */
+/* The payload of an entry of type TRP__ENTRY_HEADERS: the sets of headers that compiles of one
+ * request key have read, newest first. docs/cache-format.md describes the bytes. */
 #ifndef TRP_CACHE_HEADERS_H
 #define TRP_CACHE_HEADERS_H
 
@@ -10,13 +10,13 @@
 
 #include <stdint.h>
 
-/* Of one list; the oldest set goes. */
+/* Limits of one list; the oldest sets are dropped. */
 #define TRP__HEADER_SETS_MAX 16u
 #define TRP__HEADERS_MAX     65536u
 
-/* A list that was read. It points into the bytes. */
+/* A parsed list. It points into the bytes. */
 typedef struct trp__header_list {
-    uint32_t count; /* of different headers */
+    uint32_t count; /* distinct headers */
     struct trp__header_name {
         const char *name, *path;
     } * header;
@@ -27,17 +27,22 @@ typedef struct trp__header_list {
     } set[TRP__HEADER_SETS_MAX];
 } trp__header_list;
 
-/* False: the bytes are no list, or there is no memory. */
+/* Parses a list. False: the bytes are no list, or there is no memory. */
 bool trp__headers_read(const unsigned char *bytes, size_t size, trp__header_list *out);
 void trp__headers_end(trp__header_list *list);
 
-/* Which header a member of a set is, an index into list->header, and its content. */
+/* Returns a member's index into list->header, and the hash of its content. */
 uint32_t trp__headers_member(const struct trp__header_set *set, uint32_t i, trp__hash *content);
 
-/* The bytes of a list that has this set first and the others of `old`, which may be NULL, behind
- * it. The caller frees them. TRP_E_ARGUMENT: too many headers. TRP_E_MEMORY. */
+/* Makes a list of this set followed by those of `old`, which may be NULL. The caller frees *bytes.
+ * TRP_E_ARGUMENT: too many headers. TRP_E_MEMORY. */
 trp_status trp__headers_make(const trp__store_header *headers, size_t count,
                              const trp__header_list *old, unsigned char **bytes, size_t *size,
                              trp_error *error);
+
+/* Makes the full key of an entry: the request key, and for a request with resolve its headers. The
+ * caller ends *full, also after an error. */
+trp_status trp__headers_full_key(const trp__store_request *request, const trp__store_entry *entry,
+                                 trp__key *full, trp_error *error);
 
 #endif

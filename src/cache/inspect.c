@@ -48,7 +48,7 @@ static bool show_file(int folder, const trp__disk_file *file, bool whole, const 
         if (!trp__hash_equal(&hash, &file->hash) || one.entry.type != file->type)
             one.wrong = "it has the name of another entry";
     }
-    /* One that was removed meanwhile is none. */
+    /* Skips an entry that was removed meanwhile. */
     bool gone = one.wrong && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
     bool more = gone || l->see(l->context, &one);
     free(bytes);

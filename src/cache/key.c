@@ -40,7 +40,7 @@ static void append(trp__key *key, const void *data, size_t bytes)
     key->length += bytes;
 }
 
-/* A field of two parts, either of which may be empty. */
+/* Appends a field of two parts, each of which may be empty. */
 static void add(trp__key *key, trp__key_tag tag, const void *first, size_t first_bytes,
                 const void *second, size_t second_bytes)
 {

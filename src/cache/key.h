@@ -1,8 +1,8 @@
-/* Keys of the kernel cache: everything that can change a result, as bytes that mean just one thing.
+/* Keys of the kernel cache: everything that can change a result, encoded unambiguously.
  *
- * A key is a list of fields: tag (4 bytes), length (4 bytes), content; little-endian. The order of
- * fields counts, and a field may come more than once. The first is always the format's version.
- * Keys are compared whole; their hash only finds them. docs/cache-format.md has the bytes. */
+ * A key is a list of fields: tag (4 bytes), length (4 bytes), content; little-endian. Order
+ * matters, and a tag may repeat. The first field is the format's version. Keys are compared whole;
+ * a hash only locates them. docs/cache-format.md describes the bytes. */
 #ifndef TRP_CACHE_KEY_H
 #define TRP_CACHE_KEY_H
 
@@ -10,18 +10,18 @@
 
 #include <troupe/status.h>
 
-/* Version of the meaning of keys and entries. A key of another version is another key. */
+/* Version of keys and entries. Keys of different versions never match. */
 #define TRP__KEY_VERSION 2u
 
-/* The kinds of what searches of the matmul and the cutlass actor have found, of plans of the dnn
- * actor and of verdicts of proofs, for those who look for it by itself. */
+/* Kinds of keys that other code looks for: tuning records and proofs of the matmul and cutlass
+ * actors, plans and engines of the dnn actor. */
 #define TRP__KIND_MATMUL_TUNING  "matmul tuning"
 #define TRP__KIND_MATMUL_PROOF   "matmul proof"
 #define TRP__KIND_CUTLASS_TUNING "cutlass tuning"
 #define TRP__KIND_DNN_PLAN       "dnn plan"
 #define TRP__KIND_DNN_ENGINE     "dnn engine"
 
-/* No key is longer: sources and all. */
+/* The largest key, sources included. */
 #define TRP__KEY_BYTES_MAX (UINT32_C(64) << 20)
 
 /* FIELD(name, tag, text): text is for people. Tags are part of the format: append only. */
@@ -45,32 +45,32 @@ typedef enum trp__key_tag {
 #undef FIELD
 } trp__key_tag;
 
-/* Zero-initialised, then trp__key_begin(). Not to be copied by assignment. Reading one is
- * thread-safe, adding to one is not. */
+/* Zero-initialise, then call trp__key_begin(); do not copy by assignment. Reading is thread-safe,
+ * adding is not. */
 typedef struct trp__key {
     unsigned char *bytes;
     size_t length, room;
     trp__hasher hasher;
-    trp_status status; /* the first error of what was added; all look-ups give it */
+    trp_status status; /* the first error of an addition; every look-up returns it */
 } trp__key;
 
 /* Begins a key of this kind. */
 void trp__key_begin(trp__key *key, const char *kind);
 
-/* Adds a field. An error (TRP_E_MEMORY; TRP_E_ARGUMENT: the key is too long) is kept in
- * key->status, so that a key can be built without a look at each step. */
+/* Adds a field. An error (TRP_E_MEMORY; TRP_E_ARGUMENT: the key is too long) is recorded in
+ * key->status, so callers check once at the end. */
 void trp__key_add(trp__key *key, trp__key_tag tag, const void *content, size_t bytes);
 void trp__key_add_text(trp__key *key, trp__key_tag tag, const char *text);
 
-/* Adds a header that was read: the name under which it was asked for, and its content's hash. */
+/* Adds a header: the name it was included by, and the hash of its content. */
 void trp__key_add_header(trp__key *key, const char *name, const trp__hash *content);
 
-/* Makes *out the same as `key`, to add to it. */
+/* Makes *out an independent copy. */
 void trp__key_copy(const trp__key *key, trp__key *out);
 
 trp__hash trp__key_hash(const trp__key *key);
 
-/* Frees its memory; it is zero then. */
+/* Frees the key's memory and zeroes it. */
 void trp__key_end(trp__key *key);
 
 /* Reading. */
@@ -81,20 +81,20 @@ typedef struct trp__key_field {
     size_t bytes;
 } trp__key_field;
 
-/* The field that begins at *at (0 first), which is moved on. False: there is no further one, or the
- * bytes are no key. */
+/* Reads the field at *at (initially 0) and advances. False: no further field, or the bytes are no
+ * key. */
 bool trp__key_next(const void *key, size_t length, size_t *at, trp__key_field *out);
 
-/* Whether these bytes are fields from end to end, the first of them this format's. */
+/* Tells whether the bytes are a complete list of fields, the first one this format's version. */
 bool trp__key_is_valid(const void *key, size_t length);
 
-/* The first field with this tag. */
+/* Finds the first field with this tag. */
 bool trp__key_find(const void *key, size_t length, uint32_t tag, trp__key_field *out);
 
-/* "option"; "field" for a tag that is not known. */
+/* Returns the tag's name as text: "option"; "field" for an unknown tag. */
 const char *trp__key_tag_text(uint32_t tag);
 
-/* Equal for keys of the same kind and name: what explain() looks among. */
+/* Returns a checksum of kind and name: explanations compare keys with the same one. */
 uint64_t trp__key_subject(const void *key, size_t length);
 
 #endif

@@ -7,9 +7,8 @@
 
 #define NONE UINT32_MAX
 
-/* Entries are linked into the chain of their hash, and into a ring from the last asked for to the
- * one that was not asked for longest. Entry `capacity` is the ring's head and holds nothing. Unused
- * ones are chained by `chain`. */
+/* Each entry is in the chain of its hash bucket and in a ring ordered by last use. Entry `capacity`
+ * is the head of the ring and holds nothing. `chain` also links the unused entries. */
 typedef struct entry {
     uint32_t chain;
     uint32_t newer, older;

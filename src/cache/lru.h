@@ -1,5 +1,5 @@
-/* A bounded table that forgets what was not asked for longest: plans by the problem that they are
- * for. Keys are compared whole. Not thread-safe. */
+/* A bounded table that evicts the least recently used value: plans by their problem. Keys are
+ * compared whole. Not thread-safe. */
 #ifndef TRP_CACHE_LRU_H
 #define TRP_CACHE_LRU_H
 
@@ -9,8 +9,8 @@
 
 typedef struct trp__lru trp__lru;
 
-/* Sizes in bytes; those of keys are multiples of 8. drop(), which may be NULL, gets each value that
- * goes. TRP_E_MEMORY. */
+/* Sizes in bytes; key_bytes is a multiple of 8. drop(), which may be NULL, is called for each value
+ * removed. TRP_E_MEMORY. */
 trp_status trp__lru_create(size_t key_bytes, size_t value_bytes, uint32_t capacity,
                            void (*drop)(void *context, void *value), void *context, trp__lru **out,
                            trp_error *error);
@@ -18,12 +18,12 @@ trp_status trp__lru_create(size_t key_bytes, size_t value_bytes, uint32_t capaci
 /* Drops all values. NULL is ignored. */
 void trp__lru_destroy(trp__lru *lru);
 
-/* The value of a key, which becomes the last to be forgotten; NULL if there is none. Valid until
- * the next call but find(). */
+/* Returns the value of a key and marks it as just used; NULL if there is none. The pointer is valid
+ * until the next call other than find(). */
 void *trp__lru_find(trp__lru *lru, const void *key);
 
-/* Adds a key that is not there, with a zeroed value, in place of the one that was not asked for
- * longest if the table is full. */
+/* Adds a key that is not in the table, with a zeroed value; evicts the least recently used one if
+ * the table is full. */
 void *trp__lru_add(trp__lru *lru, const void *key);
 
 /* Drops a value. */

@@ -3,7 +3,6 @@
 #include "base/os/descriptor.h"
 #include "base/error.h"
 #include "base/bytes.h"
-#include "base/os/limits.h"
 #include "cache/folder.h"
 #include "cache/headers.h"
 
@@ -49,12 +48,12 @@ static int compare(const unsigned char *row, const trp__hash *hash, uint32_t typ
 
 /* Writing. */
 
-/* Entries go to a file of their own until their number, and with it the size of the index, is
- * known: the index is in front, so that a file that was cut off still has it. */
+/* Entries go to a file of their own until their number, and so the size of the index, is known. The
+ * index comes first: a truncated pack still has it. */
 struct trp__cache_pack_writer {
     char path[PATH_MAX], temporary[PATH_MAX], entries[PATH_MAX];
     int fd, entries_fd;
-    uint64_t size; /* of the entries so far, a multiple of 64 */
+    uint64_t size; /* entries so far, a multiple of 64 */
     unsigned char *rows;
     size_t count, room;
 };
@@ -89,24 +88,9 @@ trp_status trp__cache_pack_begin(const char *path, trp__cache_pack_writer **out,
         trp__cache_pack_abandon(w);
         return status;
     }
-    unlink(w->entries); /* it goes with its descriptor */
+    unlink(w->entries); /* exists until the descriptor is closed */
     *out = w;
     return TRP_OK;
-}
-
-static bool write_at(int fd, const void *data, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        trp__writing writing = trp__writing_begin();
-        ssize_t some = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(at + done));
-        trp__writing_end(&writing, some < 0 ? errno : 0);
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return false;
-        done += (size_t)some;
-    }
-    return true;
 }
 
 static unsigned char *new_row(trp__cache_pack_writer *w)
@@ -142,14 +126,14 @@ static trp_status add(trp__cache_pack_writer *w, trp__entry *entry, trp_error *e
         status = trp__error_set(error, TRP_E_MEMORY, "no memory for the index of a pack");
     } else if (has_row(w, &entry->hash, entry->type)) {
         status = trp__error_set(error, TRP_E_ARGUMENT, "the pack has an entry of this key already");
-    } else if (!write_at(w->entries_fd, front, entry->payload_at, w->size) ||
-               !write_at(w->entries_fd, entry->payload, entry->bytes,
-                         w->size + entry->payload_at)) {
+    } else if (!trp__cache_write_at(w->entries_fd, front, entry->payload_at, w->size) ||
+               !trp__cache_write_at(w->entries_fd, entry->payload, entry->bytes,
+                                    w->size + entry->payload_at)) {
         status = trp__error_set_errno(error, w->path);
     } else {
         memcpy(row, entry->hash.byte, sizeof entry->hash.byte);
         trp__put32(row + AT_TYPE, entry->type);
-        trp__put64(row + AT_OFFSET, w->size); /* among the entries, until all is known */
+        trp__put64(row + AT_OFFSET, w->size); /* relative to the first entry until write_all() */
         trp__put64(row + AT_BYTES, entry->size);
         w->size += (entry->size + ALIGN - 1) / ALIGN * ALIGN;
         w->count++;
@@ -181,12 +165,7 @@ trp_status trp__cache_pack_add(trp__cache_pack_writer *writer, const trp__store_
                                const trp__store_entry *entry, trp_error *error)
 {
     trp__key full;
-    trp__key_copy(request->key, &full);
-    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
-        trp__key_add_header(&full, entry->headers[i].name, &entry->headers[i].content);
-    trp_status status = full.status;
-    if (status != TRP_OK)
-        trp__error_set(error, status, "the key of an entry is too long, or there is no memory");
+    trp_status status = trp__headers_full_key(request, entry, &full, error);
     if (status == TRP_OK)
         status = add(writer,
                      &(trp__entry){.type = TRP__ENTRY_PAYLOAD,
@@ -200,7 +179,7 @@ trp_status trp__cache_pack_add(trp__cache_pack_writer *writer, const trp__store_
     if (status == TRP_OK && request->resolve) {
         status = add_headers(writer, request, entry, error);
         if (status != TRP_OK)
-            writer->count--; /* its bytes stay, and nothing leads to them */
+            writer->count--; /* its bytes stay, unreferenced */
     }
     trp__key_end(&full);
     return status;
@@ -213,7 +192,7 @@ static int by_hash(const void *left, const void *right)
     return compare(left, &hash, trp__get32((const unsigned char *)right + AT_TYPE));
 }
 
-/* The entries, behind head and index. */
+/* Copies the entries behind head and index. */
 static bool copy_entries(trp__cache_pack_writer *w, uint64_t to)
 {
     unsigned char piece[65536];
@@ -224,11 +203,11 @@ static bool copy_entries(trp__cache_pack_writer *w, uint64_t to)
             continue;
         if (some < 0)
             return false;
-        if (some == 0) { /* behind the last one, up to a multiple of 64 */
+        if (some == 0) { /* padding behind the last entry */
             memset(piece, 0, bytes);
             some = (ssize_t)bytes;
         }
-        if (!write_at(w->fd, piece, (size_t)some, to + at))
+        if (!trp__cache_write_at(w->fd, piece, (size_t)some, to + at))
             return false;
         at += (uint64_t)some;
     }
@@ -251,9 +230,10 @@ static bool write_all(trp__cache_pack_writer *w)
     trp__put64(head + AT_COUNT, w->count);
     trp__put64(head + AT_SIZE, entries + w->size + HEAD);
     trp__put64(head + AT_HEAD_SUM, trp__checksum(head, AT_HEAD_SUM));
-    return write_at(w->fd, head, HEAD, 0) && write_at(w->fd, w->rows, w->count * ROW, HEAD) &&
-           copy_entries(w, entries) && write_at(w->fd, head, HEAD, entries + w->size) &&
-           fchmod(w->fd, 0644) == 0 && fsync(w->fd) == 0;
+    return trp__cache_write_at(w->fd, head, HEAD, 0) &&
+           trp__cache_write_at(w->fd, w->rows, w->count * ROW, HEAD) && copy_entries(w, entries) &&
+           trp__cache_write_at(w->fd, head, HEAD, entries + w->size) && fchmod(w->fd, 0644) == 0 &&
+           fsync(w->fd) == 0;
 }
 
 trp_status trp__cache_pack_finish(trp__cache_pack_writer *writer, trp_error *error)
@@ -285,19 +265,19 @@ void trp__cache_pack_abandon(trp__cache_pack_writer *writer)
 
 /* Reading. */
 
-/* Of a file, the index is read when it is opened, and each entry when it is asked for. A mapping
- * would end the process by SIGBUS where somebody else cuts or overwrites the file. */
+/* Opening a file reads its index; each entry is read when it is asked for. A mapping would raise
+ * SIGBUS where another process truncates the file. */
 struct trp__cache_pack {
     char path[PATH_MAX];
-    int fd;                     /* -1: it is in the caller's memory, */
+    int fd;                     /* -1: the pack is in the caller's memory */
     const unsigned char *bytes; /* here */
-    uint64_t size;              /* of the file as it is, which may have been cut */
+    uint64_t size;              /* actual size, which truncation may have changed */
     const unsigned char *rows;
-    unsigned char *own_rows; /* the same, read from the file */
+    unsigned char *own_rows; /* rows, where they were read from the file */
     uint64_t count;
 };
 
-/* Whether this is a head; it says how much of the index there is. */
+/* Checks a head and takes the number of rows that are present from it. */
 static trp_status read_head(trp__cache_pack *p, const unsigned char *head)
 {
     if (memcmp(head, magic, sizeof magic) != 0)
@@ -311,28 +291,15 @@ static trp_status read_head(trp__cache_pack *p, const unsigned char *head)
     return TRP_OK;
 }
 
-static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t some = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return false;
-        done += (size_t)some;
-    }
-    return true;
-}
-
 static bool get(const trp__cache_pack *p, void *to, size_t bytes, uint64_t at)
 {
     if (p->fd >= 0)
-        return read_at(p->fd, to, bytes, at);
+        return trp__cache_read_at(p->fd, to, bytes, at);
     memcpy(to, p->bytes + at, bytes);
     return true;
 }
 
-/* The head at either end, then the index. */
+/* Reads the head at either end, then the index. */
 static trp_status read_index(trp__cache_pack *p, trp_error *error)
 {
     unsigned char head[HEAD];
@@ -354,12 +321,12 @@ static trp_status read_index(trp__cache_pack *p, trp_error *error)
     p->rows = p->own_rows = malloc(p->count * ROW + 1);
     if (!p->own_rows)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for the index of a pack");
-    if (!read_at(p->fd, p->own_rows, p->count * ROW, HEAD))
+    if (!trp__cache_read_at(p->fd, p->own_rows, p->count * ROW, HEAD))
         return trp__error_set(error, TRP_E_SYSTEM, "%s: its index can't be read", p->path);
     return TRP_OK;
 }
 
-/* Takes the descriptor. */
+/* Opens a pack; owns the descriptor from here on. */
 static trp_status open_pack(int fd, const void *bytes, uint64_t size, const char *path,
                             trp__cache_pack **out, trp_error *error)
 {
@@ -427,8 +394,8 @@ static bool row_is_good(const unsigned char *row)
     return trp__get64(row + AT_ROW_SUM) == trp__checksum(row, AT_ROW_SUM);
 }
 
-/* The bytes of the entry that a row leads to, in *memory if they had to be read; NULL if they are
- * not all there. */
+/* Returns the bytes of the entry that a row refers to, in *memory if they had to be read; NULL if
+ * the file lacks some of them. */
 static const unsigned char *entry_bytes(const trp__cache_pack *p, const unsigned char *row,
                                         unsigned char **memory, uint64_t *bytes)
 {
@@ -439,7 +406,7 @@ static const unsigned char *entry_bytes(const trp__cache_pack *p, const unsigned
     if (p->fd < 0)
         return p->bytes + offset;
     *memory = aligned_alloc(ALIGN, (*bytes + ALIGN) / ALIGN * ALIGN);
-    if (*memory && read_at(p->fd, *memory, *bytes, offset))
+    if (*memory && trp__cache_read_at(p->fd, *memory, *bytes, offset))
         return *memory;
     free(*memory);
     return *memory = NULL;
@@ -463,7 +430,8 @@ const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, unsig
     return wrong;
 }
 
-/* The row of a key by bisection. A damaged row says nothing: the next good one is asked instead. */
+/* Finds the row of a key by bisection. A damaged row can't be compared, so the next intact one is
+ * used. */
 static const unsigned char *find_row(const trp__cache_pack *p, const trp__hash *hash, uint32_t type)
 {
     uint64_t from = 0, to = p->count;

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/bytes.h"
-#include "base/os/limits.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,31 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-/* Bytes of the file `lock` beside those for keys. */
+/* Bytes of the file `lock` above those for keys. */
 #define LOCK_ACCOUNT (TRP__LOCK_KEYS + 1)
 #define LOCK_PRUNE   (TRP__LOCK_KEYS + 2)
 
-/* Whoever writes an entry needs milliseconds for it; one that was stopped for longer finds that its
- * file is gone, and has written none. */
+/* Temporary files older than this are removed. Writing takes milliseconds; a writer stopped for
+ * longer fails to rename and reports an error. */
 #define TEMPORARY_NS (600 * TRP__SECOND)
 
-/* So often all files are looked at, whatever the account says. */
+/* Interval between two listings of all files, whatever the account says. */
 #define LOOK_NS (86400 * TRP__SECOND)
 
-/* Where there is no account, after so many entries of one process. */
+/* Without an account: entries of one process between two listings. */
 enum { LOOK_COUNT = 256 };
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * TRP__SECOND + t.tv_nsec;
-}
-
-/* The account: magic, version, bytes, when all was looked at, checksum. */
+/* The account: magic, version, bytes, time of the last listing, checksum. */
 
 enum { ACCOUNT_BYTES = 40, AT_VERSION = 8, AT_SUM = 16, AT_LOOKED = 24, AT_CHECK = 32 };
 
@@ -51,7 +42,7 @@ typedef struct account {
 static bool read_account(int fd, account *out)
 {
     unsigned char bytes[ACCOUNT_BYTES];
-    if (pread(fd, bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes ||
+    if (!trp__cache_read_at(fd, bytes, sizeof bytes, 0) ||
         memcmp(bytes, account_magic, sizeof account_magic) != 0 ||
         trp__get64(bytes + AT_VERSION) != 1 ||
         trp__get64(bytes + AT_CHECK) != trp__checksum(bytes, AT_CHECK))
@@ -69,21 +60,18 @@ static bool write_account(int fd, const account *a)
     trp__put64(bytes + AT_SUM, a->bytes);
     trp__put64(bytes + AT_LOOKED, (uint64_t)a->looked_ns);
     trp__put64(bytes + AT_CHECK, trp__checksum(bytes, AT_CHECK));
-    trp__writing writing = trp__writing_begin();
-    ssize_t written = pwrite(fd, bytes, sizeof bytes, 0);
-    trp__writing_end(&writing, written < 0 ? errno : 0);
-    return written == (ssize_t)sizeof bytes;
+    return trp__cache_write_at(fd, bytes, sizeof bytes, 0);
 }
 
-/* Ends a lock, also where a child that was forked meanwhile has the descriptor, too. */
+/* Unlocks explicitly: a forked child may still hold the descriptor. */
 static void end_lock(int lock, int64_t at)
 {
     trp__disk_unlock(lock, at);
     close(lock);
 }
 
-/* Opens the account with its lock held, until close_account(). Others hold it for microseconds; if
- * one of them was stopped at it, we do without. */
+/* Opens and locks the account until close_account(). Other processes hold it for microseconds; if
+ * one was stopped meanwhile, gives up after a tenth of a second. */
 static bool open_account(int folder, int *fd, int *lock)
 {
     enum { TRIES = 100 };
@@ -118,7 +106,7 @@ void trp__disk_count(trp__disk *disk, int folder, uint64_t bytes)
             a.bytes += bytes;
             counted = write_account(fd, &a);
         } else {
-            atomic_store(&disk->look_due, true); /* which sets it right */
+            atomic_store(&disk->look_due, true); /* the listing rewrites the account */
         }
         close_account(fd, lock);
     }
@@ -126,8 +114,8 @@ void trp__disk_count(trp__disk *disk, int folder, uint64_t bytes)
         atomic_store(&disk->look_due, true);
 }
 
-/* Reads the account without its lock: one that is being written is no good, and then it is not due.
- */
+/* Reads the account without its lock: one that is being written fails its checksum and counts as
+ * not due. */
 static bool is_due(trp__disk *disk, int folder)
 {
     int fd;
@@ -139,7 +127,7 @@ static bool is_due(trp__disk *disk, int folder)
         known = read_account(fd, &a);
         close(fd);
     }
-    int64_t age = known ? now_ns() - a.looked_ns : 0;
+    int64_t age = known ? trp__disk_now() - a.looked_ns : 0;
     return known && (a.bytes > disk->max_bytes || age < 0 || age > LOOK_NS);
 }
 
@@ -156,7 +144,7 @@ void trp__disk_prune_if_due(trp__disk *disk)
     trp__disk_prune(disk, disk->max_bytes, &ignored, NULL);
 }
 
-/* Looking at all. */
+/* Listing. */
 
 static bool add_file(trp__disk_list *list, size_t *room, const trp__disk_file *file)
 {
@@ -181,7 +169,7 @@ static int by_age(const void *left, const void *right)
     return memcmp(a->hash.byte, b->hash.byte, sizeof a->hash.byte);
 }
 
-/* A stream of the names; the folder stays the caller's. */
+/* Opens a stream of names; the caller keeps the folder. */
 static DIR *open_names(int folder)
 {
     int fd = trp__descriptor_apart(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -201,7 +189,7 @@ trp_status trp__disk_list_all(int folder, trp__disk_list *out, trp_error *error)
     *out = (trp__disk_list){0};
     size_t room = 0;
     bool good = true;
-    int64_t now = now_ns();
+    int64_t now = trp__disk_now();
     DIR *names = open_names(folder);
     if (!names)
         return trp__error_set_errno(error, "the folder of the kernel cache");
@@ -240,11 +228,11 @@ void trp__disk_list_end(trp__disk_list *list)
 
 /* Pruning. */
 
-/* What those have left who died while they wrote. */
+/* Removes temporary files of processes that died while writing. */
 static uint64_t reap(int folder)
 {
     uint64_t reaped = 0;
-    int64_t now = now_ns();
+    int64_t now = trp__disk_now();
     DIR *names = open_names(folder);
     for (struct dirent *e; names && (e = readdir(names));) {
         struct stat s;
@@ -259,7 +247,7 @@ static uint64_t reap(int folder)
     return reaped;
 }
 
-/* Unless it was used meanwhile. Those who are reading it have it open, and read on. */
+/* Removes an entry unless it was used meanwhile. Readers have it open and are not affected. */
 static bool evict(int folder, const trp__disk_file *file)
 {
     char name[TRP__DISK_NAME];
@@ -274,7 +262,7 @@ static bool evict(int folder, const trp__disk_file *file)
     return removed;
 }
 
-/* The account is what is left, and what others have added to it since `before`. */
+/* Sets the account to the bytes left, plus what others have added since `before`. */
 static void settle(int folder, bool known, const account *before, uint64_t left, int64_t looked)
 {
     int fd, lock;
@@ -294,7 +282,7 @@ static trp_status prune_in(int folder, uint64_t limit, uint64_t goal, trp__disk_
     account before = {0};
     int fd;
     bool known = false;
-    int64_t looked = now_ns();
+    int64_t looked = trp__disk_now();
     if (trp__cache_file_open(folder, "account", O_RDONLY, &fd, NULL) == TRP_OK) {
         known = read_account(fd, &before);
         close(fd);
@@ -327,7 +315,7 @@ trp_status trp__disk_prune(trp__disk *disk, uint64_t limit, trp__disk_pruned *ou
     trp_status status = trp__disk_folder(disk, false, &folder, error);
     if (status != TRP_OK)
         return status;
-    /* Without a lock two may be at it: they remove the same ones. */
+    /* Without a lock two processes may prune at once; both remove the same entries. */
     if (trp__disk_open_lock(folder, &lock, NULL) == TRP_OK &&
         trp__disk_lock(lock, LOCK_PRUNE) == TRP__LOCK_BUSY)
         status = trp__error_set(error, TRP_E_BUSY, "another process prunes the cache just now");

@@ -1,9 +1,9 @@
-/* Keeping the folder of entries within its bound.
+/* Keeps the folder of entries within its bound.
  *
- * Nobody looks at all files at each write. A file, the account, has the sum of what was written
- * since somebody last did; when it passes the bound, or is older than a day, the next one that
- * writes looks at all files, removes what was not used for longest down to nine tenths of the
- * bound, and what was left by those who died while they wrote. */
+ * Listing all files at each write would be slow. The file `account` sums what was written since the
+ * last listing. When the sum passes the bound, or the listing is older than a day, the next writer
+ * lists all files, removes the least recently used ones down to nine tenths of the bound, and
+ * removes temporary files of processes that died. */
 #ifndef TRP_CACHE_PRUNE_H
 #define TRP_CACHE_PRUNE_H
 
@@ -14,17 +14,17 @@ typedef struct trp__disk_file {
     uint32_t type;
     uint64_t bytes;
     int64_t used_ns;  /* CLOCK_REALTIME; not in the future */
-    int64_t stamp_ns; /* what the file says */
+    int64_t stamp_ns; /* the file's modification time */
 } trp__disk_file;
 
 typedef struct trp__disk_list {
     trp__disk_file *file; /* the least recently used first */
     size_t count;
     uint64_t bytes;
-    uint64_t temporaries, temporary_bytes; /* files that are being written, or were left */
+    uint64_t temporaries, temporary_bytes; /* being written, or left by a process that died */
 } trp__disk_list;
 
-/* Looks at all names; reads no entry. */
+/* Lists all names without reading entries. */
 trp_status trp__disk_list_all(int folder, trp__disk_list *out, trp_error *error);
 void trp__disk_list_end(trp__disk_list *list);
 
@@ -34,16 +34,15 @@ typedef struct trp__disk_pruned {
     uint64_t left, left_bytes;
 } trp__disk_pruned;
 
-/* Removes the least recently used entries until at most `limit` bytes are left, and temporary files
- * that nobody can be writing any more. TRP_E_BUSY: somebody else is at it. TRP_E_MISSING: there is
- * no folder. */
+/* Removes the least recently used entries until at most `limit` bytes are left, and abandoned
+ * temporary files. TRP_E_BUSY: another process prunes. TRP_E_MISSING: there is no folder. */
 trp_status trp__disk_prune(trp__disk *disk, uint64_t limit, trp__disk_pruned *out,
                            trp_error *error);
 
-/* Adds to the account what is about to be there. */
+/* Adds the bytes of an entry to the account before it is renamed into place. */
 void trp__disk_count(trp__disk *disk, int folder, uint64_t bytes);
 
-/* Prunes to the bound if the account says that it is time. */
+/* Prunes to the bound if the account is over it or a day old. */
 void trp__disk_prune_if_due(trp__disk *disk);
 
 #endif

@@ -66,7 +66,7 @@ static void find_place(trp__disk *disk, const char *folder)
     }
 }
 
-/* One that can't be used is told of, and left out. */
+/* Opens a pack; one that can't be used is logged and left out. */
 static trp_status open_pack(trp__store *store, const char *path, trp_error *error)
 {
     trp_error why;
@@ -85,7 +85,7 @@ static const char *const installed_packs[] = {"kernels.trpk", "default.trpk"};
 
 enum { INSTALLED = sizeof installed_packs / sizeof *installed_packs };
 
-/* Packs of a list with colons, and then the one that is installed with the library. */
+/* Opens the packs of a colon-separated list, then those installed with the library. */
 static trp_status open_packs(trp__store *store, const char *list, bool installed, trp_error *error)
 {
     char path[PATH_MAX];
@@ -162,33 +162,11 @@ void trp__store_close(trp__store *store)
 
 /* Headers. */
 
-bool trp__store_resolve_search(void *context, const char *name, const char *path,
-                               trp__hash *content)
-{
-    const trp__store_search *search = context;
-    char place[PATH_MAX];
-    (void)path;
-    for (size_t i = 0; i < search->count; i++) {
-        if (strcmp(search->names[i], name) == 0) {
-            *content = trp__hash_of(search->contents[i], strlen(search->contents[i]));
-            return true;
-        }
-    }
-    if (name[0] == '/')
-        return trp__hash_file(name, content);
-    for (size_t i = 0; i < search->folder_count; i++) {
-        int length = snprintf(place, sizeof place, "%s/%s", search->folders[i], name);
-        if (length > 0 && (size_t)length < sizeof place && trp__hash_file(place, content))
-            return true;
-    }
-    return false;
-}
-
-/* What the compiler would read now for each header of a list, as far as it was asked for. */
+/* The current content of each header of a list, asked for once and on demand. */
 typedef struct present {
     const trp__store_request *request;
     const trp__header_list *list;
-    trp__hash *content; /* none: there is no such header */
+    trp__hash *content; /* zero: there is no such header */
     bool *asked;
 } present;
 
@@ -226,7 +204,7 @@ static void add_headers(trp__key *key, const trp__header_list *list,
 
 /* Looking. */
 
-/* What a layer has for a key; `memory` is to be freed. */
+/* Looks for a key in one layer; the caller frees *memory. */
 static trp_status find_in(trp__store *store, size_t layer, const trp__key *key, uint32_t type,
                           unsigned char **memory, trp__entry *entry)
 {
@@ -262,7 +240,7 @@ static trp_status find_payload(trp__store *store, const trp__key *key, trp__stor
     return status;
 }
 
-/* Through the sets of a list, until one is present and has led to a payload. */
+/* Tries the sets of a list until one is present and leads to a payload. */
 static trp_status find_by_list(trp__store *store, const trp__store_request *request,
                                const trp__header_list *list, trp__store_hit *hit)
 {
@@ -339,7 +317,7 @@ trp_status trp__store_claim_or_find(trp__store *store, const trp__store_request 
         status = trp__store_claim_begin(store, request->key, wait, claim, error);
         if (status != TRP_OK)
             return status;
-        status = trp__store_find(store, request, hit); /* whoever had it may have made it */
+        status = trp__store_find(store, request, hit); /* the previous holder may have made it */
     }
     if (status != TRP_E_MISSING) {
         trp__store_claim_end(*claim);
@@ -355,8 +333,8 @@ trp_status trp__store_claim_or_find(trp__store *store, const trp__store_request 
 
 /* Writing. */
 
-/* The list that leads to an entry, with what was in it before. Two who write lists of one key
- * without a claim may lose a set of the other: its entry is then made again. */
+/* Writes the list that leads to an entry, keeping its previous sets. Without a claim two writers of
+ * one key may lose each other's set; that entry is then made again. */
 static trp_status put_headers(trp__store *store, const trp__store_request *request,
                               const trp__store_entry *entry, trp_error *error)
 {
@@ -387,12 +365,7 @@ trp_status trp__store_put(trp__store *store, const trp__store_request *request,
                           const trp__store_entry *entry, trp_error *error)
 {
     trp__key full;
-    trp__key_copy(request->key, &full);
-    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
-        trp__key_add_header(&full, entry->headers[i].name, &entry->headers[i].content);
-    trp_status status = full.status;
-    if (status != TRP_OK)
-        trp__error_set(error, status, "the key is too long, or there is no memory for it");
+    trp_status status = trp__headers_full_key(request, entry, &full, error);
     if (status == TRP_OK) {
         trp__entry e = {.type = TRP__ENTRY_PAYLOAD,
                         .key = full.bytes,

@@ -1,4 +1,4 @@
-/* What a store is made of, for those who look inside: cache/inspect.h and its command. */
+/* The inside of a store, for cache/inspect.h and the cache command. */
 #ifndef TRP_CACHE_STORE_PARTS_H
 #define TRP_CACHE_STORE_PARTS_H
 
@@ -9,12 +9,12 @@
 
 struct trp__store {
     trp__disk disk;
-    trp__cache_pack **pack; /* in the order in which they are asked */
+    trp__cache_pack **pack; /* in search order */
     size_t pack_count;
     trp__claims claims;
 };
 
-/* "500M": bytes, or with K, M, G or T behind. False: it is none. */
+/* Parses a size such as "500M": bytes, or with suffix K, M, G or T. False: it is none. */
 bool trp__store_parse_bytes(const char *text, uint64_t *bytes);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { THREADS = 8, TASKS_MOST = 1 << 16, SLOTS = 2 * TASKS_MOST, FOLDERS_KNOWN = 16 };
 
-/* Something that is included; `beside` is behind the name: the folder of the file that says so, of
+/* An include to resolve. `beside`, stored behind the name, is the folder of the including file, for
  * a name in quotes. */
 typedef struct task {
     const char *beside; /* NULL: none */
@@ -25,13 +25,13 @@ typedef struct reading {
     const trp__jit_program *program;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    task **task;    /* TASKS_MOST of them, NULL once they are taken */
-    uint64_t *seen; /* checksums of all, SLOTS places */
+    task **task;    /* TASKS_MOST pointers */
+    uint64_t *seen; /* checksums of all tasks, in SLOTS places */
     size_t count, next, at_work;
     trp__jit_folders folders;
 } reading;
 
-/* Adds it unless it was there before. The lock is held. */
+/* Adds an include unless it is listed already. The lock is held. */
 static void add(reading *r, const char *operand, bool all, const char *beside)
 {
     bool quotes = *operand == '"';
@@ -45,7 +45,7 @@ static void add(reading *r, const char *operand, bool all, const char *beside)
     t->name[length] = '\0';
     t->all = all;
     t->beside = folder > 0 ? memcpy(t->name + length + 1, beside, folder) : NULL;
-    /* What was found once is another thing than all that there are. */
+    /* "Any of the files" (`all`) is another task than "the first one". */
     uint64_t sum = (trp__checksum(t->name, length + 1 + folder) ^ (all ? UINT64_MAX : 0)) | 1;
     size_t at = (sum >> 1) % SLOTS;
     while (r->seen[at] && r->seen[at] != sum)
@@ -59,7 +59,7 @@ static void add(reading *r, const char *operand, bool all, const char *beside)
     pthread_cond_signal(&r->changed);
 }
 
-/* Reads a file, and adds what it includes. False: there is none. */
+/* Reads a file and adds its includes. False: there is none. */
 static bool read_one(reading *r, const char *folder, const char *name)
 {
     char path[2 * PATH_MAX];
@@ -101,7 +101,7 @@ static void look_for(reading *r, const task *t)
         found = read_one(r, p->includes[i], t->name) || found;
 }
 
-/* Until all is read, and nobody who may add more is at work. */
+/* Resolves tasks until none is left and no thread may add more. */
 static void *read_some(void *argument)
 {
     reading *r = argument;
@@ -136,7 +136,8 @@ static void read_all(reading *r, size_t threads)
         pthread_join(thread[i], NULL);
 }
 
-/* Of the folders that it was done for. Who comes meanwhile waits: it needs what is being read. */
+/* The lists of folders that were read ahead. A caller that comes meanwhile waits: it needs what is
+ * being read. */
 static struct {
     pthread_mutex_t lock;
     uint64_t sum[FOLDERS_KNOWN];

@@ -1,7 +1,8 @@
-/* Reading blobs, see input.h: whatever is there, nothing outside is read. */
+/* Reads blobs (input.h) without trusting them: nothing outside of the buffer is read. */
 #ifndef TRP_COMPILE_BLOBS_H
 #define TRP_COMPILE_BLOBS_H
 
+#include "base/error.h"
 #include "compile/input.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 typedef struct trp__jit_blobs {
     const char *at;
     uint64_t left;
-    bool bad; /* something did not fit */
+    bool bad; /* a length did not fit */
 } trp__jit_blobs;
 
 static inline trp__jit_blobs trp__jit_blobs_begin(const char *at, uint64_t bytes)
@@ -17,7 +18,7 @@ static inline trp__jit_blobs trp__jit_blobs_begin(const char *at, uint64_t bytes
     return (trp__jit_blobs){.at = at, .left = bytes};
 }
 
-/* The first bytes, which are no blob. */
+/* Takes the bytes of a head, which is no blob. */
 static inline const void *trp__jit_blobs_head(trp__jit_blobs *b, uint64_t bytes)
 {
     const char *at = b->at;
@@ -29,7 +30,7 @@ static inline const void *trp__jit_blobs_head(trp__jit_blobs *b, uint64_t bytes)
     return at;
 }
 
-/* The next blob; NULL if there is none. */
+/* Returns the next blob; NULL if there is none. */
 static inline const char *trp__jit_blob(trp__jit_blobs *b, uint64_t *bytes)
 {
     const char *length = trp__jit_blobs_head(b, 8);
@@ -44,7 +45,7 @@ static inline const char *trp__jit_blob(trp__jit_blobs *b, uint64_t *bytes)
     return trp__jit_blobs_head(b, trp__jit_padded(*bytes));
 }
 
-/* The next blob, which is a text. */
+/* Returns the next blob, which must be a terminated string. */
 static inline const char *trp__jit_blob_text(trp__jit_blobs *b)
 {
     uint64_t bytes;
@@ -53,6 +54,17 @@ static inline const char *trp__jit_blob_text(trp__jit_blobs *b)
         return text;
     b->bad = true;
     return NULL;
+}
+
+static inline void trp__jit_blob_texts(trp__jit_blobs *b, const char **out, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = trp__jit_blob_text(b);
+}
+
+static inline trp_status trp__jit_blobs_damaged(trp_error *error)
+{
+    return trp__error_set(error, TRP_E_INTERNAL, "the input of a module is damaged");
 }
 
 #endif

@@ -1,14 +1,11 @@
 #include "compile/facts.h"
 
-#include "base/checksum.h"
-
 #include <ctype.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* In the making. Strings are offsets until all are there; NONE is NULL. */
+/* The scan while it grows. Strings are offsets until the buffer stops moving; NONE is NULL. */
 
 #define NONE SIZE_MAX
 
@@ -23,7 +20,7 @@ typedef struct reader {
     size_t count, room;
     char *strings;
     size_t bytes, bytes_room;
-    bool in_define, in_condition;  /* where what is read stands */
+    bool in_define, in_condition;  /* context of the current position */
     const char *macro, *parameter; /* in_define: its name, and its only parameter or NULL */
     size_t macro_length, parameter_length;
     bool no_memory;
@@ -64,16 +61,16 @@ static void add(reader *r, found one)
     r->found[r->count++] = one;
 }
 
-/* Words that ask where a file lies. Those of a macro or of a default argument tell of the file that
- * uses it. */
+/* Words that ask for the path of a file. In a macro or a default argument they ask for the file
+ * that uses it. */
 static const struct {
     const char *word;
     bool elsewhere;
-    bool in_parts; /* a macro can make it of parts */
+    bool in_parts; /* a macro can paste it together */
 } asking[] = {
     {"__FILE__", false, true},
     {"assert", false, true},
-    {"__BASE_FILE__", false, false}, /* its parts are those of __FILE__ */
+    {"__BASE_FILE__", false, false}, /* pasted like __FILE__ */
     {"__FILE_NAME__", false, false},
     {"__builtin_FILE", true, true},
     {"__builtin_FILE_NAME", true, false},
@@ -94,8 +91,8 @@ bool trp__jit_asks_for_paths(const char *text)
 
 /* Text. */
 
-/* Whether a character is one of a word: a table, since every byte of every header is asked about.
- */
+/* Tells whether a character belongs to a word. A table, since every byte of every header is
+ * tested. */
 static const bool word_characters[256] = {
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true, ['$'] = true,
 };
@@ -118,7 +115,7 @@ static bool word_is(const char *at, size_t length, const char *word)
     return strlen(word) == length && memcmp(at, word, length) == 0;
 }
 
-/* The end of a comment that begins at `at`; its newline, if it is one of C++, is left. */
+/* Returns the end of the comment at `at`, without the newline of a C++ comment. */
 static const char *skip_comment(const char *at)
 {
     if (at[1] == '/')
@@ -132,7 +129,7 @@ static bool is_comment(const char *at)
     return at[0] == '/' && (at[1] == '/' || at[1] == '*');
 }
 
-/* Blanks and comments, up to the end of the line. */
+/* Skips blanks and comments within the line. */
 static const char *skip_blanks(const char *at)
 {
     for (;;) {
@@ -145,7 +142,7 @@ static const char *skip_blanks(const char *at)
     }
 }
 
-/* The end of a string or character; they end with their line, whatever is missing. */
+/* Returns the end of a string or character literal; the end of the line also ends it. */
 static const char *skip_literal(const char *at)
 {
     char quote = *at++;
@@ -154,7 +151,7 @@ static const char *skip_literal(const char *at)
     return *at == quote ? at + 1 : at;
 }
 
-/* The end of a raw string whose quote is at `at`. */
+/* Returns the end of the raw string whose quote is at `at`. */
 static const char *skip_raw(const char *at)
 {
     char close[24] = ")";
@@ -168,7 +165,7 @@ static const char *skip_raw(const char *at)
     return end ? end + strlen(close) : at + strlen(at);
 }
 
-/* "file" or <file> at `at`: its length with the quotes, 0 if it is none. */
+/* Returns the length of "file" or <file> at `at`, quotes included; 0 if there is none. */
 static size_t operand_length(const char *at)
 {
     char close = *at == '"' ? '"' : *at == '<' ? '>' : '\0';
@@ -183,7 +180,7 @@ static size_t operand_length(const char *at)
 
 /* Reading. */
 
-/* A part of a name of a file: no quotes, and nothing that stands for something else but words. */
+/* Returns the length of a piece of a file name: words, slashes, points and dashes. */
 static size_t part_length(const char *at)
 {
     size_t n = 0;
@@ -198,9 +195,7 @@ static bool line_ends(const char *at)
     return *at == '\0' || *at == '\n';
 }
 
-/* NAME(ARGUMENT): the argument's length, 0 if it is no part of a name; *argument is where it
- * begins.
- */
+/* Parses (ARGUMENT): sets *argument and returns its length, 0 if it is no piece of a file name. */
 static size_t argument_length(const char *at, const char **argument)
 {
     if (*at != '(')
@@ -210,7 +205,7 @@ static size_t argument_length(const char *at, const char **argument)
     return *skip_blanks(*argument + length) == ')' ? length : 0;
 }
 
-/* What stands behind #include or in __has_include(). */
+/* Notes the operand of #include or __has_include(). */
 static void note_include(reader *r, const char *at, bool all)
 {
     const char *argument = NULL;
@@ -234,7 +229,7 @@ static void note_include(reader *r, const char *at, bool all)
                        of > 0 ? keep(r, argument, of) : NONE});
 }
 
-/* A body with the parameter's words replaced. */
+/* Stores a macro's body with TRP__JIT_PARAMETER in place of its parameter. */
 static size_t keep_template(reader *r, const char *body, size_t length)
 {
     size_t at = keep(r, body, length), to = at;
@@ -255,7 +250,7 @@ static size_t keep_template(reader *r, const char *body, size_t length)
     return at;
 }
 
-/* A definition: `at` is behind the macro's name. */
+/* Notes a definition; `at` is behind the macro's name. */
 static void note_macro(reader *r, const char *at)
 {
     found f = {TRP__JIT_DEFINES, false, keep(r, r->macro, r->macro_length), NONE};
@@ -277,7 +272,7 @@ static void note_macro(reader *r, const char *at)
     add(r, f);
 }
 
-/* A directive: `at` is behind its #. */
+/* Reads a directive; `at` is behind the #. */
 static void read_directive(reader *r, const char *at)
 {
     at = skip_blanks(at);
@@ -301,7 +296,8 @@ static void read_directive(reader *r, const char *at)
     }
 }
 
-/* The first bytes of all parts of the words that ask, as bits of a table that has few others. */
+/* A set of the first four bytes of every part of those words, as a hash table of bits: it rejects
+ * almost every word quickly. */
 
 enum { PLACES = 2048 };
 static bool begins_part[PLACES];
@@ -324,7 +320,7 @@ static void list_parts(void)
     }
 }
 
-/* Whether a word asks for paths, or may be a part of one that does. */
+/* Notes a word that asks for paths, or may be a part of one. */
 static void note_word(reader *r, const char *at, size_t length)
 {
     if (length < PART_LEAST || !begins_part[place_of_part(at)])
@@ -344,7 +340,7 @@ static void note_word(reader *r, const char *at, size_t length)
     }
 }
 
-/* A call of a macro that may test for a file. */
+/* Notes a call of a macro that may test for a file. */
 static void note_call(reader *r, const char *at, size_t length)
 {
     const char *open = skip_blanks(at + length);
@@ -359,7 +355,7 @@ static void note_call(reader *r, const char *at, size_t length)
         add(r, (found){TRP__JIT_CALLS, false, keep(r, at, length), NONE});
 }
 
-/* The end of a number, as 0x1'000 or 1.5f. */
+/* Returns the end of a number such as 0x1'000 or 1.5f. */
 static const char *skip_number(const char *at)
 {
     while (is_word(*at) || *at == '.' || (*at == '\'' && is_word(at[1])))
@@ -367,7 +363,7 @@ static const char *skip_number(const char *at)
     return at;
 }
 
-/* Whether a raw string may follow. */
+/* Tells whether a word is the prefix of a raw string. */
 static bool is_raw_prefix(const char *at, size_t length)
 {
     static const char *const prefixes[] = {"R", "LR", "uR", "UR", "u8R"};
@@ -378,7 +374,7 @@ static bool is_raw_prefix(const char *at, size_t length)
     return false;
 }
 
-/* Words whose meaning is no file's. */
+/* Notes __has_include() and words whose value no file determines. */
 static void note_underscored(reader *r, const char *at, size_t length)
 {
     const char *open = skip_blanks(at + length);
@@ -447,7 +443,7 @@ static void read_text(reader *r, const char *text)
     }
 }
 
-/* A copy without spliced lines. */
+/* Copies a text without its spliced lines. */
 static char *unspliced(const char *text, size_t bytes)
 {
     char *plain = malloc(bytes + 1), *to = plain;
@@ -472,7 +468,7 @@ static const char *string_at(const reader *r, size_t at)
     return at == NONE ? NULL : r->strings + at;
 }
 
-/* Takes what was found to the facts, calls behind all others. */
+/* Moves the findings into the result, calls behind all others. */
 static bool finish(reader *r)
 {
     trp__jit_facts *f = r->out;
@@ -506,8 +502,8 @@ const trp__jit_facts *trp__jit_facts_of(const char *text, size_t bytes)
     if (ok) {
         atomic_init(&r.out->holders, 1);
         r.out->content = trp__hash_of(text, bytes);
-        /* Nobody knows what is behind a zero byte; and with trigraphs, which old versions of the
-         * language have, # and \\ can be written in another way. */
+        /* A zero byte hides what follows it; trigraphs, which old language versions have, can spell
+         * # and \\ differently. */
         r.out->unsure = strlen(text) != bytes ||
                         strstr(plain, "?"
                                       "?=") ||

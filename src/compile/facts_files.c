@@ -1,4 +1,4 @@
-/* Facts of files: read once, and known as long as a file is as it was. */
+/* Scans of files, cached as long as the file is unchanged. */
 #include "compile/facts.h"
 
 #include "base/os/descriptor.h"
@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_MOST ((off_t)64 << 20) /* a header that is larger is none */
+#define FILE_MOST ((off_t)64 << 20) /* larger files are no headers */
 
-/* The content of what is open, terminated. NULL: *result says why. */
+/* Reads an open file into terminated memory. NULL: *result says why. */
 static char *read_whole(int fd, const struct stat *s, size_t *bytes, trp__jit_file *result)
 {
     size_t got = 0;
@@ -54,8 +54,8 @@ static bool same_stamp(const trp__jit_stamp *a, const trp__jit_stamp *b)
            a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
 }
 
-/* Times of files have steps: of a clock tick here, of two seconds at the worst (FAT). What changes
- * a file in the same step in which it was changed before leaves its times as they are. */
+/* Resolution of file times: a clock tick here, two seconds at the worst (FAT). Two changes within
+ * one step leave the same times. */
 #define STEP_NS INT64_C(2000000000)
 
 static bool is_settled(const trp__jit_stamp *stamp, int64_t now_ns)
@@ -70,8 +70,8 @@ static int64_t now_ns(void)
     return in_ns(&t);
 }
 
-/* What is known of files: a table by device and inode. When it is full, those go that were not used
- * since it was full the last time. */
+/* The cache: a table by device and inode. When it is full, entries not used since it was last full
+ * are dropped. */
 
 enum { BUCKETS = 1024, KNOWN_MOST = 8192 };
 
@@ -144,7 +144,7 @@ static void drop_unused(void)
     }
 }
 
-/* Also in place of what was known of an older version of the file. */
+/* Adds a result, replacing that of an older version of the file. */
 static void note_known(const trp__jit_stamp *stamp, const trp__jit_facts *facts)
 {
     known *k = malloc(sizeof *k);
@@ -180,11 +180,11 @@ static trp__jit_file read_file(const char *path, const trp__jit_facts **out, trp
     struct stat before = {0}, after;
     size_t bytes = 0;
     trp__jit_file result = TRP__JIT_FILE_UNREADABLE;
-    /* A pipe must not hold us up. */
+    /* O_NONBLOCK: opening a pipe must not block. */
     int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR ? TRP__JIT_FILE_NONE : TRP__JIT_FILE_UNREADABLE;
-    int64_t now = now_ns(); /* before it is read: what changes it from now on has a later time */
+    int64_t now = now_ns(); /* taken before reading: any later change has a later time */
     bool good = fstat(fd, &before) == 0 && S_ISREG(before.st_mode) && before.st_size <= FILE_MOST;
     char *text = good ? read_whole(fd, &before, &bytes, &result) : NULL;
     if (text) {

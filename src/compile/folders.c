@@ -35,15 +35,15 @@ static bool grow(trp__jit_folders *f)
     return true;
 }
 
-/* What is asked of the system: of anything but "there is none" the file itself will tell. */
+/* Asks the system. Other errors than "does not exist" are left to the open of the file. */
 static bool is_missing(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 ? !S_ISDIR(s.st_mode) : errno == ENOENT || errno == ENOTDIR;
 }
 
-/* In a folder that is missing there is none, so that of a long path only its first part that is
- * missing is asked for. `path` is put back as it was. */
+/* A missing folder contains no folders, so only the first missing part of a long path costs a
+ * system call. `path` is restored. */
 static bool lacks(trp__jit_folders *f, char *path)
 {
     char *slash = strrchr(path, '/');

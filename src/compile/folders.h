@@ -1,22 +1,21 @@
-/* Which folders there are, looked up once each. Most names that an #include may stand for lie in
- * folders that do not exist; asking for each file by itself is most of what following includes
- * takes once their contents are known, and dear where a system call is. */
+/* Caches which folders exist. Most paths that an #include may stand for lie in folders that do not;
+ * one stat() per path would take most of the time of a scan whose files are cached. */
 #ifndef TRP_COMPILE_FOLDERS_H
 #define TRP_COMPILE_FOLDERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Zeroed: nothing is known. One thread at a time. */
+/* Zero-initialise. One thread at a time. */
 typedef struct trp__jit_folders {
     struct trp__jit_folder {
-        char *path; /* NULL: a free place */
+        char *path; /* NULL: a free slot */
         bool exists;
     } * place;
     size_t count, places; /* a power of two */
 } trp__jit_folders;
 
-/* Whether there is no folder for a file at `path` to lie in. False too if that is not known. */
+/* Tells whether the folder of a file at `path` does not exist. False if unknown. */
 bool trp__jit_folders_lack(trp__jit_folders *folders, const char *path);
 void trp__jit_folders_free(trp__jit_folders *folders);
 

@@ -25,7 +25,7 @@ const trp__jit_header_row *trp__jit_row_find(const trp__jit_headers *h, bool mem
     return slot ? &h->row[slot - 1] : NULL;
 }
 
-/* The first row of a file, in the second half of the table. */
+/* Returns the slot of a file's first row, in the second half of the table. */
 static size_t *slot_of_file(const trp__jit_headers *h, const trp__jit_stamp *stamp)
 {
     const uint64_t file[2] = {stamp->device, stamp->inode};

@@ -13,37 +13,32 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A folder, where it lies, and what it is called wherever it lies. Both NULL: none. */
+/* A folder: its path here, and its name independent of where it lies. Both NULL: none. */
 typedef struct place {
     char *path, *name;
 } place;
 
-/* Something whose facts are to be followed. */
+/* A text whose includes are to be followed. */
 typedef struct source {
     const trp__jit_facts *facts;
-    place folder; /* where what it includes in quotes is looked for first */
+    place folder; /* searched first for includes in quotes */
     bool memory;  /* `folder.path` is part of the names of headers in memory */
-    size_t tests; /* macros whose calls in it were looked for */
+    size_t tests; /* tests whose calls in this text were followed */
 } source;
 
-/* A definition, as facts have it. */
+/* A definition of a macro. */
 typedef struct macro {
     const trp__jit_fact *fact;
-    size_t next; /* of those whose names share a place in the table; 0: none, else from 1 */
+    size_t next; /* next in the chain of a bucket; 0: none, else index + 1 */
 } macro;
 
-/* #include NAME, or NAME(ARGUMENT), to be looked at when all definitions are known. */
+/* #include NAME or NAME(ARGUMENT), resolved when all definitions are known. */
 typedef struct indirect {
     const trp__jit_fact *fact;
     size_t source;
-    size_t done;  /* definitions that there were when it was looked at */
-    bool unknown; /* it may stand for something else */
+    size_t done;  /* number of definitions when it was last resolved */
+    bool unknown; /* may stand for something else than a file */
 } indirect;
-
-/* A macro that tests for files. */
-typedef struct test {
-    const trp__jit_fact *fact;
-} test;
 
 enum { MACRO_PLACES = 4096, EXPANSIONS_MOST = 16 };
 
@@ -53,16 +48,16 @@ typedef struct tracer {
     source *sources;
     macro *macros;
     indirect *indirects;
-    test *tests;
+    const trp__jit_fact **tests; /* macros that test for a file */
     size_t source_count, macro_count, indirect_count, test_count;
     size_t source_room, macro_room, indirect_room, test_room;
     trp__jit_folders folders;
-    size_t *macro_first;          /* MACRO_PLACES of them; NULL: no macro is known */
+    size_t *macro_first;          /* MACRO_PLACES buckets; NULL: no macro is known */
     bool pastes, has_parts, asks; /* of any text */
     bool no_memory;
 } tracer;
 
-/* Growing arrays; on a lack of memory all goes on, and is found out at the end. */
+/* Grows an array. A lack of memory sets no_memory, which is checked at the end. */
 static void *grown(tracer *t, void *array, size_t count, size_t *room, size_t size)
 {
     if (count < *room)
@@ -88,14 +83,14 @@ static char *copied(tracer *t, const char *text, size_t length)
     return copy;
 }
 
-/* The folder of a path or name; NULL: it has none. */
+/* Returns the folder of a path or name; NULL: it has none. */
 static char *folder_of(tracer *t, const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? copied(t, path, slash > path ? (size_t)(slash - path) : 1) : NULL;
 }
 
-/* Takes facts and folder. */
+/* Adds a text to follow; owns `facts` and the folder's strings. */
 static void add_source(tracer *t, const trp__jit_facts *facts, place folder, bool memory)
 {
     t->sources = grown(t, t->sources, t->source_count, &t->source_room, sizeof *t->sources);
@@ -119,7 +114,7 @@ static bool same_folder(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Takes the row's strings. False: there is no memory. */
+/* Adds a row; owns its strings. False: no memory. */
 static bool add_row(tracer *t, trp__jit_header_row row)
 {
     trp__jit_headers *h = t->out;
@@ -136,7 +131,7 @@ static bool add_row(tracer *t, trp__jit_header_row row)
     return true;
 }
 
-/* A header in memory of this name, if there is one. */
+/* Adds the header in memory of this name, if there is one. */
 static void look_in_memory(tracer *t, const char *name)
 {
     const trp__jit_program *p = t->program;
@@ -163,7 +158,7 @@ typedef struct spot {
     char path[PATH_MAX], name[PATH_MAX];
 } spot;
 
-/* "folder/name". False: it is too long for any file to be there. */
+/* Joins "folder/name". False: longer than any path. */
 static bool join_one(char out[PATH_MAX], const char *folder, const char *name, size_t length)
 {
     size_t first = strlen(folder);
@@ -181,8 +176,8 @@ static bool join(spot *s, const char *path, const char *name, const char *rest)
     return join_one(s->path, path, rest, length) && join_one(s->name, name, rest, length);
 }
 
-/* Follows a file that was found, unless it was followed from the same folder by another name: names
- * with ".." in them could go on for ever. Takes the facts. */
+/* Follows a file unless it was followed from the same folder under another name: names with ".."
+ * could recur for ever. Owns `facts`. */
 static void follow_file(tracer *t, const spot *s, const trp__jit_header_row *row,
                         const trp__jit_facts *facts)
 {
@@ -199,7 +194,7 @@ static void follow_file(tracer *t, const spot *s, const trp__jit_header_row *row
     free(first);
 }
 
-/* Whether there is a file. `folder`: it is in one of include_paths. */
+/* Tells whether a file exists, and adds its row. `folder`: it is in one of include_paths. */
 static bool look_at_file(tracer *t, const spot *s, bool folder)
 {
     trp__jit_headers *h = t->out;
@@ -230,12 +225,12 @@ static bool look_at_file(tracer *t, const spot *s, bool folder)
     return add_row(t, row) && file == TRP__JIT_FILE_READ;
 }
 
-/* Everything that an #include may find. A header in memory and the first file both count, whichever
- * of them the compiler prefers; `all`: it may be any of the files. */
+/* Adds everything that an #include may find. Both a header in memory and the first file count,
+ * since the compiler's preference is not modelled; `all`: any of the files. */
 static void resolve(tracer *t, const char *name, bool quotes, bool all, size_t from)
 {
     const trp__jit_program *p = t->program;
-    const source s = t->sources[from]; /* the array may move */
+    const source s = t->sources[from]; /* copied, since the array may move */
     bool found = false;
     char folder[32];
     spot at;
@@ -258,7 +253,7 @@ static void resolve(tracer *t, const char *name, bool quotes, bool all, size_t f
     }
 }
 
-/* "file" or <file>. */
+/* Resolves "file" or <file>. */
 static void resolve_operand(tracer *t, const char *operand, bool all, size_t from)
 {
     char name[PATH_MAX];
@@ -302,9 +297,9 @@ static void note_macro(tracer *t, const trp__jit_fact *fact)
 
 static void note_test(tracer *t, const trp__jit_fact *fact)
 {
-    t->tests = grown(t, t->tests, t->test_count, &t->test_room, sizeof *t->tests);
+    t->tests = grown(t, (void *)t->tests, t->test_count, &t->test_room, sizeof *t->tests);
     if (t->test_count < t->test_room)
-        t->tests[t->test_count++] = (test){fact};
+        t->tests[t->test_count++] = fact;
 }
 
 static void follow(tracer *t, size_t from)
@@ -326,13 +321,13 @@ static void follow(tracer *t, size_t from)
         case TRP__JIT_DEFINES_TEST:
             note_test(t, f);
             break;
-        case TRP__JIT_CALLS: /* looked for when tests are known */
+        case TRP__JIT_CALLS: /* read_tests() handles these */
             break;
         }
     }
 }
 
-/* The next definition of a name, from `at` on: its number from 1, 0 if there is none. */
+/* Returns the next definition of a name from `at` on, as index + 1; 0 if there is none. */
 static size_t next_macro(tracer *t, size_t at, const char *name, size_t length)
 {
     for (; at != 0; at = t->macros[at - 1].next) {
@@ -357,8 +352,8 @@ static size_t word_at(const char *text)
     return n;
 }
 
-/* The first word of a name of a file that is a macro itself; false: there is none. Within "quotes"
- * nothing is replaced. */
+/* Finds the first word of a file name that is a macro; false: there is none. Nothing is replaced
+ * inside "quotes". */
 static bool find_word(tracer *t, const char *text, size_t *at, size_t *length)
 {
     if (*text == '"')
@@ -371,15 +366,15 @@ static bool find_word(tracer *t, const char *text, size_t *at, size_t *length)
     return false;
 }
 
-/* `text` from `at`, where `length` bytes are replaced. False: it is too long. */
+/* Copies `text` with `length` bytes at `at` replaced. False: too long. */
 static bool replace(const char *text, size_t at, size_t length, const char *by, char out[PATH_MAX])
 {
     int n = snprintf(out, PATH_MAX, "%.*s%s%s", (int)at, text, by, text + at + length);
     return n > 0 && n < PATH_MAX;
 }
 
-/* Every file that a text with macros in it may stand for. False: it may stand for something else;
- * what begins with two underscores may be a macro of the compiler's. */
+/* Resolves every file that a text with macros may stand for. False: it may stand for something
+ * else, for instance a macro of the compiler (two leading underscores). */
 static bool expand(tracer *t, const char *text, size_t from, int depth)
 {
     char next[PATH_MAX];
@@ -400,7 +395,7 @@ static bool expand(tracer *t, const char *text, size_t from, int depth)
     return known;
 }
 
-/* The same for a definition of a macro of one parameter. */
+/* Expands a definition of a macro of one parameter. */
 static bool expand_call(tracer *t, const trp__jit_fact *definition, const char *argument,
                         size_t from)
 {
@@ -420,7 +415,7 @@ static bool expand_call(tracer *t, const trp__jit_fact *definition, const char *
 
 /* Options. */
 
-/* What follows `option` in options[*i], or the next one; NULL: it is another option. */
+/* Returns the value of `option` in options[*i] or the next one; NULL: another option. */
 static const char *value_of(const trp__jit_program *p, uint32_t *i, const char *option)
 {
     const char *one = p->options[*i];
@@ -429,12 +424,12 @@ static const char *value_of(const trp__jit_program *p, uint32_t *i, const char *
         return NULL;
     if (one[length] == '=')
         return one + length + 1;
-    if (one[length] != '\0') /* -DNAME, but not -Dummy of another option that begins alike */
+    if (one[length] != '\0') /* only a one-letter option may have its value attached */
         return length == 2 ? one + length : NULL;
     return *i + 1 < p->option_count ? p->options[++*i] : NULL;
 }
 
-/* -DNAME=VALUE is a line of a source: #define NAME VALUE. */
+/* Treats -DNAME=VALUE as the line "#define NAME VALUE". */
 static void define(tracer *t, const char *value)
 {
     char *line = NULL;
@@ -467,8 +462,8 @@ static void read_options(tracer *t)
             if (value) {
                 size_t before = t->out->count;
                 resolve(t, value, true, false, 0);
-                /* What is not in memory the compiler looks for in the current folder of its
-                 * process, before include_paths. */
+                /* The compiler looks for other files in the current folder of its process, before
+                 * include_paths. */
                 bool memory =
                     t->out->count > before && t->out->row[before].kind == TRP__JIT_FOUND_MEMORY;
                 t->out->unsure = t->out->unsure || (!memory && value[0] != '/');
@@ -477,8 +472,8 @@ static void read_options(tracer *t)
     }
 }
 
-/* Looks at what is included by a macro, with all definitions that there are; again when there are
- * more. Whether there was anything to look at. *known: each stands for files alone. */
+/* Resolves includes by macro with the definitions known so far, again when there are more. Returns
+ * whether there were any. *known: each stands for files alone. */
 static bool read_indirects(tracer *t, bool *known)
 {
     bool any = false;
@@ -506,13 +501,13 @@ static bool read_indirects(tracer *t, bool *known)
     return any;
 }
 
-/* Calls of macros that test for files. */
+/* Resolves calls of macros that test for files. Returns whether there were any. */
 static bool read_tests(tracer *t)
 {
     bool any = false;
     for (size_t i = 0; i < t->source_count; i++) {
         for (; t->sources[i].tests < t->test_count; t->sources[i].tests++) {
-            const char *name = t->tests[t->sources[i].tests].fact->name;
+            const char *name = t->tests[t->sources[i].tests]->name;
             const trp__jit_facts *facts = t->sources[i].facts;
             any = true;
             for (size_t k = 0; k < facts->calls; k++) {
@@ -541,11 +536,11 @@ static void free_tracer(tracer *t)
     free(t->macro_first);
     trp__jit_folders_free(&t->folders);
     free(t->indirects);
-    free(t->tests);
+    free((void *)t->tests);
     free(t);
 }
 
-/* The source's own folder is where its name says, which is in every key. */
+/* The source's own folder: its path is part of the source's name, which is in every key. */
 static place folder_of_source(tracer *t, const char *name)
 {
     place p = {.path = folder_of(t, name)};

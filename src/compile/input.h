@@ -1,5 +1,5 @@
-/* The input of a compile or a link: a head, then *blobs*: 8 bytes of length, then the bytes, filled
- * up to a multiple of 8. Text has its terminating zero. blobs.h reads it. */
+/* The input of a compile or a link: a head, then *blobs*: 8 bytes of length, then the bytes, padded
+ * to a multiple of 8. Text includes its terminating zero. blobs.h reads them. */
 #ifndef TRP_COMPILE_INPUT_H
 #define TRP_COMPILE_INPUT_H
 
@@ -7,15 +7,15 @@
 
 #include <stdint.h>
 
-/* The input of a compile: this, then as blobs source, name, architecture, options, include paths,
- * headers (name, text), names. */
+/* A compile: this head, then as blobs source, name, architecture, options, include paths, headers
+ * (name, text), names. */
 typedef struct trp__jit_compile_head {
     uint32_t options, includes, headers, names;
     uint32_t output;   /* trp_jit_output */
     uint32_t portable; /* 0 or 1 */
 } trp__jit_compile_head;
 
-/* The input of a link: this, then as blobs architecture, options, names, and for each input a
+/* A link: this head, then as blobs architecture, options, names, and for each input a
  * trp__jit_link_input, its name, and its data, which is empty for a module. */
 typedef struct trp__jit_link_head {
     uint32_t options, names, inputs;
@@ -28,11 +28,11 @@ typedef struct trp__jit_link_input {
     uint32_t module; /* 1: `home` is that of a module */
     uint32_t kind;   /* trp_jit_input_kind */
     trp__home home;
-    uint32_t names; /* of the module, as blobs behind its data */
+    uint32_t names; /* number of the module's names, as blobs behind its data */
     uint32_t reserved;
 } trp__jit_link_input;
 
-/* Variables that are among a module's names are told by their number: "#3". */
+/* Prefix of a variable given by its index among the module's names: "#3". */
 #define TRP__JIT_NUMBERED '#'
 
 static inline uint64_t trp__jit_padded(uint64_t bytes)
@@ -40,7 +40,7 @@ static inline uint64_t trp__jit_padded(uint64_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-/* The bytes that a blob takes. */
+/* Bytes of a blob with its length and padding. */
 static inline uint64_t trp__jit_blob_bytes(uint64_t bytes)
 {
     return 8 + trp__jit_padded(bytes);
@@ -53,7 +53,7 @@ typedef struct trp__jit_strings {
     uint32_t count;
 } trp__jit_strings;
 
-/* Writing blobs; there is room. */
+/* Write blobs into a buffer that is large enough; return the end. */
 char *trp__jit_put(char *at, const void *data, uint64_t bytes);
 char *trp__jit_put_string(char *at, const char *text);
 char *trp__jit_put_strings(char *at, const trp__jit_strings *list);

@@ -8,16 +8,16 @@
 #include "libs/nvrtc/nvrtc.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The note of an entry: three numbers (names, bytes of names, bytes of the log), then these. */
+/* The note of an entry: three numbers (count of names, bytes of names, bytes of the log), then
+ * names and log. */
 
 enum { NOTE_HEAD = 20 };
 
-/* Whoever makes the same for longer than any compile takes may have been stopped, and may never go
- * on: then two make it. */
+/* Longer than any compile: a process that holds the claim for longer is probably stopped, so this
+ * one compiles as well. */
 #define PATIENCE_NS (300 * TRP__SECOND)
 
 static char *make_note(const trp__jit_made *made, size_t *bytes)
@@ -36,7 +36,7 @@ static char *make_note(const trp__jit_made *made, size_t *bytes)
     return (char *)note;
 }
 
-/* What was found is the maker's from now on. False: it is no note of ours. */
+/* Moves a hit into `made`, which owns it from here on. False: the note is damaged. */
 static bool take(trp__store_hit *hit, trp__jit_made *made)
 {
     unsigned char *note = (unsigned char *)(uintptr_t)hit->note;
@@ -59,7 +59,7 @@ static bool take(trp__store_hit *hit, trp__jit_made *made)
 
 static void put(trp__store *store, const trp__store_request *request, const trp__jit_made *made)
 {
-    trp_error ignored; /* the store has told of what others need to know */
+    trp_error ignored; /* the store has logged what matters */
     trp__store_entry entry = {.payload = made->image, .bytes = made->image_bytes};
     entry.note = make_note(made, &entry.note_bytes);
     if (entry.note)
@@ -105,13 +105,13 @@ bool trp__jit_find_kept(const trp__key *key, trp__jit_made *made)
     return found;
 }
 
-/* Compilers of packs: each pack is made by one, as a rule. */
+/* The compilers that made the entries of packs; usually one per pack. */
 
 enum { COMPILERS = 16 };
 static char compilers[COMPILERS][TRP__NVRTC_IDENTITY];
 static pthread_once_t compilers_once = PTHREAD_ONCE_INIT;
 
-/* Packs come first, so an entry that is in none ends it. */
+/* Packs are listed first, so the first other entry ends the search. */
 static bool see_compiler(void *context, const trp__inspected *one)
 {
     char kind[8], compiler[TRP__NVRTC_IDENTITY];

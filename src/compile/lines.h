@@ -1,4 +1,4 @@
-/* Joined lines: names, headers. */
+/* A text that grows line by line. */
 #ifndef TRP_COMPILE_LINES_H
 #define TRP_COMPILE_LINES_H
 

@@ -1,4 +1,4 @@
-/* Linking, in a side thread of the worker: of several inputs, and of one compile alone. */
+/* Links several inputs, or one compile alone, in a side thread of the worker. */
 #include "base/error.h"
 #include "base/text.h"
 #include "compile/blobs.h"
@@ -15,29 +15,18 @@ static trp_status no_memory(trp_error *error)
     return trp__error_set(error, TRP_E_MEMORY, "no memory for a link");
 }
 
-static trp_status bad_input(trp_error *error)
-{
-    return trp__error_set(error, TRP_E_INTERNAL, "the input of a module is damaged");
-}
-
-static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = trp__jit_blob_text(b);
-}
-
 typedef struct linking {
     trp__jit_link_head head;
     const char *architecture;
     const char *options[TRP_JIT_OPTIONS_MAX], *names[TRP_JIT_OPTIONS_MAX];
-    const char *lowered[TRP_JIT_OPTIONS_MAX]; /* with its length, since a line is no text */
+    const char *lowered[TRP_JIT_OPTIONS_MAX]; /* not terminated: pointers into lines */
     size_t lowered_bytes[TRP_JIT_OPTIONS_MAX];
 } linking;
 
 static int input_type(uint32_t kind, const char *data, uint64_t bytes)
 {
     if (kind != TRP_JIT_INPUT_ANY)
-        return (int)kind; /* our numbers are nvJitLink's */
+        return (int)kind; /* the same values as nvJitLink's */
     if (bytes >= 4 && memcmp(data,
                              "\x7f"
                              "ELF",
@@ -51,11 +40,10 @@ static int input_type(uint32_t kind, const char *data, uint64_t bytes)
                                                 : TRP__NVJITLINK_INPUT_LTOIR;
 }
 
-static trp_status link_failed(const trp__nvjitlink *jl, trp__nvjitlink_result result,
-                              const char *call, const char *log, trp_error *error)
+static trp_status link_failed(trp__nvjitlink_result result, const char *call, const char *log,
+                              trp_error *error)
 {
     char what[96], message[sizeof error->message];
-    (void)jl;
     snprintf(what, sizeof what, "nvJitLink's error %d, in %s", result, call);
     trp__jit_error_lines(log, what, message, sizeof message);
     return trp__error_set_code(error, TRP_E_LIBRARY, "nvjitlink", result, "%s", message);
@@ -80,7 +68,7 @@ static void read_link_log(const trp__nvjitlink *jl, trp__nvjitlink_handle handle
     made->log_bytes = strlen(made->log);
 }
 
-/* The lowered names of a module's expressions, for those that the link names too. */
+/* Takes the lowered names of a module's expressions where the link names them too. */
 static void take_names(linking *l, trp__jit_blobs *b, uint32_t count, const trp__jit_image *image)
 {
     const char *line = image->names, *end = image->names + image->names_bytes;
@@ -110,11 +98,11 @@ static trp_status add_inputs(const trp__nvjitlink *jl, trp__nvjitlink_handle han
         const char *name = trp__jit_blob_text(b);
         const char *data = trp__jit_blob(b, &bytes);
         if (b->bad || size != sizeof entry)
-            return bad_input(error);
+            return trp__jit_blobs_damaged(error);
         memcpy(&entry, head, sizeof entry);
         if (entry.module) {
             if (used == count)
-                return bad_input(error);
+                return trp__jit_blobs_damaged(error);
             data = images[used].data;
             bytes = images[used].bytes;
             take_names(l, b, entry.names, &images[used++]);
@@ -127,7 +115,7 @@ static trp_status add_inputs(const trp__nvjitlink *jl, trp__nvjitlink_handle han
                                        "nvJitLinkAddData",
                                        i, name, result);
     }
-    return b->bad ? bad_input(error) : TRP_OK;
+    return b->bad ? trp__jit_blobs_damaged(error) : TRP_OK;
 }
 
 static trp_status set_link_names(const linking *l, trp__jit_made *made, trp_error *error)
@@ -136,6 +124,7 @@ static trp_status set_link_names(const linking *l, trp__jit_made *made, trp_erro
     for (uint32_t i = 0; i < l->head.names; i++) {
         const char *plain = l->names[i][0] == '&' ? l->names[i] + 1 : l->names[i];
         char *lowered = l->lowered[i] ? strndup(l->lowered[i], l->lowered_bytes[i]) : NULL;
+        all.no_memory = all.no_memory || (l->lowered[i] && !lowered);
         trp__jit_add_line(&all, lowered ? lowered : plain, "");
         free(lowered);
     }
@@ -152,7 +141,7 @@ static trp_status read_linked(const trp__nvjitlink *jl, trp__nvjitlink_handle ha
         ptx ? jl->nvJitLinkGetLinkedPtxSize(handle, &made->image_bytes)
             : jl->nvJitLinkGetLinkedCubinSize(handle, &made->image_bytes);
     if (result != TRP__NVJITLINK_SUCCESS || made->image_bytes == 0)
-        return link_failed(jl, result, "nvJitLinkGetLinkedCubinSize", NULL, error);
+        return link_failed(result, "nvJitLinkGetLinkedCubinSize", NULL, error);
     made->image = malloc(made->image_bytes);
     if (!made->image) {
         made->image_bytes = 0;
@@ -162,7 +151,7 @@ static trp_status read_linked(const trp__nvjitlink *jl, trp__nvjitlink_handle ha
                  : jl->nvJitLinkGetLinkedCubin(handle, made->image);
     return result == TRP__NVJITLINK_SUCCESS
                ? TRP_OK
-               : link_failed(jl, result, "nvJitLinkGetLinkedCubin", NULL, error);
+               : link_failed(result, "nvJitLinkGetLinkedCubin", NULL, error);
 }
 
 static trp_status read_link(linking *l, trp__jit_blobs *b, trp_error *error)
@@ -172,11 +161,11 @@ static trp_status read_link(linking *l, trp__jit_blobs *b, trp_error *error)
         memcpy(&l->head, head, sizeof l->head);
     if (b->bad || l->head.options > TRP_JIT_OPTIONS_MAX || l->head.names > TRP_JIT_OPTIONS_MAX ||
         l->head.inputs > TRP_JIT_LINK_INPUTS_MAX)
-        return bad_input(error);
+        return trp__jit_blobs_damaged(error);
     l->architecture = trp__jit_blob_text(b);
-    read_texts(b, l->options, l->head.options);
-    read_texts(b, l->names, l->head.names);
-    return b->bad ? bad_input(error) : TRP_OK;
+    trp__jit_blob_texts(b, l->options, l->head.options);
+    trp__jit_blob_texts(b, l->names, l->head.names);
+    return b->bad ? trp__jit_blobs_damaged(error) : TRP_OK;
 }
 
 static trp_status run_link(const trp__nvjitlink *jl, linking *l, trp__jit_blobs *b,
@@ -202,7 +191,7 @@ static trp_status run_link(const trp__nvjitlink *jl, linking *l, trp__jit_blobs 
             read_link_log(jl, handle, made);
             jl->nvJitLinkDestroy(&handle);
         }
-        return link_failed(jl, result, "nvJitLinkCreate: an option or the architecture", made->log,
+        return link_failed(result, "nvJitLinkCreate: an option or the architecture", made->log,
                            error);
     }
     trp_status status = add_inputs(jl, handle, l, b, images, count, error);
@@ -211,7 +200,7 @@ static trp_status run_link(const trp__nvjitlink *jl, linking *l, trp__jit_blobs 
         result = jl->nvJitLinkComplete(handle);
         read_link_log(jl, handle, made);
         if (result != TRP__NVJITLINK_SUCCESS)
-            status = link_failed(jl, result, "nvJitLinkComplete", made->log, error);
+            status = link_failed(result, "nvJitLinkComplete", made->log, error);
     } else if (refused) {
         read_link_log(jl, handle, made);
     }
@@ -242,8 +231,8 @@ trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image
 
 /* One compile alone. */
 
-/* "-kernels-used=" or "-variables-used=" and the lowered names of that kind, which are told apart
- * by the ampersand of their expressions; empty if there is none. */
+/* Lists the lowered names of kernels or variables (expressions that begin with an ampersand) behind
+ * "-kernels-used=" or "-variables-used="; empty if there is none. */
 static trp_status list_used(const char *const *expressions, uint32_t count, const char *lowered,
                             bool variables, char **out, trp_error *error)
 {
@@ -266,7 +255,7 @@ static trp_status list_used(const char *const *expressions, uint32_t count, cons
     return TRP_OK;
 }
 
-/* The input of such a link, as a sender would write it. */
+/* Encodes the input of such a link as a sender would. */
 static char *put_alone(const char *architecture, const trp__jit_strings *options,
                        const trp__jit_made *made, uint64_t *bytes)
 {
@@ -291,7 +280,7 @@ static char *put_alone(const char *architecture, const trp__jit_strings *options
     return input;
 }
 
-/* What was compiled becomes what was linked: the image, and one log behind the other. */
+/* Replaces the compiled image by the linked one, and joins both logs. */
 static trp_status take_linked(trp__jit_made *made, trp__jit_made *linked, trp_error *error)
 {
     char *log = malloc(made->log_bytes + linked->log_bytes + 2);

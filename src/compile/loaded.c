@@ -36,7 +36,8 @@ static trp_status no_memory(trp_error *error)
     return trp__error_set(error, TRP_E_MEMORY, "no memory to load a module");
 }
 
-/* A copy of an output's body, that nobody changes while it is looked at; the caller frees it. */
+/* Copies an output, since the program's memory could change after the check; the caller frees
+ * *body. */
 static trp_status copy_output(const trp__jit_source *source, trp__home_output *head, char **body,
                               trp_error *error)
 {
@@ -75,7 +76,7 @@ static trp_status read_names(trp__jit_loaded *m, const trp__home_output *head, c
     return TRP_OK;
 }
 
-/* What the kernel's own parameters are. */
+/* Reads the sizes of a kernel's parameters. */
 static trp_status read_parameters(trp_instance *instance, const trp__cuda *cu, trp__jit_kernel *k,
                                   trp_error *error)
 {
@@ -84,7 +85,7 @@ static trp_status read_parameters(trp_instance *instance, const trp__cuda *cu, t
         size_t offset = 0, bytes = 0;
         trp__cu_result result = cu->cuFuncGetParamInfo(k->function, k->parameters, &offset, &bytes);
         if (result == TRP__CU_INVALID_VALUE)
-            return TRP_OK; /* behind the last one */
+            return TRP_OK; /* past the last parameter */
         trp_status status = trp_cuda_check(instance, result, "cuFuncGetParamInfo", error);
         if (status != TRP_OK)
             return status;
@@ -100,7 +101,7 @@ static trp_status read_parameters(trp_instance *instance, const trp__cuda *cu, t
     }
 }
 
-/* A name that is no kernel's is a variable's; whoever uses it finds out if it is neither. */
+/* A name that is no kernel is taken for a variable; its use reports an error if it is neither. */
 static trp_status find_kernels(trp_instance *instance, const trp__cuda *cu, trp__jit_loaded *m,
                                trp_error *error)
 {
@@ -137,8 +138,8 @@ trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu, const 
     return trp_cuda_check(instance, result, "cuModuleGetGlobal", error);
 }
 
-/* One range that was set before. The sender may drop it at this moment; then a later one that
- * covers it is there, and it is left out. */
+/* Writes one earlier range again. If the sender drops it at this moment, a later range covers it,
+ * and it is skipped. */
 static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const trp__jit_loaded *m,
                             const trp__jit_source *source, const trp__home_set *shared,
                             uint64_t number, trp_error *error)
@@ -172,7 +173,7 @@ static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const t
     return status;
 }
 
-/* In the order in which they were made. */
+/* Writes all earlier ranges again, in their order. */
 static trp_status set_all_again(trp_instance *instance, const trp__cuda *cu,
                                 const trp__jit_loaded *m, const trp__jit_source *source,
                                 trp_error *error)
@@ -196,7 +197,7 @@ static trp_status set_all_again(trp_instance *instance, const trp__cuda *cu,
     return status;
 }
 
-/* PTX is compiled by the driver, which says what is wrong with it. */
+/* Loads an image; the driver's log explains errors in PTX. */
 static trp_status load_image(trp_instance *instance, const trp__cuda *cu, const char *image,
                              trp__jit_loaded *m, trp_error *error)
 {

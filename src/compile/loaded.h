@@ -1,6 +1,6 @@
-/* Modules that a worker has loaded: at most so many, and so many bytes of images, of which those go
- * that were not used for longest. Loading and unloading wait for the driver, and are done in a side
- * thread; everything else is the scheduler's. */
+/* Modules loaded in a worker, bounded in number and bytes of images; the least recently used are
+ * unloaded. Loading and unloading block in the driver and run in a side thread; the rest belongs to
+ * the scheduler. */
 #ifndef TRP_COMPILE_LOADED_H
 #define TRP_COMPILE_LOADED_H
 
@@ -26,34 +26,34 @@ typedef struct trp__jit_loaded {
     uint32_t slot, generation; /* of the module's token */
     trp__cu_module module;
     uint64_t bytes;
-    uint64_t used; /* a stamp that rises */
+    uint64_t used; /* a rising stamp */
     uint32_t count;
-    trp__jit_kernel *kernel;      /* one for each name */
-    void *extra;                  /* the actor's, see loader.h; free()d with it. NULL: nothing */
-    struct trp__jit_loaded *next; /* among those to unload */
+    trp__jit_kernel *kernel; /* an element for each name */
+    void *extra;             /* the actor's data (loader.h), freed with the module; may be NULL */
+    struct trp__jit_loaded *next; /* next module to unload */
 } trp__jit_loaded;
 
-/* Where a module's home is, for one load. */
+/* A module's home, for one load. */
 typedef struct trp__jit_source {
     const trp__home_head *head;
     const char *output;
     uint64_t room;
-    const char *heap; /* the whole segment, for what was set */
+    const char *heap; /* the whole segment, for ranges that were set */
     uint64_t heap_bytes;
-    uint64_t before; /* sets with a lower number are made again */
+    uint64_t before; /* ranges with a lower number are written again */
 } trp__jit_source;
 
-/* In the side thread, with the context current. Errors: TRP_E_LIBRARY (the driver's),
- * TRP_E_INTERNAL (the home is damaged), TRP_E_MEMORY. */
+/* Loads a module, in the side thread with the context current. Errors: TRP_E_LIBRARY (the
+ * driver's), TRP_E_INTERNAL (the home is damaged), TRP_E_MEMORY. */
 trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
                                 const trp__jit_source *source, trp__jit_loaded **out,
                                 trp_error *error);
 
-/* In the side thread, or where nothing of the module is in a stream. */
+/* Unloads a module, in the side thread or while no stream uses it. */
 void trp__jit_module_unload(trp_instance *instance, const trp__cuda *cu, trp__jit_loaded *module);
 
-/* The address and size of a variable, by its name in the image or "#3"; TRP_E_ARGUMENT: the module
- * has none. */
+/* Finds a variable's address and size by its name in the image or as "#3"; TRP_E_ARGUMENT: the
+ * module has none. */
 trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu,
                              const trp__jit_loaded *module, const char *name,
                              trp__cu_address *address, size_t *bytes, trp_error *error);

@@ -37,7 +37,7 @@ void trp__jit_loader_stop(trp__jit_loader *l)
     memset(l, 0, sizeof *l);
 }
 
-/* What was added to the driver after the first one that Troupe runs on. */
+/* Checks for functions that later drivers added. */
 static trp_status check_driver(const trp__cuda *cu, trp_error *error)
 {
     const char *lacking = NULL;
@@ -81,7 +81,7 @@ static trp__worker *worker_of(trp_instance *instance)
     return ((trp__instance *)instance)->worker;
 }
 
-/* Takes a module off the table; it is unloaded later. */
+/* Removes a module from the table and queues it for unloading. */
 static void let_go(trp__jit_loader *l, uint32_t i)
 {
     trp__jit_loaded *m = l->module[i];
@@ -91,7 +91,8 @@ static void let_go(trp__jit_loader *l, uint32_t i)
     l->going = m;
 }
 
-/* In the side thread: what is unloaded may be used by kernels in the stream. */
+/* Unloads queued modules once the stream is idle: kernels in it may use them. Runs in the side
+ * thread. */
 static void tidy(void *argument)
 {
     trp__jit_loader *l = argument;
@@ -113,8 +114,8 @@ static void load(void *argument)
     }
 }
 
-/* Takes freed modules off the table: a few are looked at each time, so that all are soon. The side
- * thread must not be busy. */
+/* Removes freed modules from the table. Looks at a few each time, so that all are found soon. The
+ * side thread must not be busy. */
 static void look_for_freed(trp__jit_loader *l, uint32_t most)
 {
     for (uint32_t n = 0; n < most && n < l->count; n++) {
@@ -162,7 +163,7 @@ trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *hom
     return status;
 }
 
-/* A module that has just been loaded, for the request in hand or for one that is gone. */
+/* Takes over a module that was just loaded, for this request or for one that is gone. */
 static trp_status take_found(trp__jit_loader *l, trp_job *job, bool ours, trp_error *error)
 {
     trp__jit_loaded *m = l->found;
@@ -222,9 +223,9 @@ trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__hom
     *out = trp__jit_loader_loaded(l, token->slot, token->generation);
     if (*out)
         return TRP_OK;
-    if (busy) /* when asked at first: since then it may have loaded something */
+    if (busy) /* busy when asked first: it may have loaded a module since */
         return TRP_AGAIN;
-    /* Asked again because memory is short, and has tried again already: that will do. */
+    /* Memory was short, and loading was retried already: give up. */
     if (ours && job->progress == 0 && l->failures >= 2) {
         *error = l->error;
         return l->status;

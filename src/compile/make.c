@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists have few places more than what a sender may send. */
+/* Room for a request's options and our own. */
 enum { OPTIONS = 2 * TRP_JIT_OPTIONS_MAX + 8 };
 
 void trp__jit_made_free(trp__jit_made *made)
@@ -39,14 +39,9 @@ static trp_status no_memory(trp_error *error)
     return trp__error_set(error, TRP_E_MEMORY, "no memory for a compile");
 }
 
-static trp_status bad_input(trp_error *error)
-{
-    return trp__error_set(error, TRP_E_INTERNAL, "the input of a module is damaged");
-}
-
 /* Logs. */
 
-/* A line that tells of an error, and not of how many there were. */
+/* Tells whether a line reports an error (rather than the number of errors). */
 static bool tells(const char *line, size_t length)
 {
     const char *at = memmem(line, length, "error", 5);
@@ -73,16 +68,10 @@ void trp__jit_error_lines(const char *log, const char *what, char *message, size
 
 typedef trp__jit_compile_input compile;
 
-/* What NVRTC makes: of a program that is linked alone it is not the output yet. */
+/* NVRTC's output: LTO-IR where a link of its own follows. */
 static uint32_t compiled_output(const compile *c)
 {
     return c->head.output == TRP_JIT_CUBIN_LTO ? TRP_JIT_LTOIR : c->head.output;
-}
-
-static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = trp__jit_blob_text(b);
 }
 
 static trp_status read_compile(compile *c, const char *input, uint64_t bytes, trp_error *error)
@@ -94,21 +83,21 @@ static trp_status read_compile(compile *c, const char *input, uint64_t bytes, tr
     if (b.bad || c->head.options > TRP_JIT_OPTIONS_MAX || c->head.includes > TRP_JIT_OPTIONS_MAX ||
         c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX ||
         c->head.output > TRP_JIT_CUBIN_LTO || c->head.portable > 1)
-        return bad_input(error);
+        return trp__jit_blobs_damaged(error);
     c->source = trp__jit_blob_text(&b);
     c->name = trp__jit_blob_text(&b);
     c->architecture = trp__jit_blob_text(&b);
-    read_texts(&b, c->options, c->head.options);
-    read_texts(&b, c->includes, c->head.includes);
+    trp__jit_blob_texts(&b, c->options, c->head.options);
+    trp__jit_blob_texts(&b, c->includes, c->head.includes);
     for (uint32_t i = 0; i < c->head.headers; i++) {
         c->header_names[i] = trp__jit_blob_text(&b);
         c->header_texts[i] = trp__jit_blob_text(&b);
     }
-    read_texts(&b, c->names, c->head.names);
-    return b.bad ? bad_input(error) : TRP_OK;
+    trp__jit_blob_texts(&b, c->names, c->head.names);
+    return b.bad ? trp__jit_blobs_damaged(error) : TRP_OK;
 }
 
-/* What NVRTC gets: the order of a request's options is kept. */
+/* Lists NVRTC's options; the request's options keep their order. */
 static trp_status list_options(compile *c, const char *options[OPTIONS], int *count,
                                trp_error *error)
 {
@@ -119,7 +108,7 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
     if (compiled_output(c) == TRP_JIT_LTOIR)
         options[n++] = "-dlto";
     if (!strchr(c->name, '/') && !c->placed_source)
-        options[n++] = "--no-source-include"; /* else the worker's current folder */
+        options[n++] = "--no-source-include"; /* else NVRTC searches the worker's current folder */
     for (uint32_t i = 0; i < c->head.includes; i++) {
         size_t size = strlen(c->includes[i]) + 16;
         c->include_options[i] = malloc(size);
@@ -134,10 +123,10 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
     return TRP_OK;
 }
 
-/* A source without a folder is told to lie in one that can't have a file, for else what it includes
- * would be looked for in the worker's current folder. (--no-source-include, which is for that,
- * keeps headers too from finding those beside them; seen with NVRTC 13.0.) #line gives it its own
- * name again. A name that can't stand there keeps the option. */
+/* Gives a source without a folder a path in /dev/null, where no file can be: otherwise NVRTC looks
+ * for its includes in the worker's current folder. (--no-source-include would also keep headers
+ * from finding those beside them; seen with NVRTC 13.0.) #line restores the name in messages. A
+ * name that can't stand in #line uses the option instead. */
 static trp_status place_source(compile *c, trp_error *error)
 {
     for (const char *at = c->name; *at; at++) {
@@ -176,7 +165,7 @@ static bool same_headers(const trp__jit_headers *a, const trp__jit_headers *b)
     return same;
 }
 
-/* The list of headers as text. */
+/* Writes the list of headers as text. */
 static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__jit_made *made,
                               trp_error *error)
 {
@@ -193,8 +182,8 @@ static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__j
     return l.no_memory ? no_memory(error) : TRP_OK;
 }
 
-/* What tells the application whether the headers are still the same. A relative path is one of the
- * worker's current folder: then it can't. */
+/* Stores the stamps by which the application sees whether a header has changed. A relative path
+ * would refer to the worker's current folder: then there are none. */
 static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *made, trp_error *error)
 {
     size_t bytes = 0;
@@ -230,8 +219,8 @@ static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *mad
     return TRP_OK;
 }
 
-static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
-                         const char *log, trp_error *error)
+trp_status trp__jit_nvrtc_failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
+                                 const char *log, trp_error *error)
 {
     char what[128], message[sizeof error->message];
     snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
@@ -246,8 +235,8 @@ static int flow(void *argument, void *reserved)
     return stop->wanted(stop->argument);
 }
 
-static trp_status read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, trp__jit_made *made,
-                           trp_error *error)
+trp_status trp__jit_read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, trp__jit_made *made,
+                             trp_error *error)
 {
     size_t bytes = 0;
     if (rtc->nvrtcGetProgramLogSize(program, &bytes) != TRP__NVRTC_SUCCESS || bytes <= 1)
@@ -261,8 +250,8 @@ static trp_status read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, tr
     return TRP_OK;
 }
 
-static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, uint32_t output,
-                             trp__jit_made *made, trp_error *error)
+trp_status trp__jit_read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, uint32_t output,
+                               trp__jit_made *made, trp_error *error)
 {
     static const char *const calls[] = {"nvrtcGetCUBIN", "nvrtcGetPTX", "nvrtcGetLTOIR"};
     trp__nvrtc_result (*const size_of[])(trp__nvrtc_program, size_t *) = {
@@ -270,7 +259,7 @@ static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
     trp__nvrtc_result (*const get[])(trp__nvrtc_program, char *) = {
         rtc->nvrtcGetCUBIN, rtc->nvrtcGetPTX, rtc->nvrtcGetLTOIR};
     if (output > TRP_JIT_LTOIR)
-        return bad_input(error);
+        return trp__jit_blobs_damaged(error);
     trp__nvrtc_result result = size_of[output](program, &made->image_bytes);
     if (result == TRP__NVRTC_SUCCESS && made->image_bytes > 0) {
         made->image = malloc(made->image_bytes);
@@ -282,7 +271,7 @@ static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
     }
     return result == TRP__NVRTC_SUCCESS && made->image_bytes > 0
                ? TRP_OK
-               : failed(rtc, result, calls[output], NULL, error);
+               : trp__jit_nvrtc_failed(rtc, result, calls[output], NULL, error);
 }
 
 static trp_status read_names(const trp__nvrtc *rtc, trp__nvrtc_program program, const compile *c,
@@ -331,14 +320,14 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     if (result == TRP__NVRTC_SUCCESS) {
         call = "nvrtcCompileProgram";
         result = rtc->nvrtcCompileProgram(program, count, options);
-        status = read_log(rtc, program, made, error);
+        status = trp__jit_read_log(rtc, program, made, error);
     }
     if (status == TRP_OK && result != TRP__NVRTC_SUCCESS)
-        status = failed(rtc, result, call, made->log, error);
+        status = trp__jit_nvrtc_failed(rtc, result, call, made->log, error);
     if (status == TRP_OK)
         status = read_names(rtc, program, c, made, error);
     if (status == TRP_OK)
-        status = read_image(rtc, program, compiled_output(c), made, error);
+        status = trp__jit_read_image(rtc, program, compiled_output(c), made, error);
     if (program)
         rtc->nvrtcDestroyProgram(&program);
     if (status == TRP_OK && c->head.output == TRP_JIT_CUBIN_LTO)
@@ -348,7 +337,7 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
 
 /* The kernel cache. */
 
-/* Whether the paths of folders are in a result; "/a/b/." is looked for as "/a/b". */
+/* Tells whether the image contains paths of folders; "/a/b/." is looked for as "/a/b". */
 static bool has_paths(const compile *c, const trp__jit_made *made)
 {
     bool any = false;
@@ -363,19 +352,19 @@ static bool has_paths(const compile *c, const trp__jit_made *made)
     return any;
 }
 
-/* Room for the identity of all that compiles. */
+/* Room for the identities of compiler and linker. */
 enum { COMPILER = TRP__NVRTC_IDENTITY + TRP__NVJITLINK_IDENTITY + 4 };
 
 typedef struct compiling {
     compile *c;
     const trp__jit_headers *headers;
-    char compiler[COMPILER]; /* that the key has; empty: it does not matter */
-    bool mistaken;           /* the compiler that was loaded is another one: nothing was compiled */
-    bool changed;            /* headers, while the compiler ran */
-    bool placed;             /* it was said to be portable, and is not */
+    char compiler[COMPILER]; /* part of the key; empty: irrelevant */
+    bool mistaken; /* another compiler was loaded than the key names: nothing was compiled */
+    bool changed;  /* headers changed while the compiler ran */
+    bool placed;   /* the request says portable, but the image contains paths */
 } compiling;
 
-/* NVRTC, and nvJitLink where that has a part in it. */
+/* Identifies NVRTC, and nvJitLink where it takes part. */
 static trp_status identify(const compile *c, char out[COMPILER], trp_error *error)
 {
     char compiler[TRP__NVRTC_IDENTITY], linker[TRP__NVJITLINK_IDENTITY];
@@ -388,7 +377,7 @@ static trp_status identify(const compile *c, char out[COMPILER], trp_error *erro
     return status;
 }
 
-/* Loads the compiler, and finds out whether it is the one whose result is wanted. */
+/* Loads the compiler and checks that it is the one in the key. */
 static trp_status load_compiler(compiling *x, const trp__nvrtc **rtc, trp_error *error)
 {
     char loaded[COMPILER];
@@ -422,7 +411,7 @@ static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, tr
     return status;
 }
 
-/* Without NVRTC: what a pack has, whatever NVRTC has made it. */
+/* Finds an entry of a pack without NVRTC, whichever compiler made it. */
 static bool find_packed(const compile *c, const trp__jit_headers *headers, trp__jit_made *made)
 {
     const char *compiler;
@@ -449,8 +438,8 @@ static trp_status find_or_make(compiling *x, trp__jit_made *made, trp_error *err
     return status;
 }
 
-/* NVRTC is loaded only if there is something to compile; what may depend on more than is known is
- * compiled each time. */
+/* Loads NVRTC only to compile. A program that may depend on unknown headers is compiled each
+ * time. */
 static trp_status find_or_compile(compile *c, const trp__jit_headers *headers, trp__jit_made *made,
                                   trp_error *error)
 {
@@ -461,7 +450,7 @@ static trp_status find_or_compile(compile *c, const trp__jit_headers *headers, t
         status = compile_now(&x, made, &ignored, error);
     } else {
         status = find_or_make(&x, made, error);
-        if (x.mistaken) /* now it is loaded and known */
+        if (x.mistaken) /* the compiler is loaded now, so its identity is certain */
             status = find_or_make(&x, made, error);
         if (status == TRP_E_MISSING && find_packed(c, headers, made))
             status = TRP_OK;
@@ -505,8 +494,8 @@ void trp__jit_prepare(void)
     compile *c = calloc(1, sizeof *c);
     if (!c)
         return;
-    /* The look-up of what nobody compiles: what it takes in folders, memory and code is there when
-     * the first one comes that somebody waits for. */
+    /* Looks up a program that nobody compiles, so that folders, memory and code are warm for the
+     * first real one. */
     c->source = "";
     c->name = "nothing";
     c->architecture = "sm_0";

@@ -21,8 +21,9 @@ bool trp__jit_is_portable(const compile *c)
            (c->head.output == TRP_JIT_CUBIN || c->head.output == TRP_JIT_CUBIN_LTO);
 }
 
-/* Whether the paths of folders can be in the result: a text asks for them, debug information has
- * them. NVRTC's LTO-IR always has some (seen with 13.0). A request may know better. */
+/* Tells whether the result may contain paths of folders: a text asks for them, or there is debug
+ * information. NVRTC's LTO-IR always has some (seen with 13.0). A request that says portable
+ * overrides this. */
 static bool may_have_paths(const compile *c, const trp__jit_headers *headers)
 {
     static const char *const debug[] = {"lineinfo", "line-info", "debug"};
@@ -53,8 +54,8 @@ static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, .
     free(text);
 }
 
-/* Folders are told by their number alone where that is all that counts, so that an entry fits
- * wherever they lie. */
+/* Adds only the number of folders where paths can't matter, so that an entry serves wherever they
+ * lie. */
 static void add_folders(trp__key *key, const compile *c, const trp__jit_headers *headers)
 {
     if (may_have_paths(c, headers)) {
@@ -65,7 +66,7 @@ static void add_folders(trp__key *key, const compile *c, const trp__jit_headers 
     }
 }
 
-/* Places without a file are many times as many as headers: from so many on all of them are one
+/* Absent files outnumber headers many times: from this number on, all of them become one
  * setting. */
 enum { PLACES_TOLD = 256 };
 
@@ -76,7 +77,7 @@ static void add_places(trp__key *key, const trp__jit_headers *headers, size_t co
     trp__hasher_begin(&hasher);
     for (size_t i = 0; i < headers->count; i++) {
         const trp__jit_header_row *row = &headers->row[i];
-        if (row->kind == TRP__JIT_FOUND_NONE) /* with its end */
+        if (row->kind == TRP__JIT_FOUND_NONE) /* with the terminating zero */
             trp__hasher_add(&hasher, row->name, strlen(row->name) + 1);
     }
     trp__hash hash = trp__hasher_value(&hasher);

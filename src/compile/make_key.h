@@ -1,4 +1,4 @@
-/* A compile as it is sent, and the key of its result in the kernel cache. */
+/* A compile as encoded, and the key of its result in the kernel cache. */
 #ifndef TRP_COMPILE_MAKE_KEY_H
 #define TRP_COMPILE_MAKE_KEY_H
 
@@ -21,14 +21,14 @@ typedef struct trp__jit_compile_input {
     char *placed_source, *placed_name;
 } trp__jit_compile_input;
 
-/* What names a kind of header, in keys and lists. */
+/* Returns the prefix of a kind of header in keys and lists. */
 const char *trp__jit_found_text(trp__jit_found kind);
 
-/* Whether the result may serve wherever the folders of headers lie, as the request says. Of other
- * outputs nobody could tell: PTX has texts as lists of numbers. */
+/* Tells whether the result may be used wherever the folders of headers lie, as the request says.
+ * Only images can be checked for paths: PTX has texts as lists of numbers. */
 bool trp__jit_is_portable(const trp__jit_compile_input *c);
 
-/* All that a compile's result depends on. The caller ends the key. */
+/* Makes the key: everything that the result depends on. The caller ends it. */
 void trp__jit_make_key(const char *compiler, const trp__jit_compile_input *c,
                        const trp__jit_headers *headers, trp__key *key);
 

@@ -7,15 +7,16 @@
 #include "compile/make.h"
 #include "libs/nvrtc/nvrtc.h"
 
+#include <troupe/jit.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Products and sums are not contracted, so that a graph gives the same bits whichever kernels run
- * it. */
+/* No contraction of products and sums: a graph gives the same bits whichever kernels run it. */
 static const char *const options[] = {"-default-device", "-std=c++17", "-fmad=false"};
 
-/* A machine that runs this may have no C headers: these stand for what the kernels need of them. */
+/* Replacements for C headers, which the machine may not have: as much as the kernels need. */
 static const trp__embedded standard[] = {
     {"stdint.h", "#pragma once\n"
                  "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\n"
@@ -38,14 +39,14 @@ static const trp__embedded standard[] = {
 
 enum { TEXTS_MAX = 64, SOURCE_BYTES = 192 };
 
-/* So long another process may be at the same compile: then it is stopped, most likely. */
+/* A process that holds the claim for longer is probably stopped. */
 #define PATIENCE_NS (120 * TRP__SECOND)
 
-/* All that a compile reads. */
+/* Everything that a compile reads. */
 typedef struct texts {
     const trp__own_program *program;
     const char *source;
-    char made[SOURCE_BYTES]; /* the source of a program that is one file */
+    char made[SOURCE_BYTES]; /* generated source of a program that is one file */
     const char *name[TEXTS_MAX], *text[TEXTS_MAX];
     int count;
 } texts;
@@ -67,8 +68,8 @@ static const trp__embedded *find_text(const char *name, size_t length)
 
 static void add_included(texts *t, const char *text);
 
-/* Adds a file and all that it includes. A file that was not embedded is left to the compiler, which
- * says so. */
+/* Adds a file and its includes. One that is not embedded is left to the compiler, which reports
+ * it. */
 static void add_file(texts *t, const char *name, size_t length)
 {
     const trp__embedded *e = find_text(name, length);
@@ -83,13 +84,13 @@ static void add_file(texts *t, const char *name, size_t length)
     add_included(t, e->text);
 }
 
-/* Adds all that the lines of a text include. */
+/* Adds every file that a text includes. */
 static void add_included(texts *t, const char *text)
 {
     static const char include[] = "#include ";
     for (const char *line = text; *line;) {
         if (strncmp(line, include, sizeof include - 1) == 0) {
-            const char *inner = line + sizeof include; /* behind the quotation mark */
+            const char *inner = line + sizeof include; /* past the quotation mark */
             add_file(t, inner, strcspn(inner, "\">\n"));
         }
         line += strcspn(line, "\n");
@@ -116,48 +117,22 @@ static bool is_stopped(void *context)
     return stop && atomic_load(stop);
 }
 
-static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
-                         const char *log, trp_error *error)
-{
-    char what[128], message[sizeof error->message];
-    snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
-    trp__jit_error_lines(log, what, message, sizeof message);
-    return trp__error_set_code(error, TRP_E_LIBRARY, "nvrtc", result, "%s", message);
-}
-
-static trp_status take_image(const trp__nvrtc *rtc, trp__nvrtc_program program, void **image,
-                             size_t *bytes, trp_error *error)
-{
-    trp__nvrtc_result result = rtc->nvrtcGetCUBINSize(program, bytes);
-    if (result != TRP__NVRTC_SUCCESS || *bytes == 0)
-        return failed(rtc, result, "nvrtcGetCUBINSize", "", error);
-    *image = malloc(*bytes);
-    if (!*image)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an image of %zu bytes", *bytes);
-    result = rtc->nvrtcGetCUBIN(program, *image);
-    if (result == TRP__NVRTC_SUCCESS)
-        return TRP_OK;
-    free(*image);
-    *image = NULL;
-    return failed(rtc, result, "nvrtcGetCUBIN", "", error);
-}
-
 static int flow(void *context, void *ignored)
 {
     (void)ignored;
     return is_stopped(context);
 }
 
-/* TRP_E_CANCELLED: `stop` has become true, which NVRTC looks at where it can. */
+/* Compiles. TRP_E_CANCELLED: `stop` became true, which NVRTC polls where it can. */
 static trp_status compile(const texts *t, const char *target, const atomic_bool *stop, void **image,
                           size_t *bytes, trp_error *error)
 {
     enum { OPTIONS = sizeof options / sizeof *options };
-    char arch[32], name[64], log[2048] = "";
+    char arch[32], name[64];
     const char *all[OPTIONS + 1] = {arch};
     const trp__nvrtc *rtc;
     trp__nvrtc_program program = NULL;
-    size_t log_bytes = 0;
+    trp__jit_made made = {0};
     trp_status status = trp__nvrtc_load(&rtc, error);
     if (status != TRP_OK)
         return status;
@@ -168,27 +143,30 @@ static trp_status compile(const texts *t, const char *target, const atomic_bool 
     trp__nvrtc_result result =
         rtc->nvrtcCreateProgram(&program, t->source, name, t->count, t->text, t->name);
     if (result != TRP__NVRTC_SUCCESS)
-        return failed(rtc, result, "nvrtcCreateProgram", "", error);
+        return trp__jit_nvrtc_failed(rtc, result, "nvrtcCreateProgram", "", error);
     if (stop && rtc->nvrtcSetFlowCallback)
         rtc->nvrtcSetFlowCallback(program, flow, (void *)(uintptr_t)stop);
     result = rtc->nvrtcCompileProgram(program, OPTIONS + 1, all);
     if (result == TRP__NVRTC_SUCCESS) {
-        status = take_image(rtc, program, image, bytes, error);
+        status = trp__jit_read_image(rtc, program, TRP_JIT_CUBIN, &made, error);
     } else if (is_stopped((void *)(uintptr_t)stop)) {
         status = trp__error_set(error, TRP_E_CANCELLED, "%s: the compile was called off",
                                 t->program->name);
     } else {
-        if (rtc->nvrtcGetProgramLogSize(program, &log_bytes) == TRP__NVRTC_SUCCESS &&
-            log_bytes <= sizeof log)
-            rtc->nvrtcGetProgramLog(program, log);
-        status = failed(rtc, result, "nvrtcCompileProgram", log, error);
+        (void)trp__jit_read_log(rtc, program, &made, NULL);
+        status = trp__jit_nvrtc_failed(rtc, result, "nvrtcCompileProgram", made.log, error);
     }
     rtc->nvrtcDestroyProgram(&program);
+    if (status == TRP_OK) {
+        *image = made.image;
+        *bytes = made.image_bytes;
+        made.image = NULL;
+    }
+    trp__jit_made_free(&made);
     return status;
 }
 
-/* The compiler is no part of the key: an image of any compiler serves, so that packs serve machines
- * without one. */
+/* The key leaves the compiler out: an image of any compiler serves, so packs work without one. */
 static void make_key(const texts *t, const char *target, trp__key *key)
 {
     char kind[32], name[64];

@@ -8,13 +8,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { PIECE = 1 << 18 }; /* elements that are drawn, and then repeated */
+enum { PIECE = 1 << 18 }; /* random elements, which are then repeated */
 
-/* Runs of a graph; and so many that are worth one. */
+/* Runs recorded in a graph, and the fewest that make recording worthwhile. */
 enum { RECORDED = 16, RECORDED_LEAST = 4 };
 
-/* What a request costs a worker's processor beside the call that sends its work: 2 us and more on
- * hosts of an H100. */
+/* Host time of a request besides the call that launches its work: 2 us and more on hosts of an
+ * H100. */
 #define REQUEST_US 2.0f
 
 const trp__search_rules trp__bench_quick = {.finalists = 3,
@@ -32,7 +32,7 @@ const trp__search_rules trp__bench_full = {.finalists = 8,
                                            .final_us = 1000,
                                            .enough = 0.98f};
 
-/* In the stream's order: cuMemFree would wait for the other actors' streams. */
+/* Allocates in stream order: cuMemFree would wait for the other actors' streams. */
 static bool allocate(trp__bench *b, uint64_t bytes, trp__cu_address *out)
 {
     bool good = b->cu->cuMemAllocAsync(out, (size_t)bytes, b->stream) == 0;
@@ -121,7 +121,7 @@ static bool enqueue(trp__bench *b, uint32_t count, trp__search_kind kind, trp__b
     return good;
 }
 
-/* A graph of so many runs. NULL: they can't be recorded. */
+/* Records `count` runs as a graph. NULL: they can't be recorded. */
 static trp__cu_graph_exec record(trp__bench *b, uint32_t count, trp__search_kind kind,
                                  trp__bench_run *run, void *context)
 {
@@ -187,5 +187,5 @@ bool trp__bench_alike(trp_dtype type, const void *x, const void *y, size_t count
         norm += u * u;
         distance += (u - v) * (u - v);
     }
-    return sqrt(distance) <= tolerance_of(type) * sqrt(norm); /* of a NaN: no */
+    return sqrt(distance) <= tolerance_of(type) * sqrt(norm); /* false for a NaN */
 }

@@ -1,4 +1,4 @@
-/* Numbers that proofs run on. */
+/* Test data of proofs. */
 #include "tuning/prover_parts.h"
 
 #include <troupe/convert.h>
@@ -74,7 +74,7 @@ static bool is_whole(uint8_t type)
            type == TRP_BOOL;
 }
 
-/* Types that trp_convert() does not have. */
+/* Types that trp_convert() lacks. */
 static bool is_plain(uint8_t type)
 {
     return type == TRP_I64 || type == TRP_U8 || type == TRP_BOOL;
@@ -109,11 +109,11 @@ static int specials_of(uint8_t type, uint32_t special, double out[SPECIALS])
     return count;
 }
 
-/* Where the numbers of one operand come from. */
+/* The distribution of one operand's numbers. */
 typedef struct source {
     double low, span;
-    bool some; /* ordinary numbers are integers that are not 0: where few elements are multiplied,
-                * one that is would hide what becomes of the others */
+    bool some; /* ordinary numbers are nonzero integers: in a product of few elements a zero would
+                  hide errors in the others */
     uint32_t pass;
     double special[SPECIALS];
     unsigned specials;
@@ -129,8 +129,8 @@ static source source_of(const trp__proof_operand *o, uint32_t pass, uint32_t spe
     return s;
 }
 
-/* One draw gives an ordinary number, with no bit that is always the same, by its high bits, and
- * what the pass makes of it by the others. */
+/* Draws one number: the high bits give an ordinary number whose every bit varies, the low bits what
+ * the pass makes of it. */
 static double next_number(const source *s, uint64_t *state)
 {
     static const double scale[] = {0x1p-8, 0x1p-7, 0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1,

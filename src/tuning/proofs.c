@@ -5,12 +5,12 @@
 #include "base/os/clock.h"
 
 enum {
-    /* Deaths of workers of other processes during the proof of a plan that are taken for something
-     * else: whoever kills an application kills its worker wherever that is. */
+    /* Deaths of other processes' workers during a proof that are not blamed on the plan: killing an
+     * application kills its worker wherever that is. */
     STRANGERS = 1,
 };
 
-/* So long another process may be at the same proof: then it is stopped, most likely. */
+/* A process that holds the claim for longer is probably stopped. */
 #define PATIENCE_NS (60 * TRP__SECOND)
 
 static void tell(const trp__proofs *p, const trp__proof_subject *subject, const char *verdict,
@@ -35,17 +35,16 @@ static bool is_final(const trp__verdict *verdict)
     return verdict->state == TRP__VERDICT_PROVEN || verdict->state == TRP__VERDICT_REJECTED;
 }
 
-/* What a worker that died during the proof has left. The same application's next worker takes it
- * for the plan's doing; another application's does when it has happened before. */
+/* Judges the mark of a worker that died during a proof. The same application's next worker blames
+ * the plan; another application's does if it has happened before. */
 static bool has_killed(const trp__proofs *p, const trp__verdict *left)
 {
     return left->state == TRP__VERDICT_PROVING &&
            (left->owner == p->owner || left->attempts > STRANGERS);
 }
 
-/* Proves a plan, best with the claim on its verdict held: without it, who has left a mark may be
- * alive. The mark that is written first is a rejection for who finds it, if this worker does not
- * live to write another one. */
+/* Proves a plan, preferably with the claim: without it, the writer of a mark may be alive. The mark
+ * written first becomes a rejection if this worker dies during the proof. */
 static trp__verdict prove_marked(trp__proofs *p, const trp__proof_subject *subject, bool claimed)
 {
     trp__verdict verdict = trp__verdict_find(&p->verdicts, subject->key);

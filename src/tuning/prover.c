@@ -9,10 +9,10 @@
 
 enum {
     GUARD = TRP__PROOF_GUARD,
-    ALIGNMENT = 256, /* of operands, before their own */
-    PERIOD = 65521,  /* inputs repeat after so many elements: a prime, so that no row is another */
+    ALIGNMENT = 256, /* base alignment of operands */
+    PERIOD = 65521,  /* period of inputs in elements: a prime, so that no row repeats another */
     ROUNDS = TRP__PROOF_ROUNDS,
-    GUARD_ROOM = GUARD + 2 * ALIGNMENT, /* in what is gathered */
+    GUARD_ROOM = GUARD + 2 * ALIGNMENT, /* room of a guard in the gathered data */
 };
 
 typedef trp__proof_bench bench;
@@ -21,32 +21,6 @@ typedef trp__proof_piece piece;
 static uint64_t bytes_of(const trp__proof_operand *o)
 {
     return (uint64_t)trp__proof_extent(o) * trp__proof_width(o->type);
-}
-
-const char *trp__proof_result_name(trp__proof_result result)
-{
-    static const char *const names[TRP__PROOF_RESULTS] = {
-        [TRP__PROOF_GOOD] = "good",
-        [TRP__PROOF_WRONG] = "wrong",
-        [TRP__PROOF_REFUSED] = "refused",
-        [TRP__PROOF_BROKE] = "broke",
-        [TRP__PROOF_IMPOSSIBLE] = "not proven",
-    };
-    return (unsigned)result < TRP__PROOF_RESULTS ? names[result] : "unknown";
-}
-
-const char *trp__proof_phase_name(trp__proof_phase phase)
-{
-    static const char *const names[TRP__PROOF_PHASES] = {
-        [TRP__PROOF_OPEN] = "open",
-        [TRP__PROOF_INPUTS] = "inputs",
-        [TRP__PROOF_SEND_REFERENCE] = "send reference",
-        [TRP__PROOF_SEND_PLAN] = "send plan",
-        [TRP__PROOF_WAIT] = "wait",
-        [TRP__PROOF_COMPARE] = "compare",
-        [TRP__PROOF_CLOSE] = "close",
-    };
-    return (unsigned)phase < TRP__PROOF_PHASES ? names[phase] : "unknown";
 }
 
 /* Memory. */
@@ -63,8 +37,7 @@ static uint32_t guards(const bench *b)
     return b->proof->operands + 2;
 }
 
-/* Operands, the workspace, the outputs of the reference, and what is gathered of all. Returns the
- * size. */
+/* Lays out operands, workspace, the reference's outputs and the gathered data. Returns the size. */
 static uint64_t lay_out(bench *b)
 {
     const trp__proof *p = b->proof;
@@ -107,8 +80,8 @@ static bool add_target(bench *b, uint32_t number)
     return t->expected || trp__proof_impossible(b, "no memory for a proof");
 }
 
-/* In the stream's order, for cuMemAlloc waits for other actors' streams. But a pool grows by 32 MiB
- * at a time; where there is less, that has to be. */
+/* Allocates in stream order, since cuMemAlloc waits for other actors' streams. A pool grows by 32
+ * MiB at a time, so cuMemAlloc is the fallback where less is free. */
 static bool take_device_memory(bench *b, uint64_t bytes)
 {
     const trp__cuda *cu = b->proof->cu;
@@ -176,7 +149,7 @@ static void close_bench(bench *b)
 
 /* Inputs. */
 
-/* The first PERIOD elements are made here, the others are copies of them. */
+/* Fills an input: makes PERIOD elements and repeats them by copies. */
 static bool fill_input(bench *b, uint32_t number, uint32_t pass)
 {
     const trp__cuda *cu = b->proof->cu;
@@ -205,7 +178,7 @@ static bool fill_input(bench *b, uint32_t number, uint32_t pass)
 
 static bool fill_inputs(bench *b, uint32_t pass)
 {
-    if (!trp__proof_wait(b)) /* the guards, or what the pass before has left */
+    if (!trp__proof_wait(b)) /* for the guards, or the previous pass */
         return false;
     for (uint32_t i = 0; i < b->proof->operands; i++) {
         if (trp__proof_operand_of(b, i)->role == TRP__PROOF_INPUT && !fill_input(b, i, pass))
@@ -231,7 +204,8 @@ static bool poison_outputs(bench *b, void *const at[], unsigned char with)
 
 /* Guards. */
 
-/* The guard before operand 0, for i = 0, or behind operand i - 1; the workspace counts as one. */
+/* Returns the guard before operand 0 for i = 0, otherwise behind operand i - 1; the workspace
+ * counts as an operand. */
 static piece guard_of(const bench *b, uint32_t i)
 {
     if (i == 0)
@@ -249,7 +223,7 @@ static bool set_bytes(bench *b, uint64_t begin, uint64_t end, unsigned char byte
                              "cuMemsetD8Async");
 }
 
-/* Guards and workspace hold what others have left there. */
+/* Fills guards and workspace with rubbish. */
 static bool spoil_surroundings(bench *b, unsigned char byte)
 {
     const piece *workspace = &b->piece[b->proof->operands];
@@ -321,7 +295,7 @@ static bool run_reference(bench *b)
     return trp__proof_take_snapshot(b, ROUNDS, b->reference);
 }
 
-/* What is refused is tried once more: a verdict is kept, and a call may fail for once. A lack of
+/* Tries a refused plan once more: the verdict is stored, and a call may fail by chance. A lack of
  * memory says nothing about the plan. */
 static bool run_plan(bench *b)
 {
@@ -352,7 +326,7 @@ static bool read_gathered(bench *b)
         "cuMemcpyDtoH");
 }
 
-/* Nothing is waited for before both rounds are enqueued. */
+/* Runs a pass: both rounds are enqueued before the first wait. */
 static bool run_pass(bench *b, uint32_t pass)
 {
     bool good = fill_inputs(b, pass);

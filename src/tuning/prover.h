@@ -1,30 +1,28 @@
-/* The prover: runs a plan of a library on the device that it is to serve on, and says whether it
- * computes what it should. It knows no library: the caller describes the operands and gives two
+/* The prover runs a plan of a library on the device that it is to serve on, and compares its
+ * results with a reference. It knows no library: the caller describes the operands and provides two
  * functions, one that enqueues the plan and one that enqueues the reference.
  *
- * All memory is the prover's own: each operand lies between guards, outputs are poisoned before
- * each run. The plan runs twice in a row on each set of numbers. The reference is computed for a
- * sample of each output only: corners, edges, borders of tiles and random places. */
+ * All memory is the prover's own: each operand lies between guards, and outputs are poisoned before
+ * each run. The plan runs twice on each set of numbers. The reference computes only a sample of
+ * each output: corners, edges, borders of tiles and random places. */
 #ifndef TRP_TUNING_PROVER_H
 #define TRP_TUNING_PROVER_H
 
 #include "driver/cuda.h"
-
-#include <troupe/types.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 
 enum {
     TRP__PROOF_RANK = 8,
-    TRP__PROOF_SAMPLE = 4096, /* outputs that are compared of each tensor, all if it has fewer */
+    TRP__PROOF_SAMPLE = 4096, /* compared elements of each tensor, all if it has fewer */
     TRP__PROOF_REASON = 200,
 };
 
 typedef enum trp__proof_role {
     TRP__PROOF_INPUT,
     TRP__PROOF_OUTPUT,
-    TRP__PROOF_SCRATCH, /* between the reference's kernels; the plan does not get it */
+    TRP__PROOF_SCRATCH, /* intermediate of the reference; the plan does not use it */
 } trp__proof_role;
 
 typedef struct trp__proof_operand {
@@ -32,25 +30,25 @@ typedef struct trp__proof_operand {
     trp__proof_role role;
     uint8_t type;       /* trp_dtype; f64 to f8e8m0, i8, i32, i64, u8, bool */
     uint8_t rank;       /* 0 to TRP__PROOF_RANK */
-    uint32_t alignment; /* bytes past a multiple of 256 at which it lies: no better than requests */
+    uint32_t alignment; /* bytes past a multiple of 256, to align no better than requests do */
     int64_t dim[TRP__PROOF_RANK], stride[TRP__PROOF_RANK]; /* elements; strides not negative */
-    double low, high;   /* of ordinary numbers of an input; equal: every element is that number */
-    bool ordinary_only; /* an input that has a meaning, such as lengths or variances */
-    /* Of an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is the
-     * root mean square of the expected numbers, or `typical` if that is more: few numbers may all
-     * be what is left of large ones. The first three 0: equal. */
+    double low, high;   /* range of ordinary numbers of an input; equal: a constant */
+    bool ordinary_only; /* an input with a meaning, such as lengths or variances */
+    /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is
+     * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
+     * be what remains of large ones. The first three 0: equality. */
     double relative, of_scale, absolute, typical;
 } trp__proof_operand;
 
-/* Numbers that a proof runs on; a set of bits. Each is a pass of its own. */
+/* Kinds of numbers, as a set of bits; each is a pass of its own. */
 enum {
     TRP__PROOF_ORDINARY = 1, /* uniform from low to high */
     TRP__PROOF_SATURATING =
-        2,                  /* the same times 2^-8 to 2^6: activations saturate, sums stay finite */
-    TRP__PROOF_EXTREME = 4, /* one in four is a special number of `special` */
+        2,                  /* ordinary times 2^-8 to 2^6: activations saturate, sums stay finite */
+    TRP__PROOF_EXTREME = 4, /* one number in four is one of `special` */
 };
 
-/* Special numbers; a set of bits. Signed zeros, ones and +-100 are always among them. */
+/* Special numbers, as a set of bits. Signed zeros, ones and +-100 are always included. */
 enum {
     TRP__PROOF_LARGEST = 1,  /* finite numbers */
     TRP__PROOF_SMALLEST = 2, /* normal numbers */
@@ -59,14 +57,14 @@ enum {
     TRP__PROOF_NAN = 16,
 };
 
-/* Where things are for one run. */
+/* Addresses for one run. */
 typedef struct trp__proof_place {
     void *const *at; /* the address of each operand */
     void *workspace; /* NULL: 0 bytes */
     trp__cu_stream stream;
 } trp__proof_place;
 
-/* Elements of an output: numbers in the order of its dimensions, the last one fastest. */
+/* Sampled elements of an output: row-major indices (the last dimension varies fastest). */
 typedef struct trp__proof_sample {
     uint32_t operand;
     const int64_t *number;
@@ -79,8 +77,8 @@ typedef struct trp__proof {
     uint32_t operands;
     uint64_t workspace; /* bytes */
     uint32_t passes, special;
-    int64_t limit_ns; /* a pass takes no longer; 0: 60 seconds */
-    /* Enqueues the plan on the stream. An error is a refusal, unless the context is broken. */
+    int64_t limit_ns; /* limit of a pass; 0: 60 seconds */
+    /* Enqueues the plan. An error is a refusal, unless the context is broken. */
     trp_status (*run)(void *context, const trp__proof_place *place, trp_error *error);
     /* Enqueues the reference: sets at least the sampled elements of each output. `samples` has one
      * entry for each output, in the order of operands. */
@@ -91,19 +89,19 @@ typedef struct trp__proof {
 
 typedef enum trp__proof_result {
     TRP__PROOF_GOOD,
-    TRP__PROOF_WRONG,      /* other numbers, or it wrote where it may not */
-    TRP__PROOF_REFUSED,    /* the library did not run it */
+    TRP__PROOF_WRONG,      /* other numbers, or a write outside of its outputs */
+    TRP__PROOF_REFUSED,    /* the library refused to run it */
     TRP__PROOF_BROKE,      /* the context is broken, or the plan did not end: the worker must end */
-    TRP__PROOF_IMPOSSIBLE, /* no memory, or no reference: nothing is known about the plan */
+    TRP__PROOF_IMPOSSIBLE, /* no memory or no reference: nothing was found out */
     TRP__PROOF_RESULTS,
 } trp__proof_result;
 
-/* What a proof spends its time on. */
+/* Phases of a proof, for timing. */
 typedef enum trp__proof_phase {
     TRP__PROOF_OPEN,           /* choosing samples, memory, a stream */
     TRP__PROOF_INPUTS,         /* making and copying numbers */
     TRP__PROOF_SEND_REFERENCE, /* enqueueing it */
-    TRP__PROOF_SEND_PLAN,      /* and the plan, for which a library may load kernels first */
+    TRP__PROOF_SEND_PLAN,      /* enqueueing the plan; a library may load kernels first */
     TRP__PROOF_WAIT,           /* for the device */
     TRP__PROOF_COMPARE,
     TRP__PROOF_CLOSE,
@@ -112,19 +110,13 @@ typedef enum trp__proof_phase {
 
 typedef struct trp__proof_verdict {
     trp__proof_result result;
-    uint32_t compared; /* elements of outputs, of one run */
+    uint32_t compared; /* compared elements of one run */
     int64_t phase_ns[TRP__PROOF_PHASES];
     trp_error error;                /* of REFUSED, BROKE and IMPOSSIBLE */
     char reason[TRP__PROOF_REASON]; /* empty if GOOD */
 } trp__proof_verdict;
 
-/* "good", "wrong", ... */
-const char *trp__proof_result_name(trp__proof_result result);
-
-/* "open", "inputs", ... */
-const char *trp__proof_phase_name(trp__proof_phase phase);
-
-/* Proves a plan. The device's context must be current; any thread, on a stream of its own. Takes
+/* Proves a plan on a stream of its own. The device's context must be current; any thread. Takes
  * some milliseconds. */
 void trp__prove(const trp__proof *proof, trp__proof_verdict *out);
 

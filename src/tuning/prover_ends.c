@@ -1,4 +1,4 @@
-/* How a proof goes wrong, and waiting for what it has enqueued. */
+/* Failures of a proof, and waiting for its work. */
 #include "base/error.h"
 #include "base/os/clock.h"
 #include "tuning/prover_parts.h"
@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { QUERIES = 200 /* before the thread sleeps between them */ };
+enum { QUERIES = 200 /* before the thread sleeps between queries */ };
 
-/* Work of other actors may hold the device up, and what waits for it is not to blame. */
+/* Work of other actors may delay the device, for which the plan is not to blame. */
 #define LIMIT_NS (60 * TRP__SECOND)
 #define NAP_NS   50000
 

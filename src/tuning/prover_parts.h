@@ -1,4 +1,4 @@
-/* What the prover's files share. */
+/* Shared by the prover's files. */
 #ifndef TRP_TUNING_PROVER_PARTS_H
 #define TRP_TUNING_PROVER_PARTS_H
 
@@ -6,19 +6,19 @@
 
 /* --- numbers.c --- */
 
-/* Bytes of an element. */
+/* Returns the bytes of an element. */
 size_t trp__proof_width(uint8_t type);
 
-/* Fills `count` elements with numbers of a pass; the same for the same seed. False: no memory, or a
- * type that has no numbers. */
+/* Fills `count` elements with numbers of a pass, reproducibly by the seed. False: no memory, or a
+ * type without numbers. */
 bool trp__proof_numbers(const trp__proof_operand *operand, uint32_t pass, uint32_t special,
                         uint64_t seed, void *out, size_t count);
 
-/* An element, or several, as numbers. */
+/* Convert one element, or several, to numbers. */
 double trp__proof_number(uint8_t type, const void *element);
 void trp__proof_read(uint8_t type, const void *elements, double *out, size_t count);
 
-/* The largest finite number of a type, and the smallest normal one. */
+/* Return the largest finite number of a type, and the smallest normal one. */
 double trp__proof_largest(uint8_t type);
 double trp__proof_smallest(uint8_t type);
 
@@ -26,29 +26,29 @@ uint64_t trp__proof_random(uint64_t *state);
 
 /* --- sample.c --- */
 
-enum { TRP__PROOF_RUN = 64 /* elements of a run, at most */ };
+enum { TRP__PROOF_RUN = 64 /* most elements of a run */ };
 
-/* Elements of a tensor that follow each other in memory order. */
+/* Elements of a tensor that are consecutive in memory order. */
 typedef struct trp__proof_run {
-    size_t first, count; /* of the sample */
+    size_t first, count; /* within the sample */
     int64_t begin, end;  /* offsets: of the first, and one past the last */
-    uint64_t at;         /* where they lie in a snapshot of the tensor, in bytes */
-    bool whole;          /* with what lies between them */
-    bool dense;          /* nothing does */
+    uint64_t at;         /* byte offset in a snapshot of the tensor */
+    bool whole;          /* copied with the gaps between them */
+    bool dense;          /* without gaps */
 } trp__proof_run;
 
 typedef struct trp__proof_picks {
-    int64_t *number, *offset; /* of each element */
+    int64_t *number, *offset; /* of each picked element */
     size_t count;
     trp__proof_run *run;
     size_t runs;
 } trp__proof_picks;
 
-/* Elements of an operand, and one more than its largest offset. */
+/* Return the number of elements of an operand, and one more than its largest offset. */
 int64_t trp__proof_elements(const trp__proof_operand *operand);
 int64_t trp__proof_extent(const trp__proof_operand *operand);
 
-/* Chooses what is compared of an output. False: no memory. */
+/* Picks the elements of an output to compare. False: no memory. */
 bool trp__proof_pick(const trp__proof_operand *operand, uint64_t seed, trp__proof_picks *out);
 void trp__proof_drop_picks(trp__proof_picks *picks);
 
@@ -57,7 +57,7 @@ void trp__proof_drop_picks(trp__proof_picks *picks);
 enum {
     TRP__PROOF_GUARD = 4096, /* bytes between operands that no run may write */
     TRP__PROOF_ROUNDS = 2,   /* of each pass */
-    TRP__PROOF_SNAPSHOTS,    /* of outputs: after each round, and of the reference */
+    TRP__PROOF_SNAPSHOTS,    /* of outputs: one after each round, and one of the reference */
 };
 
 /* One piece of the prover's memory. */
@@ -65,25 +65,25 @@ typedef struct trp__proof_piece {
     uint64_t begin, end; /* offsets; a guard follows */
 } trp__proof_piece;
 
-/* An output, as it should be. */
+/* An output and its expected numbers. */
 typedef struct trp__proof_target {
     uint32_t operand;
     trp__proof_picks picks;
     double *expected;   /* of each pick */
     double scale;       /* root mean square of the finite ones */
     uint64_t at, bytes; /* in a snapshot */
-    bool all;           /* of the tensor is in it */
+    bool all;           /* the snapshot has the whole tensor */
 } trp__proof_target;
 
-/* What is compared is gathered on the device, into `gathered`: snapshots of all outputs, then the
- * guards of each round. It is read at once, when a pass is over: to read each piece of each output
- * by itself takes longer than to run the plan. */
+/* A proof in progress. The data to compare is gathered on the device, into `gathered`: snapshots of
+ * all outputs, then the guards of each round. One copy reads it at the end of a pass: reading each
+ * piece by itself takes longer than running the plan. */
 typedef struct trp__proof_bench {
     const trp__proof *proof;
     trp__proof_verdict *verdict;
     trp__cu_stream stream;
     trp__cu_address memory;
-    bool waits;              /* it is none of the stream's pool */
+    bool waits;              /* allocated by cuMemAlloc, outside of the stream's pool */
     trp__proof_piece *piece; /* of each operand, of the workspace, of each output's reference */
     uint32_t pieces;
     void **at, **reference; /* addresses of operands, for the plan and for the reference */
@@ -102,9 +102,9 @@ static inline const trp__proof_operand *trp__proof_operand_of(const trp__proof_b
     return &b->proof->operand[number];
 }
 
-/* The bytes of guards, outputs and workspace before a round. A plan must not depend on them: it
- * would differ between the rounds, for the first is NaN in every type of float, which 0 times what
- * was read keeps, and the other is a finite number. */
+/* The byte that fills guards, outputs and workspace before a round. A plan that depends on them
+ * differs between the rounds: the first byte makes a NaN in every floating type, which survives a
+ * multiplication by 0, the second a finite number. */
 static inline unsigned char trp__proof_rubbish(int round)
 {
     return round == 0 ? 0xff : 0x35;
@@ -114,28 +114,28 @@ static inline unsigned char trp__proof_rubbish(int round)
 
 bool trp__proof_impossible(trp__proof_bench *b, const char *why);
 
-/* Something failed: whether it has broken the context decides. */
+/* Ends a proof after a failure: `otherwise`, unless the context is broken. */
 bool trp__proof_failed(trp__proof_bench *b, trp__proof_result otherwise, const char *why);
 
-/* Whether a call of the driver succeeded. */
+/* Tells whether a driver call succeeded; ends the proof if not. */
 bool trp__proof_called(trp__proof_bench *b, trp__cu_result result, const char *call);
 
-/* Waits for the stream. A plan that does not end leaves the device to nobody, so that the worker
- * has to end: it counts as a launch that timed out. */
+/* Waits for the stream. A plan that does not end blocks the device, so the worker has to end: it
+ * counts as a launch that timed out. */
 bool trp__proof_wait(trp__proof_bench *b);
 
-/* What was done since the last mark was this. */
+/* Adds the time since the last mark to a phase. */
 void trp__proof_mark(trp__proof_bench *b, trp__proof_phase phase);
 
 /* --- prover_results.c --- */
 
-/* Lays out a snapshot: its bytes, and where in it each target is. */
+/* Computes the size of a snapshot and each target's place in it. */
 void trp__proof_lay_out_snapshot(trp__proof_bench *b);
 
-/* Enqueues the copies of a snapshot; number TRP__PROOF_ROUNDS is the reference's. */
+/* Enqueues the copies of a snapshot; index TRP__PROOF_ROUNDS is the reference's. */
 bool trp__proof_take_snapshot(trp__proof_bench *b, int number, void *const at[]);
 
-/* What was gathered is in b->host. */
+/* Read b->host: take the reference's numbers, and compare a round with them. */
 void trp__proof_take_expected(trp__proof_bench *b, uint32_t pass);
 bool trp__proof_compare(trp__proof_bench *b, uint32_t pass, int round);
 

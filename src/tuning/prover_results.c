@@ -1,4 +1,4 @@
-/* Results of a proof: gathered on the device, and compared here. */
+/* Results of a proof: gathers them on the device and compares them on the host. */
 #include "base/text.h"
 #include "tuning/prover_parts.h"
 
@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum {
-    ALL = 1 << 18,  /* bytes of a tensor that is copied as one */
-    SPAN = 1 << 16, /* bytes of a run that is copied with what lies between its elements */
+    ALL = 1 << 18,  /* largest tensor that is copied whole, in bytes */
+    SPAN = 1 << 16, /* largest run that is copied with its gaps, in bytes */
 };
 
-#define OVERFLOW 0.98 /* of the largest number: who is beyond may round to infinity */
+#define OVERFLOW 0.98 /* share of the largest number beyond which rounding may give infinity */
 
 typedef trp__proof_bench bench;
 typedef trp__proof_target target;
@@ -59,7 +59,7 @@ void trp__proof_lay_out_snapshot(bench *b)
     }
 }
 
-/* Bytes of the place of a target in a snapshot. */
+/* A target's place in a snapshot. */
 typedef struct place {
     const target *t;
     trp__cu_address to;
@@ -76,7 +76,7 @@ static bool copy(bench *b, const place *p, uint64_t at, int64_t first, int64_t c
                                            "cuMemcpyAsync");
 }
 
-/* Each stretch of elements that touch each other. */
+/* Copies each stretch of adjacent elements. */
 static bool copy_stretches(bench *b, const place *p, const trp__proof_run *run)
 {
     const int64_t *offset = p->t->picks.offset + run->first;
@@ -155,7 +155,7 @@ void trp__proof_take_expected(bench *b, uint32_t pass)
                 sum += isfinite(expected[i]) ? expected[i] * expected[i] : 0;
             }
         }
-        /* Extreme numbers say nothing about what a rounding error is measured by. */
+        /* Extreme numbers give no scale for rounding errors. */
         if (pass != TRP__PROOF_EXTREME)
             t->scale = fmax(finite ? sqrt(sum / (double)finite) : 0,
                             trp__proof_operand_of(b, t->operand)->typical);
@@ -204,14 +204,14 @@ static bool differs(bench *b, const target *t, size_t pick, uint32_t pass, int r
     return false;
 }
 
-/* Whether all between the elements of a run is as it was. Spoils the snapshot. */
+/* Checks that the gaps between a run's elements are untouched. Overwrites the snapshot. */
 static bool gaps_are_whole(bench *b, int round, const target *t, const trp__proof_run *run)
 {
     const size_t width = width_of(b, t);
     const size_t bytes = (size_t)(run->end - run->begin) * width;
     const unsigned char poisoned = trp__proof_rubbish(round);
     unsigned char *at = b->host + begin_of(b, round, t) + run->at;
-    for (size_t i = 0; i < run->count; i++) /* the elements are looked at by now */
+    for (size_t i = 0; i < run->count; i++) /* the elements were compared before */
         memset(at + (size_t)(t->picks.offset[run->first + i] - run->begin) * width, poisoned,
                width);
     for (size_t i = 0; i < bytes; i++) {

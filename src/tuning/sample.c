@@ -1,4 +1,4 @@
-/* Which elements of an output a proof compares. */
+/* Samples of outputs. */
 #include "tuning/prover_parts.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int64_t trp__proof_extent(const trp__proof_operand *operand)
     return trp__proof_elements(operand) > 0 ? last + 1 : 0;
 }
 
-/* The dimensions of a tensor from the slowest in memory to the fastest. */
+/* A tensor's dimensions from the slowest to the fastest in memory. */
 typedef struct order {
     const trp__proof_operand *operand;
     uint8_t dim[TRP__PROOF_RANK];
@@ -42,8 +42,8 @@ static order order_of(const trp__proof_operand *operand)
     return o;
 }
 
-/* The place in memory order of the element at some coordinates; and the way back, to its number and
- * its offset. */
+/* Return the index in memory order of the element at some coordinates; and from that index its
+ * number and offset. */
 static int64_t place_of(const order *o, const int64_t at[])
 {
     int64_t place = 0;
@@ -68,7 +68,7 @@ static void element_at(const order *o, int64_t place, int64_t *number, int64_t *
     }
 }
 
-/* A coordinate at an end, just before the border of a tile of 8 to 256, or anywhere. */
+/* Draws a coordinate: at an end, just before the border of a tile of 8 to 256, or anywhere. */
 static int64_t coordinate(int64_t size, uint64_t *state)
 {
     const uint64_t draw = trp__proof_random(state);
@@ -86,8 +86,7 @@ static int64_t coordinate(int64_t size, uint64_t *state)
     }
 }
 
-/* Where run number `i` begins: at both ends of the tensor, then wherever its coordinates are drawn.
- */
+/* Returns the first index of run `i`: at both ends of the tensor, then at random coordinates. */
 static int64_t begin_of_run(const order *o, int64_t elements, size_t i, uint64_t *state)
 {
     int64_t at[TRP__PROOF_RANK] = {0};

@@ -59,7 +59,7 @@ bool trp__search_next(const trp__search *s, trp__search_step *out)
     return true;
 }
 
-/* Without the first entry there is nothing to compare with. */
+/* The search fails without its first entry, the baseline. */
 static void fail(trp__search *s)
 {
     s->failed = true;
@@ -178,7 +178,8 @@ void trp__search_hurry(trp__search *s)
         end_final(s);
 }
 
-/* The time of an entry by the first one's, as the mean of all kinds; 1: it does not beat it. */
+/* Returns an entry's time relative to the first one's, as the geometric mean over all kinds; 1: it
+ * does not win. */
 static double share_of_first(const trp__search *s, uint32_t i)
 {
     const uint32_t low = s->round / 4, middle = s->round / 2, high = 3 * s->round / 4;

@@ -4,12 +4,11 @@
 #include "base/error.h"
 #include "cache/inspect.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the payload, and of what a proof looks at: what an earlier version has proven is proven again.
- * Part of the key. */
+/* Version of payloads and proofs, part of the key: verdicts of earlier versions are proven
+ * again. */
 #define VERSION 4u
 
 enum { KNOWN_MOST = 4096 /* in memory; the oldest are overwritten */ };
@@ -102,7 +101,7 @@ static void remember(trp__verdicts *v, const trp__hash *hash, const trp__verdict
         size_t room = v->room ? 2 * v->room : 64;
         known *more = realloc(v->known, room * sizeof *more);
         if (!more)
-            return; /* then the store knows it, or it is found out again */
+            return; /* the store knows it, or it is proven again */
         v->known = more;
         v->room = room;
     }

@@ -2,7 +2,7 @@
  * Fuzzes the text of epilogue trees.
  *
  * With libFuzzer:
- *   clang -DTRP_LIBFUZZER -fsanitize=fuzzer,address,undefined -Iinclude -Icli \
+ *   clang -DTRP_LIBFUZZER -fsanitize=fuzzer,address,undefined -I. -Iinclude -Icli \
  *     tests/fuzz/epilogue_test.c cli/ui/spell.c src/base/numbers/types.c -o epilogue_fuzz
  * Alone, as a test that mutates good texts at random, the same ones for the same seed:
  *   epilogue_fuzz [ITERATIONS [SEED]]
@@ -15,8 +15,8 @@
 #define _GNU_SOURCE
 #endif
 #include "../../cli/commands/cutlass/epilogue.c"
-#include "../../cli/commands/cutlass/epilogue_print.c"
 #include "../../cli/commands/cutlass/epilogue_words.c"
+#include "../unit/cli/epilogue_print.c"
 #include "../support/reference/random.h"
 #include "support/label.h"
 

@@ -1,4 +1,4 @@
-/* troupe cache: its subcommands, and what all of them share. */
+/* troupe cache: the table of subcommands, and what they share. */
 #include "cache.h"
 
 #include "commands/commands.h"
@@ -39,15 +39,4 @@ cache_name cache_short(const trp__hash *hash)
     trp__hash_text(hash, name.s);
     name.s[CACHE_SHORT] = '\0';
     return name;
-}
-
-void cache_print_string(const char *text)
-{
-    putchar('"');
-    for (const char *p = text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            putchar('\\');
-        putchar((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
-    }
-    putchar('"');
 }

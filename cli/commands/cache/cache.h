@@ -7,7 +7,6 @@
 #include "cache/store_parts.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 int cache_ls(int argc, char **argv);
 int cache_stat(int argc, char **argv);
@@ -18,18 +17,15 @@ int cache_clear(int argc, char **argv);
 int cache_warm(int argc, char **argv);
 int cache_pack(int argc, char **argv);
 
-/* The store as programs find it by the environment; an error is told. With `need_folder` one that
- * has no folder on disk is one, too. */
+/* Opens the store as programs do, by the environment; prints an error. `need_folder` makes a
+ * missing folder an error. */
 bool cache_open(trp__store **store, bool need_folder);
 
-/* The first digits of a hash, as lists show them and as options take them. */
+/* The first digits of a hash, as in lists and options. */
 enum { CACHE_SHORT = 12 };
 typedef struct cache_name {
     char s[TRP__HASH_TEXT];
 } cache_name;
 cache_name cache_short(const trp__hash *hash);
-
-/* The text in quotes, as JSON has it, control characters as '?'. It must be UTF-8. */
-void cache_print_string(const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* troupe cache explain: why an entry had to be made, and why a compile would have to be. */
+/* troupe cache explain: why an entry or a compile missed the cache. */
 #include "cache.h"
 
 #include "make.h"
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry that is there. */
+/* An entry to explain. */
 typedef struct explaining {
-    const char *wanted; /* the first digits of a hash; NULL: the entry that was made last */
-    bool older;         /* among those that were made before, if there are any */
+    const char *wanted; /* first digits of its hash; NULL: the newest entry */
+    bool older;         /* prefer older entries as the nearest */
     trp__hash hash, other;
     uint64_t made, subject;
     unsigned char *key, *nearest;
@@ -44,7 +44,7 @@ static bool find_wanted(void *context, const trp__inspected *one)
     if (x->wanted ? strncmp(text, x->wanted, strlen(x->wanted)) != 0
                   : x->key && one->entry.made <= x->made)
         return true;
-    if (x->key && trp__hash_equal(&x->hash, &one->hash)) /* in a pack and on the disk */
+    if (x->key && trp__hash_equal(&x->hash, &one->hash)) /* the same entry in a pack and on disk */
         return true;
     x->matches++;
     x->hash = one->hash;
@@ -70,6 +70,17 @@ static bool find_nearest(void *context, const trp__inspected *one)
     return true;
 }
 
+/* Shows the lines of an explanation; `length` is its whole length, `size` the buffer's. */
+static void show_lines(char *text, size_t length, size_t size)
+{
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        ui_line("  %s", line);
+    }
+    if (length >= size)
+        ui_line("  ...");
+}
+
 static void tell_difference(const explaining *x)
 {
     char text[8192];
@@ -77,12 +88,7 @@ static void tell_difference(const explaining *x)
                                          text, sizeof text);
     ui_line("%s is another entry than %s, the nearest of its kind and name, by:",
             cache_short(&x->hash).s, cache_short(&x->other).s);
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        ui_line("  %s", line);
-    }
-    if (length >= sizeof text)
-        ui_line("  ...");
+    show_lines(text, length, sizeof text);
 }
 
 static bool explain(trp__store *store, explaining *x)
@@ -112,26 +118,21 @@ static bool explain(trp__store *store, explaining *x)
     return status == TRP_OK;
 }
 
-/* A line of a file: it is compiled into a cache of this command alone, and what that makes is
- * looked for in the one that programs have. */
+/* Explains a line of a file: compiles it into a temporary cache and looks its entries up in the
+ * cache of programs. */
 
 typedef struct comparing {
-    trp__store *store; /* of the programs */
+    trp__store *store; /* the cache of programs */
     const char *text;  /* the line */
 } comparing;
 
 static void tell_miss(trp__store *store, const trp__key *key, const char *target, const char *text)
 {
     char reasons[8192];
-    const trp__store_header none = {0}; /* they are in the key, and are to be compared */
+    const trp__store_header none = {0}; /* non-NULL: headers are part of the key and are compared */
     size_t length = trp__store_explain(store, key, &none, 0, reasons, sizeof reasons);
     ui_line("%s %s: not there; what it differs in from the nearest entry:", target, text);
-    for (char *line = reasons, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        ui_line("  %s", line);
-    }
-    if (length >= sizeof reasons)
-        ui_line("  ...");
+    show_lines(reasons, length, sizeof reasons);
 }
 
 static bool compare_one(void *context, const trp__inspected *one)
@@ -170,7 +171,7 @@ static bool compile_and_compare(making *m, comparing *c)
     return ok;
 }
 
-/* "FILE:LINE" in two; false: it is not that. */
+/* Splits "FILE:LINE"; false: it has another form. */
 static bool split_place(char *place, int64_t *line)
 {
     char *colon = strrchr(place, ':');

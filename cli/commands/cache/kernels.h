@@ -1,4 +1,4 @@
-/* troupe cache warm, pack, explain: the compiles of a text file, one a line. */
+/* Compiles listed in a text file, one per line, for troupe cache warm, pack and explain. */
 #ifndef TRP_CLI_COMMANDS_CACHE_KERNELS_H
 #define TRP_CLI_COMMANDS_CACHE_KERNELS_H
 
@@ -14,38 +14,38 @@ typedef struct kernel_list {
 } kernel_list;
 
 typedef struct kernel {
-    int line;         /* in the file, from 1; 0: there is nothing in it */
-    char *text;       /* the line without its comment, for people */
+    int line;         /* in the file, from 1; 0: an empty line */
+    char *text;       /* the line without its comment, for messages */
     const char *path; /* of the source */
-    const char *name; /* as requests give it; NULL: the library's default */
+    const char *name; /* name in requests; NULL: the library's default */
     kernel_list options, includes, names, header_names, header_paths;
     trp_jit_output output;
     bool portable;
     /* Once read: */
     char *source;
     trp_jit_header *headers;
-    char *words;       /* memory of what is above */
+    char *words;       /* memory of the fields above */
     kernel_list owned; /* more of it */
 } kernel;
 
-/* Reads a line without its newline. Relative paths are taken from `folder` (NULL: the current one).
- * False if it can't be understood; `error` then names the word and what was expected. The caller
- * ends *out in any case. */
+/* Parses a line without its newline. Relative paths begin at `folder` (NULL: the current one).
+ * False: a mistake; `error` names the word and what was expected. The caller ends *out in any
+ * case. */
 bool kernel_parse(const char *line, const char *folder, kernel *out, char *error, size_t size);
 
-/* Reads the source and the headers that it brings. */
+/* Reads the source and the headers in memory. */
 bool kernel_read(kernel *k, char *error, size_t size);
 
-/* The request that it stands for; points into `k`. */
+/* Makes the request; it points into `k`. */
 trp_jit_compile_request kernel_request(const kernel *k, const char *architecture);
 
 void kernel_end(kernel *k);
 
-/* All of a file, with what they read. Tells what is wrong, with file and line. */
+/* Reads a file of kernels with their sources. Reports mistakes with file and line. */
 bool kernels_read_file(const char *path, kernel **out, size_t *count);
 void kernels_end(kernel *all, size_t count);
 
-/* The part of a command's help that says what is in such a file. */
+/* Help text on such files. */
 #define KERNELS_HELP                                                                               \
     "One compile a line: the path of a source, then options as NVRTC has them (-DN=4,\n"           \
     "--use_fast_math), and any of these; '#' begins a comment. A word with spaces in it\n"         \

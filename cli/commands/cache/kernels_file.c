@@ -4,8 +4,8 @@
  *     scale.cu  -DN=4 --use_fast_math --name "scale<float, 4>" --name &table
  *     norm.cu   --include include --as norm.cu --output ptx
  *
- * What a line says becomes the fields of a trp_jit_compile_request, in its order: the kernel cache
- * finds only what is the same in all of them. */
+ * The words of a line become fields of a trp_jit_compile_request in the same order: the kernel
+ * cache only matches requests that are equal in all of them. */
 #include "kernels.h"
 
 #include "ui/lines.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A line under way. */
+/* A line being parsed. */
 typedef struct reader {
     kernel *k;
     const char *folder;
@@ -48,8 +48,8 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Takes the next word off *at, in place and without its quotes; NULL behind the last. False: a
- * quote has no end. */
+/* Takes the next word off *at, in place and without quotes; NULL behind the last. False: an open
+ * quote. */
 static bool next_word(char **at, char **word)
 {
     char *from = *at, quote = '\0';
@@ -72,7 +72,7 @@ static bool next_word(char **at, char **word)
     return quote == '\0';
 }
 
-/* What is not absolute begins at the file's folder. */
+/* Resolves a relative path from the file's folder. */
 static const char *place(reader *r, const char *path)
 {
     char *joined = NULL;
@@ -133,7 +133,7 @@ static bool set_portable(reader *r, char *value)
 }
 
 static const struct {
-    const char *key, *argument; /* argument NULL: it has none */
+    const char *key, *argument; /* argument NULL: a flag */
     bool (*set)(reader *r, char *value);
 } keys[] = {
     {"--name", "EXPRESSION", set_name},
@@ -144,7 +144,7 @@ static const struct {
     {"--portable", NULL, set_portable},
 };
 
-/* One word, and the next if that is its value. */
+/* Reads a word, and the next one if that is its value. */
 static bool read_word(reader *r, char *word, char **rest)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -170,7 +170,7 @@ static bool read_word(reader *r, char *word, char **rest)
         word);
 }
 
-/* The line as it is, without its comment and the space around it. */
+/* Copies the line without its comment and surrounding blanks. */
 static char *trimmed(const char *line, size_t length)
 {
     while (length > 0 && is_space(line[length - 1]))
@@ -211,7 +211,7 @@ bool kernel_parse(const char *line, const char *folder, kernel *out, char *error
 
 /* Files. */
 
-/* All of a text file; the caller frees it. */
+/* Reads a text file; the caller frees it. */
 static char *read_text(reader *r, const char *path)
 {
     struct stat s;

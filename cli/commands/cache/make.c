@@ -1,4 +1,4 @@
-/* troupe cache warm, pack: compiling ahead, as programs would. */
+/* troupe cache warm, pack: compile ahead, as programs would. */
 #include "cache.h"
 
 #include "make.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Compiles in flight: more than the actor has threads, so that none of them waits. */
+/* Compiles in flight: more than the actor has threads, to keep all of them busy. */
 enum { FLIGHT = 32 };
 
 /* A compile that was sent. */
@@ -23,12 +23,12 @@ typedef struct flight {
     trp_module module;
     trp_completion done;
     trp_status sent;
-    char error[512]; /* of a request that was not sent */
+    char error[512]; /* of a request that could not be sent */
 } flight;
 
 /* Compiling. */
 
-/* The compiles are counted from 0: each line for each architecture. */
+/* Compiles are numbered from 0: each line for each architecture. */
 static const kernel *kernel_of(const making *m, size_t index)
 {
     return &m->kernels[index / m->architectures.count];
@@ -43,7 +43,7 @@ static void send(making *m, size_t index, flight *f)
 {
     trp_jit_compile_request r = kernel_request(kernel_of(m, index), architecture_of(m, index));
     *f = (flight){0};
-    f->sent = trp_jit_compile(m->run.jit, &r, &f->module, &f->done);
+    f->sent = trp_jit_compile(m->run.actor, &r, &f->module, &f->done);
     if (f->sent != TRP_OK)
         snprintf(f->error, sizeof f->error, "%s", trp_error_message());
 }
@@ -94,20 +94,19 @@ static void tell(making *m, const flight *f, trp_status status, const char *mess
     ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
-/* A compile may take minutes: it is not waited for by one who was interrupted. */
-static trp_status await(const flight *f, trp_error *error)
+trp_status making_await(const trp_completion *done, trp_error *error)
 {
     enum { LOOK_MS = 100 };
     trp_status status = TRP_E_TIMEOUT;
     while (status == TRP_E_TIMEOUT) {
         if (making_interrupted())
-            trp_cancel(f->done.future);
-        status = trp_await(f->done.future, LOOK_MS * INT64_C(1000000), error);
+            trp_cancel(done->future);
+        status = trp_await(done->future, LOOK_MS * INT64_C(1000000), error);
     }
     return status;
 }
 
-/* Waits for one, and tells of it. Without a compiler the first says it for all. */
+/* Waits for a compile and reports it. A missing compiler is reported once. */
 static void end(making *m, flight *f)
 {
     trp_error error = {0};
@@ -115,7 +114,7 @@ static void end(making *m, flight *f)
     trp_status status = f->sent;
     show_progress(m);
     if (status == TRP_OK) {
-        status = await(f, &error);
+        status = making_await(&f->done, &error);
         message = error.message;
     }
     if (status == TRP_OK && making_is_unsure(m->run.device, f->module, &message))
@@ -137,7 +136,7 @@ bool making_run(making *m)
     flight *flights = calloc(FLIGHT, sizeof *flights);
     size_t sent = 0;
     ui_progress("starting the worker");
-    bool open = flights && run_open_jit(&m->run, &host);
+    bool open = flights && run_open(&m->run, &host, "jit", NULL);
     if (!flights)
         ui_error("out of memory");
     m->began = ui_now();
@@ -197,7 +196,7 @@ static bool read_input(making *m, const struct command *command, int argc, char 
 
 /* warm */
 
-/* What is made would be lost where there is no folder to write to. */
+/* Checks first that there is a folder to write to: kernels would be lost without one. */
 static bool check_folder(trp__store *store)
 {
     trp_error error;
@@ -210,9 +209,8 @@ static bool check_folder(trp__store *store)
     return status == TRP_OK;
 }
 
-/* The worker does without the cache where it can't write to it. Whether there is room is asked of
- * the disk, for a file of the size of the largest that was made: its writing says it, and that it
- * comes to the disk. */
+/* The worker ignores a cache that it can't write to. So this tests, by a synced file of the size of
+ * the largest image, whether the disk has room. */
 static bool check_room(trp__store *store, uint64_t bytes)
 {
     enum { PIECE = 4096 };
@@ -312,7 +310,7 @@ int cache_warm(int argc, char **argv)
 
 typedef struct folding {
     trp__cache_pack_writer *writer;
-    trp__store *programs; /* the cache that programs have; NULL: not asked for */
+    trp__store *programs; /* the cache of programs; NULL: no records wanted */
     size_t count, records;
     uint64_t bytes;
     trp_status status;
@@ -355,8 +353,8 @@ static bool fold_one(void *context, const trp__inspected *one)
     return f->status == TRP_OK;
 }
 
-/* Whether what programs have made goes into packs: what a search has found, and what a proof has; a
- * mark that a proof was begun would hide its verdict. */
+/* Tells whether a record of programs goes into packs: tuning records and final verdicts. A mark of
+ * a proof in progress would hide its verdict. */
 static bool is_record(const char *kind, const trp__store_hit *hit)
 {
     trp__verdict verdict;
@@ -366,7 +364,7 @@ static bool is_record(const char *kind, const trp__store_hit *hit)
     return true;
 }
 
-/* A record, of those that are in the cache of programs. */
+/* Adds a record from the cache of programs. */
 static bool fold_record(void *context, const trp__inspected *one)
 {
     folding *f = context;
@@ -381,7 +379,8 @@ static bool fold_record(void *context, const trp__inspected *one)
         return true;
     cache_copy_key(&one->entry, &key);
     const trp__store_request request = {.key = &key};
-    if (trp__store_find(f->programs, &request, &hit) == TRP_OK && /* else it is gone by now */
+    if (trp__store_find(f->programs, &request, &hit) ==
+            TRP_OK && /* otherwise it was removed meanwhile */
         is_record(kind, &hit)) {
         const trp__store_entry entry = {.payload = hit.payload, .bytes = hit.bytes};
         f->status = trp__cache_pack_add(f->writer, &request, &entry, &f->error);
@@ -459,8 +458,8 @@ static bool fold_and_tell(const making *m, trp__store *programs, const char *pac
     return true;
 }
 
-/* The cache of programs, before the environment names another one; without the packs laid over it,
- * which stay what they are. */
+/* Opens the cache of programs, before the environment names another one, and without packs, which
+ * stay separate. */
 static bool open_programs(const making *m, trp__store **programs)
 {
     const trp__store_options options = {.packs = ""};

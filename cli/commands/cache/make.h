@@ -1,4 +1,5 @@
-/* troupe cache warm, pack, explain: compiling as programs would, in a worker without a GPU. */
+/* Compiles as programs would, in a worker without a GPU, for troupe cache warm, pack and
+ * explain. */
 #ifndef TRP_CLI_COMMANDS_CACHE_MAKE_H
 #define TRP_CLI_COMMANDS_CACHE_MAKE_H
 
@@ -12,15 +13,15 @@
 #include <limits.h>
 
 typedef struct making {
-    const char *path; /* of the file; NULL: none */
+    const char *path; /* the file; NULL: none */
     option_texts architectures;
     bool quiet, tuning; /* tuning: a pack gets the records of searches, too */
     kernel *kernels;
     size_t count;
     size_t all, ended, failed; /* compiles: lines times architectures */
-    uint64_t largest;          /* image that was made or found */
+    uint64_t largest;          /* largest image */
     uint64_t began;
-    bool given_up; /* there is no compiler */
+    bool given_up; /* the compiler is missing */
     struct run run;
 } making;
 
@@ -31,34 +32,35 @@ typedef struct making {
             &(m).architectures, NULL                                                               \
     }
 
-/* Whether each is one; else that is told, as a wrong value of the command line. */
+/* Checks all architectures; reports a wrong one as a mistake in the command line. */
 bool making_check(const making *m, const struct command *command, int *exit_status);
 
-/* Compiles all kernels for all architectures, into the cache that the environment names. Tells of
+/* Compiles all kernels for all architectures into the cache that the environment names. Reports
  * each; false if one failed. */
 bool making_run(making *m);
 
-/* A cache for this command alone, empty and without packs: the environment names it from then on.
- * Removes what such commands have left that were killed. False: an error was told, and `folder` is
- * "". */
+/* Creates an empty cache without packs for this command, and names it in the environment. Removes
+ * caches of killed commands. False: reports an error, and `folder` is "". */
 bool making_folder_make(char folder[PATH_MAX]);
-/* With all that is in it; "" is ignored. */
+/* Removes the folder with its content; "" is ignored. */
 void making_folder_remove(const char *folder);
 
-/* Whether the command was told to end; from making_folder_make() on. */
+/* Waits for a compile, which may take minutes, and cancels it on an interrupt. */
+trp_status making_await(const trp_completion *done, trp_error *error);
+
+/* Tells whether the command was interrupted since making_folder_make(). */
 bool making_interrupted(void);
 
-/* Whether a module that was made could not be kept; `why` is then for people. */
+/* Tells whether a made module could not be cached; *why is the reason. */
 bool making_is_unsure(trp_device *device, trp_module module, const char **why);
 
-/* Whether a pack can be written there, before there is anything to write; false: an error was told.
- */
+/* Checks that a pack can be written, before any work; false: reports an error. */
 bool making_try(const char *pack);
 
-/* Puts all that is in the cache of the environment into a pack; false: an error was told. */
+/* Writes the content of the environment's cache into a pack; false: reports an error. */
 bool making_fold(const char *pack, size_t *kernels, uint64_t *bytes);
 
-/* The key that an entry was written with, which the caller ends. */
+/* Rebuilds the key of an entry; the caller ends it. */
 void cache_copy_key(const trp__entry *entry, trp__key *key);
 
 #endif

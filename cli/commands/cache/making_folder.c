@@ -1,5 +1,5 @@
-/* The folder that a command compiles into: made, locked while the command lives, and removed; and
- * those removed whose command was killed. */
+/* The temporary cache of a command: created, locked while the command lives, removed at its end;
+ * folders of killed commands are removed, too. */
 #include "make.h"
 #include "ui/ui.h"
 
@@ -18,11 +18,10 @@
 #define PREFIX "troupe-pack-"
 #define NAME   PREFIX "XXXXXX"
 
-/* Another process may take a folder that was just made for one that was left. */
+/* Another process may take a new, still unlocked folder for an abandoned one. */
 enum { TRIES = 10 };
 
-/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
- */
+/* An interrupt only sets this flag: the command must go on to remove its folder. */
 static volatile sig_atomic_t interrupted;
 
 static void note_interrupt(int signal)
@@ -40,7 +39,8 @@ static void catch_signals(void)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction old, action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* as by nohup */
+        if (sigaction(signals[i], NULL, &old) == 0 &&
+            old.sa_handler != SIG_IGN) /* ignored, for instance by nohup */
             sigaction(signals[i], &action, NULL);
     }
 }
@@ -56,18 +56,18 @@ static int remove_all(const char *folder)
     return nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The lock is on the folder itself; the kernel takes it from a process that is killed. */
+/* A lock on the folder itself; the kernel releases it when the process is killed. */
 static int folder_lock = -1;
 
-/* Opens a folder of this user's and locks it. -1: it is none, or it is locked already; where locks
- * can't be had (some network file systems) `unsure` is set. */
+/* Opens and locks a folder of this user. -1: another kind of file, or locked; sets `unsure` where
+ * locks don't work (some network file systems). */
 static int lock_folder(const char *folder, bool *unsure)
 {
     struct stat opened, named;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
     *unsure = fd >= 0 && !locked && errno != EWOULDBLOCK;
-    /* It may have been removed, and made again by somebody, in between. */
+    /* The folder may have been replaced in between. */
     if (locked && fstat(fd, &opened) == 0 && lstat(folder, &named) == 0 &&
         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino &&
         opened.st_uid == geteuid())
@@ -77,7 +77,7 @@ static int lock_folder(const char *folder, bool *unsure)
     return -1;
 }
 
-/* What commands have left that were killed: nobody has it locked. */
+/* Removes folders of killed commands, which are unlocked. */
 static void remove_left(const char *parent)
 {
     char path[PATH_MAX];
@@ -91,7 +91,7 @@ static void remove_left(const char *parent)
         int fd = lock_folder(path, &unsure);
         if (fd < 0)
             continue;
-        (void)remove_all(path); /* what can't be removed now the next command tries again */
+        (void)remove_all(path); /* the next command tries again */
         close(fd);
     }
     if (d)
@@ -123,7 +123,7 @@ bool making_folder_make(char folder[PATH_MAX])
         parent = "/tmp";
     remove_left(parent);
     if (make_locked(parent, folder) && setenv("TROUPE_CACHE_DIR", folder, 1) == 0 &&
-        setenv("TROUPE_CACHE_SIZE", "1024T", 1) == 0 && /* all of it goes into the pack */
+        setenv("TROUPE_CACHE_SIZE", "1024T", 1) == 0 && /* keep everything for the pack */
         setenv("TROUPE_CACHE_PACKS", "", 1) == 0)
         return true;
     ui_error("a folder in %s: %s", parent, strerror(errno));

@@ -1,5 +1,5 @@
-/* troupe kernels: compiles Troupe's own kernels ahead, into a pack that machines without a compiler
- * use, and that spares others the first compile. */
+/* troupe kernels: compiles Troupe's own kernels into a pack, for machines without a compiler and to
+ * save the first compile. */
 #include "commands/commands.h"
 #include "ui/options.h"
 #include "ui/ui.h"
@@ -20,7 +20,7 @@ typedef struct packing {
     size_t targets;
 } packing;
 
-/* "80,90" to "sm_80" and "sm_90". False: something else. */
+/* Parses "80,90" into "sm_80" and "sm_90". False: another form. */
 static bool read_targets(packing *p)
 {
     for (const char *at = p->architectures; *at;) {

@@ -1,4 +1,4 @@
-/* troupe cache ls, stat: looking, without a change. */
+/* troupe cache ls, stat. */
 #include "cache.h"
 
 #include "ui/options.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long ago something was: "3 hours", in one unit. */
+/* Returns how long ago something was, in one unit: "3 hours". */
 static ui_text age(int64_t then_s)
 {
     static const struct {
@@ -57,11 +57,11 @@ static void list_json(const trp__inspected *one, char (*text)[COLUMN_ROOM], bool
            one->used_ns / 1000000000);
     for (size_t i = 0; i < COLUMNS; i++) {
         printf(", \"%s\": ", columns[i].name);
-        cache_print_string(text[i]);
+        ui_json_string(text[i]);
     }
     if (one->pack) {
         printf(", \"pack\": ");
-        cache_print_string(one->pack);
+        ui_json_string(one->pack);
     }
     putchar('}');
 }
@@ -172,7 +172,7 @@ static void stat_json(const trp__store *store, const figures *f)
     if (store->disk.absent)
         printf("null");
     else
-        cache_print_string(store->disk.place.path);
+        ui_json_string(store->disk.place.path);
     printf(",\n  \"bytes\": %" PRIu64 ",\n  \"max_bytes\": %" PRIu64 ",\n  \"entries\": %" PRIu64
            ",\n  \"header_lists\": %" PRIu64 ",\n  \"temporary_files\": %" PRIu64
            ",\n  \"oldest_use\": %" PRId64 ",\n  \"newest_use\": %" PRId64 ",\n  \"packs\": [",
@@ -180,7 +180,7 @@ static void stat_json(const trp__store *store, const figures *f)
            f->oldest_ns / 1000000000, f->newest_ns / 1000000000);
     for (size_t i = 0; i < store->pack_count; i++) {
         printf("%s{\"path\": ", i ? ", " : "");
-        cache_print_string(trp__cache_pack_path(store->pack[i]));
+        ui_json_string(trp__cache_pack_path(store->pack[i]));
         printf(", \"entries\": %" PRIu64 "}", trp__cache_pack_count(store->pack[i]));
     }
     printf("]\n}\n");

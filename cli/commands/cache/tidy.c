@@ -28,7 +28,7 @@ static void tell_bad(const verifying *v, const trp__inspected *one, bool removed
         printf("%s\n    {\"hash\": \"%s\", \"what\": \"%s\", \"removed\": %s, \"pack\": ",
                v->bad > 1 ? "," : "", hash, one->wrong, removed ? "true" : "false");
         if (one->pack)
-            cache_print_string(one->pack);
+            ui_json_string(one->pack);
         else
             printf("null");
         putchar('}');

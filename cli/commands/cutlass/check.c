@@ -1,5 +1,5 @@
-/* troupe cutlass --check: what a GPU has computed against the host, which computes it again from
- * the same operands: OpenBLAS for the sums, the epilogue element by element. */
+/* troupe cutlass --check: compares a GPU's result with the host's from the same operands: OpenBLAS
+ * for the sums, the epilogue element by element. */
 #include "cutlass.h"
 
 #include "ui/ui.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A result of the GPU, while the host's takes its place. */
+/* A GPU's result while the operand holds the host's. */
 typedef struct kept {
     trp_buffer buffer;
     void *data;
@@ -24,7 +24,7 @@ bool cutlass_can_check(const cutlass *job)
     return false;
 }
 
-/* Half of the distance from 1 to the next number, where a type has one. */
+/* Returns half the distance from 1 to the next number, or 0 for other types. */
 static double unit_of(trp_dtype type)
 {
     switch (type) {
@@ -47,9 +47,9 @@ static double unit_of(trp_dtype type)
     }
 }
 
-/* How far both may be apart, as a part of the norm. Each rounds to the type once; sums are added up
- * in two orders, sqrt(k) of their errors stay, and as much may cancel of the sums themselves; fp8's
- * are cut off by tensor cores, tf32 rounds the inputs; functions are good to some units. */
+/* Returns the allowed difference relative to the norm. Both round once to the type; sums in two
+ * orders leave sqrt(k) of their errors, and as much may cancel of the sums themselves; tensor cores
+ * truncate fp8 sums, tf32 rounds inputs; functions are accurate to a few units. */
 static double bound_of(const cutlass *job, trp_dtype type)
 {
     double k = (double)job->k, root = sqrt(k);
@@ -65,7 +65,7 @@ static bool compare(const cutlass *job, const operand *o, const void *data, uint
 {
     check_view host = operand_view(o), gpu = host;
     double distance = 0, norm = 0, bound = bound_of(job, o->layout.type);
-    uint64_t other = 0; /* infinities and NaNs of one side alone */
+    uint64_t other = 0; /* infinities and NaNs on one side only */
     gpu.data = data;
     for (uint64_t i = 0; i < o->layout.rows; i++) {
         for (uint64_t j = 0; j < o->layout.cols; j++) {
@@ -91,7 +91,7 @@ static bool compare(const cutlass *job, const operand *o, const void *data, uint
     return good;
 }
 
-/* The operands on the host's device; results of the GPU are kept. */
+/* Recreates the operands on the host's device; keeps the GPU's results. */
 static bool move_to_host(cutlass *job, kept *all)
 {
     for (uint32_t i = 0; i < job->count; i++) {
@@ -144,7 +144,7 @@ bool cutlass_check(cutlass *job)
     memset(all, 0, sizeof all);
     job->table = (trp_buffer){0};
     host.backend = TRP_BACKEND_HOST;
-    bool good = run_open_cutlass(&job->run, &host) && move_to_host(job, all) &&
+    bool good = run_open(&job->run, &host, "cutlass", NULL) && move_to_host(job, all) &&
                 cutlass_multiply(job) && compare_all(job, all, began);
     for (uint32_t i = 0; i < job->count; i++) {
         operand *o = &job->operand[i];

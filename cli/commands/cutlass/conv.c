@@ -36,7 +36,7 @@ bool cutlass_read_conv(cutlass *job)
 
 /* Shapes. */
 
-/* Too large a product is one that no file has. */
+/* An overflow gives a size that no file has. */
 static uint64_t volume(const int64_t *sizes, uint32_t dims, uint64_t factor)
 {
     for (uint32_t i = 0; i < dims; i++) {
@@ -148,7 +148,7 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
     c.kernel = wishes.kernel;
     c.tune = wishes.tune;
     c.chosen = &chosen;
-    return cutlass_sent(job, &chosen, trp_cutlass_conv(job->run.cutlass, &c, done));
+    return cutlass_sent(job, &chosen, trp_cutlass_conv(job->run.actor, &c, done));
 }
 
 const cutlass_kind cutlass_conv = {"convolution", "convolving", true, settle, send};

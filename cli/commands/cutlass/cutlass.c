@@ -12,22 +12,14 @@ static const char *const input_types[] = {INPUT_TYPES, NULL};
 static const char *const result_types[] = {INPUT_TYPES, "i32", NULL};
 static const char *const types_of_b[] = {"f8e4m3", "f8e5m2", "i8", "i4", NULL};
 
-static trp_dtype type_of(const char *const *names, int choice)
-{
-    int type = TRP_F64;
-    while (choice >= 0 && strcmp(trp_dtype_name((trp_dtype)type), names[choice]) != 0)
-        type++;
-    return choice < 0 ? TRP_DTYPE_NONE : (trp_dtype)type;
-}
-
-/* What a subcommand is called, and the options that it alone has. */
+/* A subcommand and the options that it alone has. */
 typedef struct usage {
     const cutlass_kind *kind;
     const char *name, *about;
     bool (*read)(cutlass *job); /* NULL: nothing more to read */
     const option *own;
     size_t own_count;
-    const char *needs; /* told if *needed is NULL */
+    const char *needs; /* reported if *needed is NULL */
     const char *const *needed;
 } usage;
 
@@ -93,9 +85,9 @@ static bool read_options(cutlass *job, const usage *u, int argc, char **argv, in
     if (!options_parse(&command, argc, argv, exit_status))
         return false;
     *exit_status = EXIT_USAGE;
-    job->type = type_of(input_types, t.type);
-    job->type_b = type_of(types_of_b, t.type_b);
-    job->type_d = type_of(result_types, t.type_d);
+    job->type = operand_chosen_type(input_types, t.type);
+    job->type_b = operand_chosen_type(types_of_b, t.type_b);
+    job->type_d = operand_chosen_type(result_types, t.type_d);
     if (!t.out || (u->needed && !*u->needed)) {
         options_reject(&command, "expected %s", t.out ? u->needs : "-o D.npy, the file to write");
         return false;
@@ -121,8 +113,8 @@ static bool read_options(cutlass *job, const usage *u, int argc, char **argv, in
     return *exit_status == EXIT_DONE;
 }
 
-/* "gemm --list ..." and the like, for which another command stands: true, and it has run. argv[0]
- * and the option make room for the name of that command. */
+/* Runs the command that "gemm --list ..." and the like stand for: true, and it has run. argv[0] and
+ * the option are overwritten by its name. */
 static bool stand_in(int argc, char **argv, bool explains, int *exit_status)
 {
     static char kernels[] = "kernels", suite[] = "cutlass", bench[] = "bench";

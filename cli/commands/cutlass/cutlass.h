@@ -10,20 +10,20 @@ enum {
     CUTLASS_A,
     CUTLASS_B,
     CUTLASS_D,
-    CUTLASS_NAMED, /* the first that the epilogue names; C is one of them */
+    CUTLASS_NAMED, /* first operand named by the epilogue, C included */
     CUTLASS_OPERANDS = CUTLASS_NAMED + TRP_EPILOGUE_NODES_MAX
 };
 
 typedef struct cutlass cutlass;
 
-/* What a subcommand does by itself. */
+/* The parts of a subcommand that differ. */
 typedef struct cutlass_kind {
     const char *name, *doing; /* "product", "multiplying" */
-    bool row_major;           /* A and B must be */
-    /* Settles what D is to the epilogue (m x n), how D lies in its file, and what else the shapes
-     * of A and B and the options say. */
+    bool row_major;           /* A and B must be row-major */
+    /* Determines D's shape for the epilogue (m x n) and in its file, and everything else that
+     * follows from A, B and the options. */
     bool (*settle)(cutlass *job);
-    /* Sends the request, whose matrices, epilogue and compute are as in `r`. */
+    /* Sends the request; matrices, epilogue and compute are those of `r`. */
     trp_status (*send)(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done);
 } cutlass_kind;
 
@@ -39,7 +39,7 @@ struct cutlass {
 
     operand operand[CUTLASS_OPERANDS];
     char name[CUTLASS_OPERANDS][EPILOGUE_NAME_MAX + 8]; /* "--with bias", for messages */
-    uint32_t count;                                     /* of operands */
+    uint32_t count;                                     /* number of operands */
     uint32_t of_node[TRP_EPILOGUE_NODES_MAX];           /* the operand of a node; 0: none */
     uint64_t m, n, k;
     uint64_t d_rows, d_cols; /* of D's file */
@@ -58,12 +58,12 @@ struct cutlass {
     int operation;
     int64_t conv_groups;
     bool flip;
-    trp_cutlass_conv_request conv; /* its sizes */
+    trp_cutlass_conv_request conv; /* sizes only */
 };
 
 extern const cutlass_kind cutlass_gemm, cutlass_grouped, cutlass_conv;
 
-/* What a request on the job's device says of kernels. */
+/* Kernel choice of a request on the job's device. */
 typedef struct cutlass_wishes {
     const char *kernel;
     trp_tune tune;
@@ -71,40 +71,41 @@ typedef struct cutlass_wishes {
 
 cutlass_wishes cutlass_wishes_of(const cutlass *job);
 
-/* Tells which kernel was chosen for a request that was sent with this status, which it returns. */
+/* Reports the kernel chosen for a request that was sent with this status; returns the status. */
 trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, trp_status status);
 
-/* Whether A or B is a matrix; told if not. */
+/* Checks that A or B is a matrix; reports if not. */
 bool cutlass_is_matrix(const operand *o);
 
-/* Of how many groups a vector of the epilogue may have one each; 0: it is one for all. */
+/* Returns for how many groups a vector of the epilogue may have a row each; 0: one vector for
+ * all. */
 uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column);
 
-/* The options of `troupe cutlass grouped` and `conv`, besides those of all. */
+/* Reads the options of `troupe cutlass grouped` and `conv`. */
 bool cutlass_read_sizes(cutlass *job);
 bool cutlass_read_conv(cutlass *job);
 
-/* Reads the headers of the inputs and settles which operand is what, types, shapes and orders. */
+/* Reads the headers of the inputs and determines operands, types, shapes and orders. */
 bool cutlass_plan(cutlass *job);
 
 /* Opens the device, reads, multiplies and writes. */
 bool cutlass_run(cutlass *job);
 
-/* Sends the request with the operands as they are placed, and waits for its end. */
+/* Sends the request with the placed operands, and waits for its end. */
 bool cutlass_multiply(cutlass *job);
 
-/* --check, whose results are downloaded: computes them again on the host. False: they are wrong, or
- * it could not be done; told. can_check(): whether the device is one to check. */
+/* Implements --check on downloaded results: computes them again on the host. False: they are wrong
+ * or could not be checked; reported. can_check(): whether the device can be checked. */
 bool cutlass_can_check(const cutlass *job);
 bool cutlass_check(cutlass *job);
 
-/* Gives everything back, in any state. */
+/* Releases everything, in any state. */
 void cutlass_close(cutlass *job);
 
 /* The subcommands `kernels` and `pack`; they return the exit status. */
 int cutlass_kernels(int argc, char **argv);
 
-/* Whether the catalogue has a kernel of that name; ", did you mean ...?" */
+/* Looks a kernel up in the catalogue; ", did you mean ...?" */
 bool cutlass_kernel_known(const char *name);
 spell_text cutlass_kernel_hint(const char *name);
 int cutlass_pack(int argc, char **argv);

@@ -12,7 +12,7 @@
 typedef struct value_name {
     char text[EPILOGUE_NAME_MAX];
     uint32_t node;
-    size_t at; /* where it was given */
+    size_t at; /* position in the text */
     bool used;
 } value_name;
 
@@ -20,7 +20,7 @@ typedef struct parser {
     const char *text;
     size_t at, depth;
     epilogue *out;
-    value_name value[TRP_EPILOGUE_NODES_MAX]; /* that statements have named */
+    value_name value[TRP_EPILOGUE_NODES_MAX]; /* values named by statements */
     uint32_t values;
     bool failed;
     char *error;
@@ -29,7 +29,7 @@ typedef struct parser {
 
 enum { WINDOW = 60 };
 
-/* The first failure is the one that is told: at byte `at` of the text. Returns 0, no node. */
+/* Records the first failure, at byte `at` of the text. Returns 0, no node. */
 static uint32_t fail_at(parser *p, size_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -80,7 +80,7 @@ static bool take(parser *p, char c)
     return true;
 }
 
-/* What stands at the place, for messages. */
+/* Describes the text at the current position, for messages. */
 typedef struct shown {
     char text[EPILOGUE_NAME_MAX + 4];
 } shown;
@@ -127,7 +127,7 @@ static bool read_name(parser *p, char name[EPILOGUE_NAME_MAX])
     return true;
 }
 
-/* A number without a sign; false: there is none, or it is wrong, which is told. */
+/* Reads a number without a sign; false: there is none, or it is wrong and was reported. */
 static bool read_number(parser *p, double *out)
 {
     char digits[64], word[4] = "";
@@ -178,7 +178,7 @@ static uint32_t add(parser *p, size_t at, trp_epilogue_node node)
     return e->count++;
 }
 
-/* acc and c: one node each. */
+/* Returns the one node of acc or c. */
 static uint32_t plain_node(parser *p, size_t at, trp_epilogue_kind kind)
 {
     for (uint32_t i = 1; i < p->out->count; i++) {
@@ -188,8 +188,8 @@ static uint32_t plain_node(parser *p, size_t at, trp_epilogue_kind kind)
     return add(p, at, (trp_epilogue_node){.kind = kind});
 }
 
-/* "[row]", "[col]", "[row,col]", "[]" as the kind of what is read; NONE: it is wrong, which is
- * told. Of "[]" SCALAR, as of no index. */
+/* Reads "[row]", "[col]", "[row,col]" or "[]" as the kind of what is read; NONE: wrong and
+ * reported. "[]" and no index give SCALAR. */
 static trp_epilogue_kind read_index(parser *p, bool *empty)
 {
     char first[EPILOGUE_NAME_MAX] = "", second[EPILOGUE_NAME_MAX] = "";
@@ -272,7 +272,7 @@ static const char *kind_text(trp_epilogue_kind kind)
     }
 }
 
-/* An operand or a named value, behind its name. */
+/* Reads an operand or a named value behind its name. */
 static uint32_t read_operand(parser *p, size_t at, const char *name)
 {
     bool empty;
@@ -310,7 +310,7 @@ static uint32_t read_operand(parser *p, size_t at, const char *name)
 static uint32_t read_sum(parser *p);
 static uint32_t read_factor(parser *p);
 
-/* scale_rows(x, s[row]): the vector is the node's own. */
+/* Reads scale_rows(x, s[row]): the vector belongs to the node. */
 static uint32_t read_scale(parser *p, size_t at, const function_row *f)
 {
     char name[EPILOGUE_NAME_MAX];
@@ -426,7 +426,7 @@ static uint32_t read_plain(parser *p)
     return read_operand(p, at, name);
 }
 
-/* Parentheses and signs in each other are what makes this recursive. */
+/* Reads a factor; nested parentheses and signs make it recursive. */
 static uint32_t read_factor(parser *p)
 {
     if (p->failed)
@@ -469,7 +469,7 @@ static uint32_t read_sum(parser *p)
 
 /* Statements. */
 
-/* name[...] = ...: a store or a reduction. */
+/* Reads name[...] = ...: a store or a reduction. */
 static void read_output(parser *p, size_t at, const char *name, trp_epilogue_kind index)
 {
     trp_epilogue_node x = {.kind = TRP_EPILOGUE_AUX_STORE};
@@ -527,7 +527,7 @@ static void read_value(parser *p, size_t at, const char *name)
     v->at = at;
 }
 
-/* Whether what follows is a statement and not the sum that is D; the place is left as it was. */
+/* Tells whether a statement follows, rather than the sum that is D; does not advance. */
 static bool is_statement(parser *p, char name[EPILOGUE_NAME_MAX], trp_epilogue_kind *index,
                          bool *has_index, size_t *behind)
 {

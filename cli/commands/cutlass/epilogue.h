@@ -29,25 +29,20 @@
 enum {
     EPILOGUE_NAME_MAX = 32,   /* bytes of a name, its end included */
     EPILOGUE_TEXT_MAX = 4096, /* bytes of a text */
-    EPILOGUE_DEPTH_MAX = 64,  /* of parentheses and signs in each other */
+    EPILOGUE_DEPTH_MAX = 64,  /* nesting of parentheses and signs */
 };
 
-/* A tree and the names of its operands. Whatever has a name needs a buffer yet (scalars: or a
- * value) and, if a matrix, a leading dimension where it is not the smallest. */
+/* A tree and the names of its operands. Named nodes still need a buffer (scalars: or a value) and,
+ * if a matrix, a leading dimension where it is not the smallest. */
 typedef struct epilogue {
     trp_epilogue_node node[TRP_EPILOGUE_NODES_MAX];
     char name[TRP_EPILOGUE_NODES_MAX][EPILOGUE_NAME_MAX]; /* "": none */
     uint32_t count;
 } epilogue;
 
-/* Reads a text. On failure returns false and leaves a message in `error`, of at most `error_size`
- * bytes with its zero: a line that says the column and what was expected, then the text around it
- * and a caret below. *out is undefined then. */
+/* Parses a text. On failure returns false and writes a message to `error`, of at most `error_size`
+ * bytes: a line with the column and what was expected, then the text around it and a caret below.
+ * *out is undefined then. */
 bool epilogue_parse(const char *text, epilogue *out, char *error, size_t error_size);
-
-/* Writes a text that reads back as the same computation with the same numbers, to `out` as far as
- * `size` bytes reach, its end included; returns its whole length. The tree must be valid.
- * Operands without a name get one. */
-size_t epilogue_print(const epilogue *tree, char *out, size_t size);
 
 #endif

@@ -5,13 +5,12 @@
 #include "ui/ui.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALONG_M, ALONG_N, ALONG_K };
 
-/* The matrix of which there is one for each group. */
+/* Returns the matrix that each group has its own of. */
 static int stacked(const cutlass *job)
 {
     return job->along == ALONG_M ? CUTLASS_B : job->along == ALONG_N ? CUTLASS_A : CUTLASS_D;
@@ -25,7 +24,7 @@ static uint64_t groups_in(const char *text)
     return count;
 }
 
-/* "3,0,5" as the ends of groups. */
+/* Parses "3,0,5" into the ends of groups. */
 bool cutlass_read_sizes(cutlass *job)
 {
     const char *at = job->sizes;
@@ -46,7 +45,7 @@ bool cutlass_read_sizes(cutlass *job)
     return job->ends != NULL;
 }
 
-/* Whether what is cut has as many lines as the groups have together. */
+/* Checks that the divided matrix has as many lines as all groups together. */
 static bool check_sum(const cutlass *job, const operand *o, bool rows)
 {
     uint64_t lines = rows ? o->file.rows : o->file.cols, sum = (uint64_t)job->ends[job->groups - 1];
@@ -57,7 +56,7 @@ static bool check_sum(const cutlass *job, const operand *o, bool rows)
     return false;
 }
 
-/* How many rows of a matrix each group has. */
+/* Returns the rows that each group has of a stacked matrix. */
 static bool rows_of_one(const cutlass *job, const operand *o, uint64_t *rows)
 {
     *rows = o->file.rows / job->groups;
@@ -90,7 +89,7 @@ static bool settle(cutlass *job)
     return false;
 }
 
-/* From one group's matrix to the next, which lies below it. */
+/* Returns the distance from one group's matrix to the next, below it. */
 static int64_t stride_of(const trp_matmul_matrix *x, uint64_t rows)
 {
     return x->order == TRP_ROW_MAJOR ? x->ld * (int64_t)rows : (int64_t)rows;
@@ -132,7 +131,7 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
         status = trp_await(sent.future, TRP_FOREVER, NULL);
     g.table = job->table;
     if (status == TRP_OK)
-        status = cutlass_sent(job, &chosen, trp_cutlass_grouped_gemm(job->run.cutlass, &g, done));
+        status = cutlass_sent(job, &chosen, trp_cutlass_grouped_gemm(job->run.actor, &g, done));
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* troupe cutlass kernels: what the catalogue of kernels has, which of them a problem would get and
- * why not the others, and a kernel's source. Nothing is compiled or run. */
+/* troupe cutlass kernels: lists the catalogue, explains which kernels a problem would get and why
+ * not others, and prints sources. Compiles and runs nothing. */
 #include "commands/commands.h"
 #include "problem.h"
 #include "ui/ui.h"
@@ -50,7 +50,7 @@ uint32_t cutlass_capability(const char *text)
     return (uint32_t)number;
 }
 
-/* A problem in the making. */
+/* A problem as the options describe it. */
 typedef struct asked {
     int64_t m, n, k, batch, groups, align, capability, group;
     int type, type_b, type_c, type_d; /* indices of types, -1: not given */
@@ -66,18 +66,16 @@ typedef struct asked {
 
 static const char *const types[] = {"f64",    "f32", "f16", "bf16", "f8e4m3", "f8e5m2",
                                     "f4e2m1", "i8",  "i32", "i4",   NULL};
-static const trp_dtype type_of[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16, TRP_F8E4M3,
-                                    TRP_F8E5M2, TRP_F4E2M1, TRP_I8,  TRP_I32,  TRP_I4};
 static const char *const factors[] = {"16", "32", "128", "128x128", NULL};
 static const char *const orders[] = {"row", "column", NULL};
 static const char *const convolutions[] = {"fprop", "dgrad", "wgrad", NULL};
 
 static trp_dtype type_at(int choice, trp_dtype otherwise)
 {
-    return choice < 0 ? otherwise : type_of[choice];
+    return choice < 0 ? otherwise : operand_chosen_type(types, choice);
 }
 
-/* The types and the tree of a problem; false after telling what is wrong. */
+/* Sets types and tree of a problem; false after reporting a mistake. */
 static bool set_tree(asked *x)
 {
     trp__cutlass_problem *p = &x->problem;
@@ -103,8 +101,8 @@ static bool set_tree(asked *x)
     return true;
 }
 
-/* A convolution of two dimensions that all kernels can compute, whose product is the one that is
- * asked for. */
+/* Makes the problem a convolution of two dimensions that all kernels can compute, whose product has
+ * the requested sizes. */
 static void set_convolution(const asked *x, trp__cutlass_problem *p)
 {
     p->operation = TRP__CUTLASS_CONV;
@@ -114,7 +112,7 @@ static void set_convolution(const asked *x, trp__cutlass_problem *p)
         .operation = (uint8_t)x->conv, .dims = 2, .tma = true, .inner = 128};
 }
 
-/* The largest power of two up to 16 in a number. */
+/* Returns the largest power of two up to 16 that divides a number. */
 static uint32_t divides(int64_t size)
 {
     return (uint32_t)(((uint64_t)size | 16) & (~((uint64_t)size | 16) + 1));
@@ -169,7 +167,7 @@ static bool set_problem(asked *x)
     return set_tree(x);
 }
 
-/* What a kernel is compiled for. */
+/* Returns the devices that a kernel is compiled for. */
 static const char *devices_of(const trp__cutlass_row *row)
 {
     static const char *const devices[] = {[TRP__CUTLASS_SM90] = "sm_90a",

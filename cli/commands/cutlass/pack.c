@@ -1,7 +1,7 @@
-/* troupe cutlass pack: compiles kernels of the catalogue ahead, side by side, into one file.
+/* troupe cutlass pack: compiles kernels of the catalogue in parallel into one file.
  *
- * NVRTC lets one thread at a time into its front end, where most of the time goes: so each compile
- * that runs beside another has a worker of its own, a device of the host backend. */
+ * NVRTC's front end, where most of the time goes, admits one thread at a time: so each parallel
+ * compile has a worker of its own, a device of the host backend. */
 #include "commands/cache/make.h"
 #include "cutlass.h"
 #include "problem.h"
@@ -15,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 256, LOOK_MS = 100 };
+enum { JOBS_MAX = 256 };
 
-/* What became of a kernel. */
+/* The outcome of a kernel's compile. */
 typedef struct outcome {
     bool ended;
-    trp_status status; /* TRP_E_CANCELLED: it was not compiled, for the command was told to end */
+    trp_status status; /* TRP_E_CANCELLED: not compiled, since the command was interrupted */
     uint64_t ns, bytes;
 } outcome;
 
@@ -29,24 +29,24 @@ typedef struct packing {
     int64_t jobs;
     bool quiet;
     spec spec;
-    outcome *outcome; /* of each kernel of the spec */
+    outcome *outcome; /* one per kernel of the spec */
     trp_system *system;
-    pthread_mutex_t lock; /* of all below, and of what is printed */
+    pthread_mutex_t lock; /* guards the fields below and the output */
     pthread_cond_t changed;
     size_t next, ended, failed, at_work;
-    size_t makers; /* threads that have not ended */
-    bool given_up; /* there is no compiler, or no worker */
+    size_t makers; /* threads still running */
+    bool given_up; /* compiler or worker is missing */
     uint64_t began;
 } packing;
 
-/* A thread, and the worker it has compile. */
+/* A thread with a worker that compiles. */
 
 static bool must_end(packing *p)
 {
     return p->given_up || making_interrupted();
 }
 
-/* The next that nobody has begun; false: there is none. */
+/* Takes the next kernel; false: there is none. */
 static bool take_next(packing *p, size_t *index)
 {
     pthread_mutex_lock(&p->lock);
@@ -66,12 +66,12 @@ static void tell_end(packing *p, const spec_kernel *k, const outcome *o, const c
     if (o->status != TRP_OK) {
         ui_step(UI_BAD, label, o->ns, "%s", k->label);
         ui_error("%s: %s (%s)", k->label, message, trp_status_name(o->status));
-    } else if (!ui_is_terminal()) { /* there the table is enough */
+    } else if (!ui_is_terminal()) { /* on a terminal the table is enough */
         ui_step(UI_GOOD, label, o->ns, "%s: %s", k->label, ui_bytes(o->bytes).s);
     }
 }
 
-/* Without a compiler the first says it for all. */
+/* Records an outcome. A missing compiler is reported once. */
 static void note_end(packing *p, size_t index, const outcome *o, const char *message)
 {
     pthread_mutex_lock(&p->lock);
@@ -88,17 +88,6 @@ static void note_end(packing *p, size_t index, const outcome *o, const char *mes
     pthread_mutex_unlock(&p->lock);
 }
 
-static trp_status await(const trp_completion *done, trp_error *error)
-{
-    trp_status status = TRP_E_TIMEOUT;
-    while (status == TRP_E_TIMEOUT) {
-        if (making_interrupted())
-            trp_cancel(done->future);
-        status = trp_await(done->future, LOOK_MS * INT64_C(1000000), error);
-    }
-    return status;
-}
-
 static void compile_one(packing *p, size_t index, trp_device *device, trp_actor *jit)
 {
     trp_jit_compile_request r = p->spec.kernel[index]->compile.request;
@@ -110,7 +99,7 @@ static void compile_one(packing *p, size_t index, trp_device *device, trp_actor 
     uint64_t began = ui_now();
     outcome o = {.ended = true, .status = trp_jit_compile(jit, &r, &module, &done)};
     if (o.status == TRP_OK)
-        o.status = await(&done, &error);
+        o.status = making_await(&done, &error);
     else
         error = *trp_error_last();
     if (o.status == TRP_OK && making_is_unsure(device, module, &message))
@@ -180,7 +169,7 @@ static void watch(packing *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* False: not all that was asked for is there. */
+/* False: some kernels could not be compiled. */
 static bool compile_all(packing *p)
 {
     pthread_t thread[JOBS_MAX];
@@ -222,7 +211,7 @@ static void show_table(const packing *p)
     }
 }
 
-/* What could be compiled is in the pack, also where something could not. */
+/* Writes the pack with all kernels that could be compiled. */
 static bool pack(packing *p)
 {
     char folder[PATH_MAX] = "";
@@ -241,7 +230,7 @@ static bool pack(packing *p)
         if (written)
             ui_line("%s in %s: %s, in %s", ui_plural(kernels, "kernel").s, p->output,
                     ui_bytes(bytes).s, ui_duration(ui_now() - p->began).s);
-        if (written && kernels < made) /* the worker has warned of what the folder would not take */
+        if (written && kernels < made) /* the worker has logged why */
             ui_error("%zu of %zu kernels were lost: %s may be full", made - kernels, made, folder);
         ok = ok && written && kernels == made;
     }
@@ -266,7 +255,7 @@ static int work(packing *p, const uint32_t *capabilities, size_t count)
     return ok ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* "90a,80"; how many, 0 if one of them is none. */
+/* Parses "90a,80"; returns the count, 0 if one is wrong. */
 static size_t read_capabilities(const char *text, uint32_t *out, size_t room)
 {
     size_t count = 0;

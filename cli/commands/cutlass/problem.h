@@ -1,4 +1,4 @@
-/* Problems that are only thought of: what kernels they would get on which device. */
+/* Hypothetical problems: which kernels they would get on which device. */
 #ifndef TRP_CLI_COMMANDS_CUTLASS_PROBLEM_H
 #define TRP_CLI_COMMANDS_CUTLASS_PROBLEM_H
 
@@ -6,13 +6,13 @@
 
 #include "actors/cutlass/plan/run.h"
 
-/* Operands of a text that have a name get a place, which nobody looks at; numbers are by value. */
+/* Gives each named operand of a text a placeholder buffer; numbers are by value. */
 void cutlass_give_places(epilogue *text);
 
-/* A device of that capability, of the usual size. */
+/* Sets a typical device of that capability. */
 void cutlass_set_device(trp__cutlass_problem *p, uint32_t capability);
 
-/* "90a", "sm_80": the capability of a device, 90 or 80; 0: it is none that kernels are for. */
+/* Parses "90a" or "sm_80" into 90 or 80; 0: no capability that kernels exist for. */
 uint32_t cutlass_capability(const char *text);
 
 #endif

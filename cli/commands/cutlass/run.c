@@ -1,4 +1,4 @@
-/* A product with an epilogue: what its names stand for, and its steps. */
+/* A product with an epilogue: the operands that its names refer to, and its steps. */
 #include "cutlass.h"
 
 #include "ui/ui.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the names stand for. */
+/* Operands by name. */
 
 static bool is_written(trp_epilogue_kind kind)
 {
@@ -16,13 +16,13 @@ static bool is_written(trp_epilogue_kind kind)
            kind == TRP_EPILOGUE_REDUCE_COLUMNS || kind == TRP_EPILOGUE_REDUCE_ALL;
 }
 
-/* C has a name, too, though it is not written in the text as others are. */
+/* Returns a node's name; that of C is implied. */
 static const char *name_of(const epilogue *tree, uint32_t node)
 {
     return tree->node[node].kind == TRP_EPILOGUE_C ? "c" : tree->name[node];
 }
 
-/* "NAME=VALUE" among the options: VALUE, or NULL. */
+/* Finds NAME=VALUE among the options and returns VALUE, or NULL. */
 static const char *given_for(const cutlass *job, const char *name)
 {
     size_t length = strlen(name);
@@ -34,7 +34,7 @@ static const char *given_for(const cutlass *job, const char *name)
     return NULL;
 }
 
-/* The operand of a node with a name: a new one, or that of an earlier node of the same name. */
+/* Finds the operand of a named node: a new one, or that of an earlier node with the same name. */
 static bool find_operand(cutlass *job, uint32_t node)
 {
     const char *name = name_of(&job->tree, node), *value = given_for(job, name);
@@ -111,7 +111,7 @@ static bool settle_gemm(cutlass *job)
 cutlass_wishes cutlass_wishes_of(const cutlass *job)
 {
     if (job->run.info.backend == TRP_BACKEND_HOST)
-        return (cutlass_wishes){0}; /* it has no kernels to choose from */
+        return (cutlass_wishes){0}; /* the host has no kernels */
     return (cutlass_wishes){.kernel = job->kernel,
                             .tune = job->tune > 0 ? (trp_tune)job->tune : TRP_TUNE_OFF};
 }
@@ -134,7 +134,7 @@ static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp
     own.kernel = wishes.kernel;
     own.tune = wishes.tune;
     own.chosen = &chosen;
-    return cutlass_sent(job, &chosen, trp_cutlass_gemm(job->run.cutlass, &own, done));
+    return cutlass_sent(job, &chosen, trp_cutlass_gemm(job->run.actor, &own, done));
 }
 
 const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm, send_gemm};
@@ -145,7 +145,7 @@ static bool settle_sizes(cutlass *job)
            cutlass_is_matrix(&job->operand[CUTLASS_B]) && job->kind->settle(job);
 }
 
-/* Weights that are narrower than A: kernels want both along k. */
+/* Tells whether B's weights are narrower than A: then kernels want both along k. */
 static bool is_narrow_b(const cutlass *job)
 {
     return (job->type == TRP_F16 || job->type == TRP_BF16) && trp_dtype_bits(job->type_b) <= 8;
@@ -155,7 +155,7 @@ static bool settle_types(cutlass *job)
 {
     bool plain = job->tree.count == 2 && job->tree.node[1].kind == TRP_EPILOGUE_ACCUMULATOR;
     if (!job->type)
-        job->type = operand_file_type(&job->operand[CUTLASS_A]);
+        job->type = job->operand[CUTLASS_A].file.type;
     if (!job->type_b)
         job->type_b = job->type;
     bool fp8 = job->type == TRP_F8E4M3 || job->type == TRP_F8E5M2;
@@ -171,7 +171,7 @@ static bool settle_types(cutlass *job)
     return false;
 }
 
-/* Whether a vector's file has so many elements, or so many for each of `copies` groups. */
+/* Tells whether a vector's file has so many elements, or so many for each of `copies` groups. */
 static bool fits(const operand *o, uint64_t elements, uint64_t copies)
 {
     const file_matrix *f = &o->file;
@@ -199,7 +199,7 @@ static bool lay_out_node(cutlass *job, uint32_t node)
     bool by_row = x->kind == TRP_EPILOGUE_C || x->order == TRP_ROW_MAJOR;
     if (vector && o->file.rows * o->file.cols != rows && copies)
         x->stride = (int64_t)rows;
-    if (o->layout.type) /* of a name that stands twice */
+    if (o->layout.type) /* a name that occurs twice */
         return true;
     if (o->use == OPERAND_OUTPUT) {
         if (!operand_shape_output(o, type, rows, columns, vector))
@@ -328,7 +328,7 @@ bool cutlass_run(cutlass *job)
 {
     uint64_t began = ui_now();
     ui_progress("opening the device");
-    if (!run_open_cutlass(&job->run, &job->choice))
+    if (!run_open(&job->run, &job->choice, "cutlass", NULL))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
             run_device_text(&job->run.info).s, job->run.info.worker_pid);

@@ -3,7 +3,6 @@
 #include "spec_read.h"
 #include "ui/ui.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +61,7 @@ static void end_kernel(spec_kernel *k)
     free(k);
 }
 
-/* Takes the kernel, which is gone if there is no memory. */
+/* Adds a kernel; owns it, also without memory. */
 static bool keep(spec *s, spec_kernel *k)
 {
     if ((s->count & (s->count - 1)) == 0) {
@@ -78,7 +77,8 @@ static bool keep(spec *s, spec_kernel *k)
     return true;
 }
 
-/* TRP_E_UNSUPPORTED: the row can't have the tree. Else an error was told. */
+/* Adds a row's kernel. TRP_E_UNSUPPORTED: the row can't have the tree. Other errors are
+ * reported. */
 static trp_status add_kernel(reader *r, const trp__cutlass_row *row)
 {
     trp_error error = {0};
@@ -101,7 +101,7 @@ static trp_status add_kernel(reader *r, const trp__cutlass_row *row)
 
 /* Rows. */
 
-/* Types and tree, by what checks those of requests. */
+/* Determines types and tree with the check that requests get. */
 static bool set_epilogue(reader *r)
 {
     combination *x = &r->x;
@@ -131,7 +131,7 @@ static bool set_epilogue(reader *r)
     return trp__epilogue_check(&x->made) == TRP_OK ? true : spec_wrong(r, "%s", error.message);
 }
 
-/* Fields that are not for what others say. */
+/* Rejects fields that contradict others. */
 static bool check_fields(const reader *r)
 {
     const combination *x = &r->x;
@@ -199,7 +199,7 @@ static bool set_problem(reader *r, uint32_t capability)
     return true;
 }
 
-/* The best row as the actor finds it, or all that it knows. */
+/* Adds the row that the actor would choose, or all that it knows. */
 static bool add_chosen(reader *r, bool all)
 {
     const trp__cutlass_row *row[TRP__CUTLASS_ROWS_MAX];
@@ -220,7 +220,7 @@ static bool add_chosen(reader *r, bool all)
                       r->x.problem.capability / 10, r->x.problem.capability % 10, r->why);
 }
 
-/* One that is not for such a product is passed over. */
+/* Adds a named row; skips one that does not apply to the product. */
 static bool add_named(reader *r, const char *name, size_t *any)
 {
     const trp__cutlass_row *row = trp__cutlass_row_find(name);
@@ -247,7 +247,7 @@ static bool advance(values *v)
     return v->at != NULL;
 }
 
-/* The next combination of all fields from SPEC_PRODUCTS on; false: there is none. */
+/* Advances to the next combination of the fields from SPEC_PRODUCTS on; false: there is none. */
 static bool next_combination(values all[SPEC_FIELDS])
 {
     for (int f = SPEC_FIELDS - 1; f >= SPEC_PRODUCTS; f--) {
@@ -298,7 +298,7 @@ static bool add_product(reader *r, const values all[SPEC_FIELDS], const cJSON *e
     return add_named(r, rows->valuestring, any);
 }
 
-/* Whether the entry is for such devices. */
+/* Tells whether the entry is for a device. */
 static bool is_for(const values *arch, uint32_t capability)
 {
     values v = *arch;

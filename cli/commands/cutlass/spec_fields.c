@@ -16,7 +16,6 @@ const operation spec_operations[] = {{"gemm", TRP__CUTLASS_GEMM, TRP_CONV_FPROP}
                                      {"dgrad", TRP__CUTLASS_CONV, TRP_CONV_DGRAD},
                                      {"wgrad", TRP__CUTLASS_CONV, TRP_CONV_WGRAD}};
 
-/* "FILE: [3].layouts: ..." */
 bool spec_wrong(const reader *r, const char *format, ...)
 {
     char message[1024];
@@ -43,14 +42,12 @@ bool spec_expected(const reader *r, const char *what)
 
 static bool take_type(reader *r, int first, int last)
 {
-    for (int type = TRP_F64; cJSON_IsString(r->value) && trp_dtype_bits((trp_dtype)type) > 0;
-         type++) {
-        if (strcmp(trp_dtype_name((trp_dtype)type), r->value->valuestring) != 0)
-            continue;
-        for (int i = first; i <= last; i++)
-            r->x.type[i] = (trp_dtype)type;
+    const trp_dtype type =
+        cJSON_IsString(r->value) ? operand_named_type(r->value->valuestring) : TRP_DTYPE_NONE;
+    for (int i = first; i <= last && type != TRP_DTYPE_NONE; i++)
+        r->x.type[i] = type;
+    if (type != TRP_DTYPE_NONE)
         return true;
-    }
     return spec_expected(r, "a type, such as bf16");
 }
 
@@ -79,7 +76,7 @@ static bool take_d(reader *r)
     return take_type(r, TRP__GEMM_D, TRP__GEMM_D);
 }
 
-/* As BLAS has them: t is row-major, n column-major. */
+/* Letters as in BLAS: t is row-major, n column-major. */
 static bool take_layouts(reader *r)
 {
     static const char what[] =
@@ -150,7 +147,7 @@ static bool take_operation(reader *r)
     return spec_expected(r, "\"gemm\", \"grouped\", \"fprop\", \"dgrad\" or \"wgrad\"");
 }
 
-/* A whole number from least to most; least - 1: it is none. */
+/* Reads an integer from least to most; least - 1: it is none. */
 static int64_t whole(const reader *r, int64_t least, int64_t most)
 {
     const double n = cJSON_IsNumber(r->value) ? r->value->valuedouble : -1;

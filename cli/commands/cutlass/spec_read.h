@@ -1,5 +1,5 @@
-/* Reading the entries of troupe cutlass pack (spec.h): their fields, each of which takes one value
- * at a time into a product in the making. */
+/* Reads the entries of troupe cutlass pack (spec.h): each field takes one value at a time into a
+ * combination. */
 #ifndef TRP_CLI_COMMANDS_CUTLASS_SPEC_READ_H
 #define TRP_CLI_COMMANDS_CUTLASS_SPEC_READ_H
 
@@ -12,14 +12,14 @@
 #include "actors/cutlass/encode/gemm_run.h"
 #include "actors/cutlass/request/request.h"
 
-/* What a kernel computes, as a file says it. */
+/* A kernel's operation by its name in files. */
 typedef struct spec_operation {
     const char *name;
     trp__cutlass_operation kind;
     trp_conv_operation conv;
 } spec_operation;
 
-/* A product in the making: one value of each field. */
+/* A product: one value of each field. */
 typedef struct spec_combination {
     const spec_operation *operation;
     trp_dtype type[TRP__GEMM_MATRICES]; /* TRP_DTYPE_NONE: the default */
@@ -29,39 +29,40 @@ typedef struct spec_combination {
     const char *layouts;  /* NULL: the default */
     uint32_t align;
     int64_t m, n, k, batch;
-    int64_t group; /* of k, of a narrow B; 0: it has none */
+    int64_t group; /* along k, of a narrow B; 0: none */
     bool zeros;
     trp_scale_mode scale[2]; /* of A and B */
     int dims, channels;      /* of convolutions; 0: the default */
     bool strided;
-    /* What is made of these. */
+    /* Made of the fields above. */
     trp__epilogue_pack made;
     epilogue text;
     trp__cutlass_problem problem;
 } spec_combination;
 
-/* The values that an entry has for a field. */
+/* An entry's values of a field. */
 typedef struct spec_values {
-    const cJSON *one, *at; /* one: the whole value, NULL: not there; at: the one in hand */
+    const cJSON *one, *at; /* one: the whole value, NULL: absent; at: the current one */
 } spec_values;
 
 typedef struct spec_reader {
     const char *path;
     spec *out;
     size_t entry;
-    const cJSON *value; /* that is looked at, */
-    const char *field;  /* and its field */
+    const cJSON *value; /* the current value */
+    const char *field;  /* its field */
     spec_combination x;
-    char why[512]; /* the last row did not apply */
+    char why[512]; /* why the last row did not apply */
 } spec_reader;
 
-/* "FILE: [3].layouts: ..."; false. */
+/* Reports a mistake as "FILE: [3].layouts: ..."; returns false. */
 bool spec_wrong(const spec_reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same: "expected WHAT, got ..." */
+/* Reports "expected WHAT, got ...". */
 bool spec_expected(const spec_reader *r, const char *what);
 
-/* Rows are the outermost loop; then, here, come those that others may overrule. */
+/* Rows are the outermost loop, then architectures. Among the others, those that later ones may
+ * overrule come first. */
 enum {
     SPEC_ROWS,
     SPEC_ARCH,
@@ -80,7 +81,7 @@ extern const spec_field spec_fields[SPEC_FIELDS];
 
 extern const spec_operation spec_operations[]; /* the first is the default */
 
-/* 90 of "sm_90"; 0: it is none. */
+/* Parses "sm_90" into 90; 0: invalid. */
 uint32_t spec_capability(const cJSON *value);
 
 #endif

@@ -6,10 +6,11 @@
 
 #include <stdlib.h>
 
-static const char *const type_names[] = {"f64", "f32", "f16", "bf16", NULL}; /* as layer_type() */
+static const char *const type_names[] = {"f64", "f32", "f16", "bf16",
+                                         NULL}; /* as operand_chosen_type(layer_result_names, ) */
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *stats, *bias, *slopes, *dy, *dq, *dk, *dv, *dbias, *scale, *dropout;
     bool causal, low;
@@ -34,7 +35,7 @@ static int check_gradient(const struct command *command, const given *g)
     return EXIT_DONE;
 }
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, attention *job, const given *g)
 {
     double scale;
@@ -60,7 +61,8 @@ static int check_together(const struct command *command, attention *job, const g
     return check_gradient(command, g);
 }
 
-/* The gradient needs the result and its stats, and makes all of it, written or not. */
+/* Sets up all tensors. The gradient needs the result and its stats, and computes all gradients,
+ * written or not. */
 static void settle(attention *job, const given *g, char **files)
 {
     layer *l = &job->layer;
@@ -76,7 +78,7 @@ static void settle(attention *job, const given *g, char **files)
         {ATTENTION_DV, "--dv", g->dv, g->dy},
         {ATTENTION_DBIAS, "--dbias", g->dbias, g->dbias},
     };
-    job->type = layer_type(g->type);
+    job->type = operand_chosen_type(layer_result_names, g->type);
     job->interleaved = g->layout > 0;
     job->mask = g->low      ? TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT
                 : g->causal ? TRP_DNN_MASK_CAUSAL
@@ -95,7 +97,7 @@ static void settle(attention *job, const given *g, char **files)
     }
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(attention *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1, .layout = -1, .seed = -1, .offset = -1};
@@ -160,8 +162,8 @@ static bool read_options(attention *job, int argc, char **argv, int *exit_status
 
 /* Sending. */
 
-/* What a request is given: batch, head, row, depth, whatever their order in the file; of what has
- * fewer dimensions the last ones, but slopes, which are of heads. */
+/* Views a tensor as batch, head, row, depth, whatever the order in its file. Fewer dimensions are
+ * the last ones, except slopes, which are per head. */
 static trp_dnn_tensor view(const attention *job, int which)
 {
     trp_dnn_tensor t = layer_tensor(&job->layer, which), wide = t;
@@ -198,7 +200,8 @@ static bool send_lengths(attention *job)
     return true;
 }
 
-/* Products of a pair of row and column: two forward, five backward. */
+/* Counts multiplications and additions: two products per pair of row and column forward, five
+ * backward. */
 static double flops_of(const attention *job)
 {
     double pairs = 0;
@@ -215,7 +218,7 @@ static double flops_of(const attention *job)
 static bool compute(attention *job)
 {
     const bool backward = job->layer.tensor[ATTENTION_DY].use != OPERAND_ABSENT;
-    trp_actor *dnn = job->layer.run.dnn;
+    trp_actor *dnn = job->layer.run.actor;
     trp_completion done = {0};
     trp_attention_request r = {
         .q = view(job, ATTENTION_Q),

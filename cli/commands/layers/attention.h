@@ -4,7 +4,7 @@
 
 #include "layer.h"
 
-/* Those from ATTENTION_DY on with --backward only, which computes y and stats first. */
+/* Tensors from ATTENTION_DY on exist with --backward only, which computes y and stats first. */
 enum {
     ATTENTION_Q,
     ATTENTION_K,
@@ -29,29 +29,29 @@ typedef struct attention {
     trp_dnn_mask mask;
     int64_t window;
     trp_scalar scale;
-    const char *lengths, *lengths_kv; /* as given */
+    const char *lengths, *lengths_kv; /* options as given */
     double dropout;
-    int64_t seed, offset; /* of what dropout draws */
+    int64_t seed, offset; /* of dropout's random numbers */
 
-    /* Found out by attention_plan(). */
+    /* Set by attention_plan(). */
     int64_t batches, heads, shared, rows, columns, depth, width; /* shared: heads of k and v */
     int32_t *length[2]; /* of rows and columns, for each batch; NULL: all; freed by the command */
 } attention;
 
-/* Reads the headers of the inputs and settles types, shapes and lengths. */
+/* Reads the headers of the inputs and determines types, shapes and lengths. */
 bool attention_plan(attention *job);
 
-/* The columns from *first to before *end that a row sees; none: both the same. */
+/* Returns the columns [*first, *end) that a row sees; *first == *end: none. */
 void attention_seen(const attention *job, int64_t batch, int64_t row, int64_t *first, int64_t *end);
 
 double attention_scale(const attention *job);
 
-/* What dropout multiplies a weight by: 0 or 1 / (1 - probability). By the definition in
- * troupe/dnn.h, and nothing else. */
+/* Returns dropout's factor of a weight, 0 or 1 / (1 - probability), by the definition in
+ * troupe/dnn.h. */
 double attention_kept(const attention *job, int64_t batch, int64_t head, int64_t row,
                       int64_t column);
 
-/* Holds the downloaded results against float64; shown. */
+/* Compares the downloaded results with float64 and shows the outcome. */
 bool attention_check(attention *job);
 
 #endif

@@ -1,5 +1,5 @@
-/* Attention in float64: the result from the inputs, and gradients from the result that was made and
- * its stats, which are compared before. */
+/* Attention in float64: the result from the inputs; gradients from the computed result and stats,
+ * which are compared first. */
 #include "attention.h"
 #include "layer_check.h"
 #include "ui/ui.h"
@@ -9,16 +9,16 @@
 
 typedef struct reference {
     const attention *job;
-    double *value[LAYER_TENSORS]; /* of each tensor that is there, in the order of its file */
+    double *value[LAYER_TENSORS]; /* values of each present tensor, in the order of its file */
     double scale, unit;
-    double narrow; /* what weights, and gradients of scores, may be rounded to for a product */
-    /* One row of scores, that elements next to each other share. */
-    uint64_t row_at; /* which it is; UINT64_MAX: none yet */
+    double narrow; /* rounding of weights and gradients of scores before a product */
+    /* One row of scores, shared by consecutive elements. */
+    uint64_t row_at; /* its index; UINT64_MAX: none yet */
     check_number *weight, log_sum;
     int64_t first, end;
 } reference;
 
-/* Where an element of one of the arrays with four dimensions is. */
+/* Returns the index of an element of a tensor with four dimensions. */
 static uint64_t place(const attention *job, int which, int64_t b, int64_t h, int64_t i, int64_t d)
 {
     const file_array *file = &job->layer.tensor[which].file;
@@ -27,7 +27,7 @@ static uint64_t place(const attention *job, int which, int64_t b, int64_t h, int
            (uint64_t)d;
 }
 
-/* And back. */
+/* The inverse of place(). */
 static void position(const attention *job, int which, uint64_t at, int64_t p[4])
 {
     const file_array *file = &job->layer.tensor[which].file;
@@ -42,7 +42,7 @@ static void position(const attention *job, int which, uint64_t at, int64_t p[4])
     }
 }
 
-/* An element of bias, whose dimensions are the last ones, or 1. */
+/* Returns the index of an element of bias, whose dimensions are the last ones, or 1. */
 static uint64_t bias_place(const attention *job, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const file_array *file = &job->layer.tensor[ATTENTION_BIAS].file;
@@ -63,8 +63,8 @@ static int64_t shared_head(const attention *job, int64_t head)
     return head / (job->heads / job->shared);
 }
 
-/* A sum of n terms is off by 16 + 4 sqrt(n) units of their sizes (Higham, Accuracy and Stability,
- * section 3.5). */
+/* Bounds the error of a sum of n terms: 16 + 4 sqrt(n) units of their sizes (Higham, Accuracy and
+ * Stability, section 3.5). */
 static double off(const reference *r, double n)
 {
     return r->unit * (16 + 4 * sqrt(n));
@@ -112,14 +112,14 @@ static check_number exponential(const reference *r, check_number s, check_number
     return w;
 }
 
-/* What is left of a weight by dropout. */
+/* Applies dropout to a weight. */
 static check_number kept(const reference *r, check_number weight, double factor)
 {
     const double bound = weight.bound + (factor == 1 ? 0 : 4 * r->unit * fabs(weight.x));
     return (check_number){factor * weight.x, factor * bound};
 }
 
-/* The weights of a row, from the inputs alone. */
+/* Computes the weights of a row from the inputs. */
 static void take_row(reference *r, int64_t b, int64_t h, int64_t i)
 {
     const uint64_t at = stats_place(r->job, b, h, i);
@@ -230,8 +230,8 @@ static check_number dq_element(const void *user, uint64_t at)
     return sum;
 }
 
-/* Of dk or dv: over all rows of the heads that share one of k and v, whose sums may have been
- * rounded before they were added. */
+/* Sums dk or dv over all rows of the heads that share one of k and v; partial sums may have been
+ * rounded. */
 static check_number column_element(const reference *r, int which, uint64_t at)
 {
     const attention *job = r->job;

@@ -1,4 +1,4 @@
-/* What the files of attention must be to each other, found out before a worker is started. */
+/* Checks the files of attention against each other, before a worker is started. */
 #include "attention.h"
 
 #include "ui/sizes.h"
@@ -30,7 +30,7 @@ void attention_seen(const attention *job, int64_t batch, int64_t row, int64_t *f
     *end = *end > *first ? *end : *first;
 }
 
-/* A file's dimension, of those that it has in the order batch, head, row, depth. */
+/* Returns a file's dimension in the order batch, head, row, depth. */
 static int64_t dim_of(const attention *job, int which, int i)
 {
     int at = job->interleaved && (i == 1 || i == 2) ? 3 - i : i;
@@ -97,7 +97,7 @@ static bool lay_out(attention *job)
            lay_out_one(job, ATTENTION_DV, job->shared, job->columns, job->width, "");
 }
 
-/* stats always lies with heads before rows, without the last dimension, which is 1. */
+/* Stats always has heads before rows, and no last dimension of 1. */
 static bool lay_out_stats(attention *job)
 {
     tensor *t = &job->layer.tensor[ATTENTION_STATS];
@@ -107,7 +107,7 @@ static bool lay_out_stats(attention *job)
            (tensor_shape_output(t, type, 3, dim) && tensor_lay_out(t, type, TENSOR_AS_FILE));
 }
 
-/* The last two to four dimensions of the scores, each of them or 1. */
+/* Lays out bias: the last two to four dimensions of the scores, or 1. */
 static bool lay_out_bias(attention *job)
 {
     tensor *t = &job->layer.tensor[ATTENTION_BIAS], *to = &job->layer.tensor[ATTENTION_DBIAS];
@@ -139,7 +139,7 @@ static bool lay_out_slopes(attention *job)
             tensor_lay_out(t, job->type == TRP_F64 ? TRP_F64 : TRP_F32, TENSOR_AS_FILE));
 }
 
-/* "3,7": one for each batch, or one for all. */
+/* Reads "3,7": a length for each batch, or one for all. */
 static bool read_lengths(attention *job, int which, const char *name, const char *text)
 {
     const int64_t most = which ? job->columns : job->rows;

@@ -8,13 +8,13 @@
 
 static const char *const pass_names[] = {"forward", "data", "filter", NULL}; /* conv_pass */
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *add, *bias, *activation;
     int type, type_y;
 } given;
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, conv *job, const given *g)
 {
     const trp_conv_request *r = &job->request;
@@ -43,8 +43,8 @@ static void settle(conv *job, const given *g, char **files)
 {
     bool data = job->pass == CONV_DATA, filter = job->pass == CONV_FILTER;
     layer *l = &job->layer;
-    job->type = layer_type(g->type);
-    job->type_y = layer_type(g->type_y);
+    job->type = operand_chosen_type(layer_result_names, g->type);
+    job->type_y = operand_chosen_type(layer_result_names, g->type_y);
     layer_set(l, CONV_X, data ? "the result" : "X", data ? g->out : files[0],
               data ? OPERAND_OUTPUT : OPERAND_INPUT);
     layer_set(l, CONV_W, filter ? "the result" : "W", filter ? g->out : files[1],
@@ -58,7 +58,7 @@ static void settle(conv *job, const given *g, char **files)
     layer_set(l, CONV_BIAS, "--bias", g->bias, OPERAND_INPUT);
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(conv *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1, .type_y = -1};
@@ -123,7 +123,7 @@ static trp_status send(conv *job, trp_completion *done)
 {
     trp_conv_request *r = &job->request;
     trp_dnn_tensor bias = layer_tensor(&job->layer, CONV_BIAS);
-    trp_actor *dnn = job->layer.run.dnn;
+    trp_actor *dnn = job->layer.run.actor;
     r->x = layer_tensor(&job->layer, CONV_X);
     r->w = layer_tensor(&job->layer, CONV_W);
     r->y = layer_tensor(&job->layer, CONV_Y);

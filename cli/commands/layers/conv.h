@@ -19,20 +19,20 @@ typedef struct conv {
     int64_t groups;         /* 0: not given */
     layer_window window;
     const char *size, *dilation;
-    trp_conv_request request; /* geometry, factors, activation; its tensors when they are placed */
+    trp_conv_request request; /* geometry, factors, activation; tensors once they are placed */
 
-    /* Found out by conv_plan(). */
-    uint32_t dims;            /* spatial ones */
+    /* Set by conv_plan(). */
+    uint32_t dims;            /* spatial dimensions */
     int64_t x[5], w[5], y[5]; /* dimensions of all three */
 } conv;
 
-/* Reads the headers of the inputs and settles types, shapes and orders. */
+/* Reads the headers of the inputs and determines types, shapes and orders. */
 bool conv_plan(conv *job);
 
-/* Which of the three is computed. */
+/* Returns the tensor that is computed. */
 int conv_result(const conv *job);
 
-/* Holds the downloaded result against float64; shown. */
+/* Compares the downloaded result with float64 and shows the outcome. */
 bool conv_check(const conv *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* Convolutions and their gradients in float64, element by element as they are defined. */
+/* Convolutions and their gradients in float64, element by element by definition. */
 #include "layer_check.h"
 #include "window.h"
 #include "conv.h"
@@ -14,12 +14,12 @@ typedef struct reference {
     check_window window;
     double *add, *bias;        /* NULL: none */
     int64_t channels, filters; /* of each group */
-    double unit;               /* of the sums; 0: exact */
-    double unit_rest;          /* of what comes behind them */
+    double unit;               /* unit of the sums; 0: exact */
+    double unit_rest;          /* unit of alpha, beta, bias and activation */
     double tolerance, floor;
 } reference;
 
-/* A sum of products, and of the squares of both sides of them. */
+/* A sum of products, and the sums of squares of both factors. */
 typedef struct sum {
     double value, left2, right2;
 } sum;
@@ -36,7 +36,7 @@ static double at(const check_grid *g, int64_t n, int64_t c, const int64_t *place
     return g->value[check_grid_index(g, n, c, place)];
 }
 
-/* The tap of a filter that lies `tap` steps from the first pixel of its window. */
+/* Returns the filter's element at a tap of the window. */
 static void tap_of(const reference *r, const int64_t tap[CHECK_DIMS], int64_t out[CHECK_DIMS])
 {
     for (int d = 0; d < CHECK_DIMS; d++)
@@ -126,8 +126,8 @@ static double terms(const conv *job, const reference *r)
     return inner * (double)size[0] * (double)size[1] * (double)size[2];
 }
 
-/* The bound of a sum as of products (commands/matmul_check.h). cuDNN may compute small filters by
- * Winograd's transforms, which lose a few bits more. */
+/* Sets the bound of a sum, as for products (commands/matmul_check.h). cuDNN may compute small
+ * filters by Winograd's transforms, which lose a few bits more. */
 static void set_tolerance(reference *r, double k)
 {
     const conv *job = r->job;

@@ -1,4 +1,4 @@
-/* What the files of a convolution must be to each other, found out before a worker is started. */
+/* Checks the files of a convolution against each other, before a worker is started. */
 #include "conv.h"
 
 #include "ui/sizes.h"
@@ -20,7 +20,7 @@ static bool read_geometry(conv *job)
            layer_read_window(&job->window, job->dims, r->pre_pad, r->post_pad, r->stride);
 }
 
-/* How many places a filter has in one dimension; 0: it does not fit. */
+/* Returns the number of outputs in one dimension; 0: the filter does not fit. */
 static int64_t places(const conv *job, uint32_t i, int64_t size, int64_t taps)
 {
     const trp_conv_request *r = &job->request;
@@ -29,7 +29,7 @@ static int64_t places(const conv *job, uint32_t i, int64_t size, int64_t taps)
     return reach > padded ? 0 : (padded - reach) / r->stride[i] + 1;
 }
 
-/* A size of the result of a backward pass that follows from the others where the stride is 1. */
+/* Returns a size of a backward pass's result, as it follows from the others at stride 1. */
 static int64_t following(const conv *job, uint32_t i)
 {
     const trp_conv_request *r = &job->request;
@@ -39,7 +39,7 @@ static int64_t following(const conv *job, uint32_t i)
     return (job->x[2 + i] + padding - out) / r->dilation[i] + 1;
 }
 
-/* The spatial sizes of what a backward pass writes. */
+/* Determines the spatial sizes of a backward pass's result. */
 static bool find_sizes(conv *job)
 {
     int64_t *size = job->pass == CONV_DATA ? job->x + 2 : job->w + 2;
@@ -101,7 +101,7 @@ static bool expect(bool good, const tensor *t, uint32_t dimension, int64_t expec
     return good;
 }
 
-/* A filter has elements, and there is a whole number of filters for each group. */
+/* Checks that a filter has elements. */
 static bool check_filter(const conv *job)
 {
     const tensor *w = &job->layer.tensor[CONV_W];
@@ -193,14 +193,14 @@ static bool settle_types(conv *job)
     const tensor *t = job->layer.tensor;
     const tensor *first = &t[job->pass == CONV_DATA ? CONV_Y : CONV_X];
     const tensor *second = &t[job->pass == CONV_FILTER ? CONV_Y : CONV_W];
-    bool same = tensor_file_type(first) == tensor_file_type(second);
+    bool same = first->file.type == second->file.type;
     bool plain = t[CONV_ADD].use == OPERAND_ABSENT && t[CONV_BIAS].use == OPERAND_ABSENT &&
                  !job->request.alpha.given && !job->request.activation.mode;
     if (!job->type && !same) {
         ui_error("both arrays must be of one type: %s, %s; see --type, or convert one with "
                  ".astype(%s)",
                  tensor_describe(first).s, tensor_describe(second).s,
-                 array_file_numpy(tensor_file_type(first)));
+                 array_file_numpy(first->file.type));
         return false;
     }
     if (!layer_settle_type(first, &job->type))

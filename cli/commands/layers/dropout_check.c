@@ -1,5 +1,5 @@
-/* What dropout in attention draws, by its definition: Philox4x32-10 (Salmon and others, SC 2011).
- */
+/* Random numbers of dropout in attention, by definition: Philox4x32-10 (Salmon and others, SC
+ * 2011). */
 #include "attention.h"
 
 enum { ROUNDS = 10 };
@@ -14,7 +14,7 @@ static uint32_t high(uint64_t x)
     return (uint32_t)(x >> 32);
 }
 
-/* Number n of the sequence that seed and offset name. */
+/* Returns number n of the sequence of a seed and offset. */
 static uint32_t draw(uint64_t seed, uint64_t offset, uint64_t n)
 {
     uint32_t c[] = {low(n / 4), high(n / 4), low(offset), high(offset)};

@@ -7,18 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of the names. */
 #define NAMES "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8"
-static const trp_dtype types[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16,
-                                  TRP_F8E4M3, TRP_F8E5M2, TRP_I8,  TRP_I32};
 const char *const layer_type_names[] = {NAMES, NULL};
 const char *const layer_result_names[] = {NAMES, "i32", NULL};
 const char *const layer_order_names[] = {"", "nchw", "nhwc", NULL};
-
-trp_dtype layer_type(int choice)
-{
-    return choice < 0 ? TRP_DTYPE_NONE : types[choice];
-}
 
 void layer_set(layer *job, int which, const char *name, const char *path, operand_use use)
 {
@@ -34,7 +26,7 @@ bool layer_open(layer *job)
 
 bool layer_settle_type(const tensor *t, trp_dtype *type)
 {
-    trp_dtype file = tensor_file_type(t);
+    trp_dtype file = t->file.type;
     if (*type)
         return true;
     *type = file;
@@ -90,7 +82,7 @@ static const struct {
     {"softplus", TRP_DNN_SOFTPLUS, 1}, {"swish", TRP_DNN_SWISH, 1},
 };
 
-/* "0,,0.1": what is left out keeps its default. */
+/* Reads "0,,0.1"; an omitted number keeps its default. */
 static bool read_parameters(const char *text, int most, trp_scalar *out)
 {
     for (int i = 0; i < most; i++) {
@@ -132,8 +124,8 @@ spell_text layer_activation_hint(const char *text)
     return spell_hint(&s, "");
 }
 
-/* Looked at first because the host backend's memory is the machine's own, lent out page by page:
- * what doesn't fit would be noticed by the system killing us. */
+/* Checks memory before allocating: the host backend's memory is the machine's own and committed
+ * page by page, so exceeding it would get this process killed. */
 static bool fits(const layer *job)
 {
     double need = 0, files = 0;
@@ -156,7 +148,7 @@ static bool open_run(layer *job)
 {
     ui_progress("opening the device");
     uint64_t began = ui_now();
-    if (!run_open_dnn(&job->run, &job->choice) || !fits(job))
+    if (!run_open(&job->run, &job->choice, "dnn", NULL) || !fits(job))
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
             run_device_text(&job->run.info).s, job->run.info.worker_pid);
@@ -170,7 +162,7 @@ static bool convert_input(const layer *job, tensor *t)
         return false;
     if (t->file_data)
         ui_step(UI_NONE, "convert", ui_now() - began, "%s: %s to %s%s%s", t->path,
-                trp_dtype_name(tensor_file_type(t)), trp_dtype_name(t->device.type),
+                trp_dtype_name(t->file.type), trp_dtype_name(t->device.type),
                 job->order ? ", " : "", job->order ? layer_order_names[job->order] : "");
     return true;
 }
@@ -234,7 +226,7 @@ void layer_show(const layer *job, const char *label, uint64_t began, int result,
     const tensor *t = &job->tensor[result];
     uint64_t took = ui_now() - began;
     char in[64] = "";
-    if (t->device.type != tensor_file_type(t))
+    if (t->device.type != t->file.type)
         snprintf(in, sizeof in, " in %s", trp_dtype_name(t->device.type));
     if (flops > 0)
         ui_step(UI_NONE, label, took, "%s%s at %s", tensor_shape_text(&t->file).s, in,

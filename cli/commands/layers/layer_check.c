@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* As rounding leaves it: a type that saturates has no infinity, another one may overflow. */
+/* Widens a bound by rounding; a type that saturates has no infinity, others may overflow. */
 static check_number rounded_to(check_number v, check_type t)
 {
     v.bound += t.unit * (fabs(v.x) + v.bound) + t.smallest;
@@ -66,7 +66,7 @@ typedef struct place_text {
     char s[192];
 } place_text;
 
-/* "1, 0, 3": indices of an element. */
+/* Returns the indices of an element: "1, 0, 3". */
 static place_text place_of(const file_array *array, uint64_t at)
 {
     place_text text = {""};
@@ -194,7 +194,7 @@ static double activation(const trp_layer_activation *a, double x)
     }
 }
 
-/* How much steeper than 1 it may be. */
+/* Returns the largest slope of an activation, at least 1. */
 static double steepest(const trp_layer_activation *a)
 {
     double slope = a->mode == TRP_DNN_RELU  ? fabs(parameter(a, 2, 0))
@@ -210,7 +210,7 @@ check_number check_activation(const trp_layer_activation *a, check_number v, dou
     double x = v.x, steep = steepest(a);
     bool curve = a->mode != TRP_DNN_RELU;
     v.x = activation(a, x);
-    /* Exponentials lose some digits of their value, and of 1 where that is taken from it. */
+    /* Exponentials lose some digits of their value, and of 1 where they are subtracted from it. */
     v.bound = steep * v.bound + unit * steep * (curve ? 16 * (1 + fabs(x)) : 4 * fabs(x));
     if (a->mode == TRP_DNN_RELU)
         v.bound += 4 * unit * fabs(parameter(a, 0, 0));

@@ -6,7 +6,7 @@
 
 static const char *const mode_names[] = {"layer", "batch", "instance", "rms", NULL};
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *scale, *bias, *epsilon, *mean, *inv_variance, *mean_out, *inv_variance_out;
     const char *activation, *dy, *dx, *dscale, *dbias;
@@ -31,7 +31,7 @@ static int check_gradient(const struct command *command, const norm *job, const 
     return EXIT_DONE;
 }
 
-/* Mean and variance belong to some modes only. */
+/* Checks options of mean and variance, which only some modes have. */
 static int check_statistics(const struct command *command, const norm *job, const given *g)
 {
     bool batch = job->mode == TRP_DNN_BATCH, read = batch && !job->training;
@@ -54,7 +54,7 @@ static int check_statistics(const struct command *command, const norm *job, cons
     return EXIT_DONE;
 }
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, norm *job, const given *g)
 {
     if (!g->out && !g->dy)
@@ -71,19 +71,19 @@ static int check_together(const struct command *command, norm *job, const given 
         return options_reject(command, "--activation: expected %s, got '%s'%s", LAYER_ACTIVATIONS,
                               g->activation, layer_activation_hint(g->activation).s);
     int status = check_gradient(command, job, g);
-    /* A gradient needs statistics: of X, unless those that a batch had are given. */
+    /* A gradient needs statistics of X, unless a batch's are given. */
     if (g->dy && !(job->mode == TRP_DNN_BATCH && (g->mean || g->inv_variance)))
         job->training = true;
     return status == EXIT_DONE ? check_statistics(command, job, g) : status;
 }
 
-/* What is made, whether or not it is written. */
+/* Sets up a result, written or not. */
 static void set_made(norm *job, int which, const char *name, const char *path)
 {
     job->layer.tensor[which] = (tensor){.use = OPERAND_OUTPUT, .option = name, .path = path};
 }
 
-/* Training makes statistics. */
+/* Sets up a statistic: training computes it. */
 static void set_statistic(norm *job, int which, const char *name, const char *in, const char *out)
 {
     if (job->training)
@@ -95,7 +95,7 @@ static void set_statistic(norm *job, int which, const char *name, const char *in
 static void settle(norm *job, const given *g, char **files)
 {
     layer *l = &job->layer;
-    job->type = layer_type(g->type);
+    job->type = operand_chosen_type(layer_result_names, g->type);
     layer_set(l, NORM_X, "X", files[0], OPERAND_INPUT);
     layer_set(l, NORM_SCALE, "--scale", g->scale, OPERAND_INPUT);
     layer_set(l, NORM_BIAS, "--bias", g->bias, OPERAND_INPUT);
@@ -114,7 +114,7 @@ static void settle(norm *job, const given *g, char **files)
     layer_set(l, NORM_DBIAS, "--dbias", g->dbias, OPERAND_OUTPUT);
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(norm *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1};
@@ -173,7 +173,7 @@ static bool read_options(norm *job, int argc, char **argv, int *exit_status)
     return true;
 }
 
-/* A file's dimensions among all of X's, the others 1. */
+/* Widens a file's tensor to X's rank, with 1 in other dimensions. */
 static trp_dnn_tensor widened(const norm *job, int which, const int64_t *dim)
 {
     trp_dnn_tensor t = layer_tensor(&job->layer, which), wide = t;
@@ -207,7 +207,7 @@ static bool normalise(norm *job)
         .activation = job->activation,
         .options = layer_options(&job->layer),
     };
-    trp_actor *dnn = job->layer.run.dnn;
+    trp_actor *dnn = job->layer.run.actor;
     if (job->layer.tensor[NORM_Y].use == OPERAND_ABSENT)
         return true;
     ui_progress("normalising");
@@ -239,7 +239,7 @@ static bool differentiate(norm *job)
         return true;
     ui_progress("computing the gradient");
     uint64_t began = ui_now();
-    if (!run_await(trp_norm_backward(job->layer.run.dnn, &r, &done), &done, "the gradient"))
+    if (!run_await(trp_norm_backward(job->layer.run.actor, &r, &done), &done, "the gradient"))
         return false;
     layer_show(&job->layer, "gradient", began, NORM_DX, 0);
     return true;

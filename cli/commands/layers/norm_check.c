@@ -1,4 +1,4 @@
-/* Normalisation in float64: the statistics of each group of elements, and then its elements. */
+/* Normalisation in float64: first the statistics of each group, then its elements. */
 #include "layer_check.h"
 #include "norm.h"
 #include "ui/ui.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of one group, and how far a right one may be from it. */
+/* Statistics of one group with their bounds. */
 typedef struct statistic {
     double sum, size, squares; /* of all x, of |x|, of (x - mean)^2 */
     double count;
@@ -16,15 +16,15 @@ typedef struct statistic {
 typedef struct reference {
     const norm *job;
     double *x, *scale, *bias;    /* bias: NULL, if there is none */
-    double *mean, *inv_variance; /* that were read; NULL: they are taken */
+    double *mean, *inv_variance; /* as read; NULL: computed */
     statistic *group;
     uint64_t groups;
     double unit;
 } reference;
 
-/* A sum of n terms is off by 16 + 4 sqrt(n) units of their sizes (Higham, Accuracy and Stability,
- * section 3.5); a variance by as much of the squares that it may be computed of, and by what the
- * mean is off. */
+/* Bounds statistics: a sum of n terms is off by 16 + 4 sqrt(n) units of their sizes (Higham,
+ * Accuracy and Stability, section 3.5); a variance by as much of the squares it may be computed
+ * from, and by the error of the mean. */
 static void finish(const reference *r, statistic *s)
 {
     double off = r->unit * (16 + 4 * sqrt(s->count));

@@ -1,5 +1,5 @@
-/* Gradients of a normalisation in float64, of the statistics that were made, which are compared
- * before, or of those that were read:
+/* Gradients of a normalisation in float64, by the computed statistics, which are compared first, or
+ * by those read:
  *
  *     h = (x - mean) * inv_variance,  g = dy * scale
  *     dx = inv_variance * (g - mean(g) - h * mean(g * h)),  dscale = sum(dy * h),  dbias = sum(dy)
@@ -16,16 +16,16 @@ enum { X, SCALE, MEAN, INVERSE, DY, READ };
 
 static const int read_from[READ] = {NORM_X, NORM_SCALE, NORM_MEAN, NORM_INV_VARIANCE, NORM_DY};
 
-/* A sum, and what its terms come to that are taken from numbers which nearly cancel. */
+/* A sum, and the sum of its terms' sizes before cancellation. */
 typedef struct sum {
     double x, size, count;
 } sum;
 
 typedef struct reference {
     const norm *job;
-    double *value[READ]; /* mean: NULL of rms */
-    sum *g, *gh, *x;     /* of each group: of g, g * h and |x| */
-    sum *dy, *dyh;       /* of each element of scale */
+    double *value[READ]; /* mean: NULL for rms */
+    sum *g, *gh, *x;     /* per group: sums of g, g * h and |x| */
+    sum *dy, *dyh;       /* per element of scale */
     uint64_t groups, scales;
     double unit;
 } reference;
@@ -37,7 +37,7 @@ static void add(sum *s, double x, double size)
     s->count++;
 }
 
-/* A sum of n terms is off by 16 + 4 sqrt(n) units of their sizes (Higham, Accuracy and Stability,
+/* Bounds a sum of n terms by 16 + 4 sqrt(n) units of their sizes (Higham, Accuracy and Stability,
  * section 3.5). */
 static check_number finish(const reference *r, const sum *s)
 {
@@ -50,7 +50,7 @@ static check_number finish_mean(const reference *r, const sum *s)
     return (check_number){v.x / s->count, v.bound / s->count};
 }
 
-/* h of an element, and the size of what it may be the difference of. */
+/* Returns h of an element, and in `bound` the size of the numbers it is the difference of. */
 static check_number normal(const reference *r, uint64_t at, uint64_t group)
 {
     double mean = r->value[MEAN] ? r->value[MEAN][group] : 0, inverse = r->value[INVERSE][group];
@@ -87,7 +87,7 @@ static check_number dx_element(const void *user, uint64_t at)
     if (job->mode != TRP_DNN_RMS)
         mean = finish_mean(r, &r->g[group]);
     check_number v = {.x = inverse * (g - mean.x - h.x * gh.x)};
-    /* The mean of h is 0 but for what the mean of x is off, which some ways to compute it keep. */
+    /* The mean of h is 0 up to the error of the mean of x, which some algorithms keep. */
     v.bound = inverse * (mean.bound + h.bound * gh.bound + inverse * x.bound * fabs(gh.x) +
                          8 * r->unit * (fabs(g) + fabs(mean.x) + h.bound * fabs(gh.x)));
     return v;

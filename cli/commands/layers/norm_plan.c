@@ -1,4 +1,4 @@
-/* What the files of a normalisation must be to each other, found out before a worker is started. */
+/* Checks the files of a normalisation against each other, before a worker is started. */
 #include "norm.h"
 
 #include "ui/ui.h"
@@ -25,7 +25,8 @@ static bool by_layer(const norm *job)
     return job->mode == TRP_DNN_LAYER || job->mode == TRP_DNN_RMS;
 }
 
-/* LAYER and RMS normalise over as many of the last dimensions as scale has. */
+/* Determines dimensions. LAYER and RMS normalise over as many of the last dimensions as scale
+ * has. */
 static bool find_dims(norm *job)
 {
     const tensor *x = &job->layer.tensor[NORM_X], *scale = &job->layer.tensor[NORM_SCALE];
@@ -52,7 +53,7 @@ static bool find_dims(norm *job)
     return true;
 }
 
-/* A file has those of the dimensions from `from` to before `to`, and no others. */
+/* Lays out a file with the dimensions [from, to) of X only. */
 static bool lay_out_part(norm *job, int which, uint32_t from, uint32_t to, const char *why)
 {
     tensor *t = &job->layer.tensor[which];
@@ -68,7 +69,7 @@ static bool lay_out_part(norm *job, int which, uint32_t from, uint32_t to, const
            tensor_lay_out(t, type, TENSOR_AS_FILE);
 }
 
-/* An array like X. */
+/* Lays out an array of X's shape. */
 static bool lay_out_whole(norm *job, int which, uint32_t rank, const int64_t *dim)
 {
     tensor *t = &job->layer.tensor[which];

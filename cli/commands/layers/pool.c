@@ -1,4 +1,4 @@
-/* troupe pool: the largest or the mean element of each window, or the gradient of that. */
+/* troupe pool: pooling of npy files, and its gradient; its options. */
 #include "pool.h"
 
 #include "commands/commands.h"
@@ -9,13 +9,13 @@
 static const char *const mode_names[] = {"max", "average", "average-padded",
                                          NULL}; /* trp_dnn_resample */
 
-/* What the options say, before they are looked at together. */
+/* Options before they are checked together. */
 typedef struct given {
     const char *out, *index, *dy;
     int type;
 } given;
 
-/* What the table can't express. */
+/* Checks that the option table can't express. */
 static int check_together(const struct command *command, const pool *job, const given *g)
 {
     if (!g->out)
@@ -31,7 +31,7 @@ static int check_together(const struct command *command, const pool *job, const 
 static void settle(pool *job, const given *g, char **files)
 {
     layer *l = &job->layer;
-    job->type = layer_type(g->type);
+    job->type = operand_chosen_type(layer_result_names, g->type);
     job->backward = g->dy != NULL;
     job->request.mode = (trp_dnn_resample)job->mode;
     layer_set(l, POOL_X, "X", files[0], OPERAND_INPUT);
@@ -41,7 +41,7 @@ static void settle(pool *job, const given *g, char **files)
     layer_set(l, POOL_DX, "the result", job->backward ? g->out : NULL, OPERAND_OUTPUT);
 }
 
-/* The command line; false: the command ends with *exit_status. */
+/* Reads the command line; false: the command ends with *exit_status. */
 static bool read_options(pool *job, int argc, char **argv, int *exit_status)
 {
     given g = {.type = -1};
@@ -136,7 +136,7 @@ static bool find_places(pool *job)
     return true;
 }
 
-/* What the gradient of the largest is taken from, without an index. */
+/* Adds Y, which the gradient of max pooling needs without an index. */
 static void need_y(pool *job)
 {
     tensor *y = &job->layer.tensor[POOL_Y];
@@ -169,7 +169,7 @@ static bool lay_out(pool *job)
                 ? !tensor_shape_output(&t[i], type, rank, i == POOL_DX ? x : job->y)
                 : i != POOL_X && !tensor_expect_dims(&t[i], rank, job->y, "a window each"))
             return false;
-        if (i == POOL_INDEX && tensor_file_type(&t[i]) != type) {
+        if (i == POOL_INDEX && t[i].file.type != type) {
             ui_error("--index: expected %s; %s; convert it with .astype(%s)", trp_dtype_name(type),
                      tensor_describe(&t[i]).s, array_file_numpy(type));
             return false;
@@ -202,7 +202,7 @@ static bool forward(pool *job)
     if (!job->backward)
         r.index = layer_tensor(&job->layer, POOL_INDEX);
     r.options = layer_options(&job->layer);
-    return run_await(trp_pool_forward(job->layer.run.dnn, &r, &done), &done, "the pooling");
+    return run_await(trp_pool_forward(job->layer.run.actor, &r, &done), &done, "the pooling");
 }
 
 static bool backward(pool *job)
@@ -217,7 +217,7 @@ static bool backward(pool *job)
         r.old_y = layer_tensor(&job->layer, POOL_Y);
     }
     r.options = layer_options(&job->layer);
-    return run_await(trp_pool_backward(job->layer.run.dnn, &r, &done), &done, "the gradient");
+    return run_await(trp_pool_backward(job->layer.run.actor, &r, &done), &done, "the gradient");
 }
 
 static bool compute(pool *job)

@@ -4,7 +4,7 @@
 
 #include "layer.h"
 
-/* Backward, Y is what forward made, where it is needed: it lies on the device only. */
+/* Backward, Y is the result of forward where it is needed: it lies on the device only. */
 enum { POOL_X, POOL_Y, POOL_INDEX, POOL_DY, POOL_DX };
 
 typedef struct pool {
@@ -14,17 +14,17 @@ typedef struct pool {
     int mode;       /* a trp_dnn_resample */
     const char *window_text;
     layer_window window;
-    trp_pool_request request; /* geometry; its tensors when they are placed */
+    trp_pool_request request; /* geometry; tensors once they are placed */
 
-    /* Found out by pool_plan(). */
-    uint32_t dims; /* spatial ones */
+    /* Set by pool_plan(). */
+    uint32_t dims; /* spatial dimensions */
     int64_t y[5];
 } pool;
 
-/* Reads the headers of the inputs and settles types, shapes and orders. */
+/* Reads the headers of the inputs and determines types, shapes and orders. */
 bool pool_plan(pool *job);
 
-/* Holds the downloaded result against float64; shown. */
+/* Compares the downloaded result with float64 and shows the outcome. */
 bool pool_check(const pool *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* Pooling and its gradient in float64, element by element as they are defined. */
+/* Pooling and its gradient in float64, element by element by definition. */
 #include "layer_check.h"
 #include "window.h"
 #include "pool.h"
@@ -15,10 +15,10 @@ typedef struct reference {
     double unit;
 } reference;
 
-/* What a window holds. */
+/* Summary of a window's elements. */
 typedef struct window_sum {
     double largest, sum, size; /* size: of absolute values */
-    int64_t inside, same;      /* taps that are no padding; how many of them are the largest */
+    int64_t inside, same;      /* taps outside of the padding; how many of them are the largest */
     bool nan;
 } window_sum;
 
@@ -68,8 +68,8 @@ static check_number forward(const void *user, uint64_t index)
     return (check_number){s.sum / by, r->unit * (16 + 4 * sqrt(by)) * s.size / by};
 }
 
-/* Where several elements of a window are the largest, any of them may have its gradient: then the
- * right result lies between two sums. */
+/* If several elements of a window are the largest, any may get its gradient: the right result lies
+ * between two sums. */
 static check_number backward(const void *user, uint64_t index)
 {
     const reference *r = user;

@@ -1,4 +1,4 @@
-/* The cutlass actor on NVIDIA GPUs: launches the kernel that the sender has chosen, of a module
+/* The cutlass actor on NVIDIA GPUs: launches the kernel that the sender has chosen, from a module
  * that the actor's companions have compiled. */
 #include "actors/cutlass/cutlass.h"
 #include "actors/cutlass/fallback/worker.h"
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACES = 24 }; /* each at least twice as large as the one before */
+enum { WORKSPACES = 24 }; /* each at least twice as large as the previous */
 static const uint64_t workspace_first = 4 << 20;
 
 typedef struct state {
@@ -29,14 +29,12 @@ typedef struct state {
     trp__by_libraries libraries;
     int processors;
     trp__cu_address workspace[WORKSPACES];
-    uint64_t workspace_bytes; /* of the last */
+    uint64_t workspace_bytes; /* size of the last workspace */
     uint32_t workspaces;
-    trp__side *reader;            /* NULL: there is none */
-    trp__cutlass_problem_key key; /* of the request in hand */
-    trp__cu_address apart; /* in place of D, while a request is timed that has C there; 0: none */
+    trp__side *reader;            /* or NULL */
+    trp__cutlass_problem_key key; /* of the current request */
+    trp__cu_address apart;        /* replaces D while a request with C in D's place is timed; */
 } state;
-
-/* Life of an actor. */
 
 static void free_workspaces(state *s, uint32_t first)
 {
@@ -59,7 +57,7 @@ static void stop(trp_instance *instance)
     trp__jit_loader_stop(&s->loader);
 }
 
-/* Whether a module is what this library's headers say. */
+/* Checks that a module matches this library's headers. */
 static trp_status check_info(const uint32_t *info, size_t bytes, const trp__jit_kernel *kernel,
                              trp_error *error)
 {
@@ -79,7 +77,7 @@ static trp_status check_info(const uint32_t *info, size_t bytes, const trp__jit_
     return TRP_OK;
 }
 
-/* What a launch has to know, asked when the module is loaded. */
+/* Queries the properties needed for launches when the module is loaded. */
 static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *error)
 {
     const trp__cuda *cu = l->cu;
@@ -122,9 +120,9 @@ static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *err
     return status;
 }
 
-/* The headers that a kernel is compiled of are part of what it is found by: hundreds, which are
- * read while the application makes its buffers. Those of libcu++ are included by names that macros
- * put together, which reading ahead does not follow: all that such a name may find. */
+/* A kernel's cache key covers the hundreds of headers that it includes, which are read while the
+ * application creates its buffers. Macros assemble the names of libcu++'s headers, so scanning
+ * includes does not find them: all headers that such a name may match are read. */
 static void read_headers(void *ignored)
 {
 #define STANDARD(name) "#include_next <cuda/std/" name ">\n#include_next <cccl/cuda/std/" name ">\n"
@@ -135,13 +133,13 @@ static void read_headers(void *ignored)
                 STANDARD("type_traits") STANDARD("utility");
 #undef STANDARD
     trp__jit_program p = {.source = {"ahead.cu", text}};
-    trp_error error; /* the sender has told what is missing */
+    trp_error error; /* ignored: the sender has reported what is missing */
     (void)ignored;
     if (trp__cutlass_folders(&p.includes, &p.include_count, &error) == TRP_OK)
         trp__jit_headers_ahead(&p);
 }
 
-/* Once in a process. */
+/* Starts reading once per process. */
 static void begin_reading(state *s)
 {
     static atomic_bool begun;
@@ -184,14 +182,12 @@ static void trim(trp_instance *instance)
     trp__jit_loader_trim(&s->loader);
 }
 
-/* Requests. */
-
 static trp_status damaged(trp_error *error)
 {
     return trp__error_set(error, TRP_E_INTERNAL, "the arguments of a kernel are damaged");
 }
 
-/* The request's piece of staging memory, which only senders write. */
+/* Finds the request's piece of staging memory, which only senders write. */
 static trp_status find_piece(trp_instance *instance, const trp_job *job,
                              const trp__cutlass_run *run, const char **out, trp_error *error)
 {
@@ -210,7 +206,7 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job,
     return status == TRP_OK && !at ? damaged(error) : status;
 }
 
-/* The problem with the addresses that its operands have here. */
+/* Sets the key to the problem with its operands' addresses in the worker. */
 static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m,
                           const trp__cutlass_run *run, const char *piece, trp_error *error)
 {
@@ -237,7 +233,7 @@ static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m
     return TRP_OK;
 }
 
-/* Flags come first; kernels leave them zero. */
+/* Grows the workspace, which starts with the flags; kernels leave them zero. */
 static trp_status grow_workspace(state *s, uint64_t bytes, trp_error *error)
 {
     trp_instance *instance = s->loader.instance;
@@ -263,7 +259,7 @@ static trp_status grow_workspace(state *s, uint64_t bytes, trp_error *error)
     return TRP_OK;
 }
 
-/* The kernel's parameter, once there is one and the workspace that it needs. */
+/* Finds the kernel's parameter, building it and enlarging the workspace if needed. */
 static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
                                  const trp__cutlass_parameter **out, trp_error *error)
 {
@@ -295,13 +291,13 @@ static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
     }
 }
 
-/* A request in hand. */
+/* A request in progress. */
 typedef struct running {
     trp_instance *instance;
     trp_job *job;
     const trp__cutlass_run *run;
     const char *piece;
-    const trp__cutlass_facts *facts; /* of the kernel that is to be launched, */
+    const trp__cutlass_facts *facts; /* of the kernel to launch */
     const trp__cutlass_parameter *parameter;
 } running;
 
@@ -367,9 +363,9 @@ static trp_status launch(const running *x, trp_error *error)
         "cuLaunchKernelEx", error);
 }
 
-/* Of grouped products: the arrays that the kernel reads are made of what is on the device by then,
- * in the workspace, which belongs to whatever runs in the stream. Rows by value are read where the
- * sender has put them, in staging memory. */
+/* Builds in the workspace the arrays that a grouped kernel reads, from what the device holds at
+ * that point of the stream; all work in the stream shares the workspace. Rows passed by value are
+ * read from staging memory, where the sender has written them. */
 static trp_status prepare(const running *x, trp_error *error)
 {
     state *s = x->instance->state;
@@ -396,7 +392,7 @@ static trp_status prepare(const running *x, trp_error *error)
         "cuLaunchKernel", error);
 }
 
-/* All that a request has on the device, once its kernel has its parameter. */
+/* Enqueues all device work of a request after its kernel's parameter is built. */
 static trp_status enqueue(const running *x, trp_error *error)
 {
     trp_status status = fill(x, error);
@@ -407,9 +403,7 @@ static trp_status enqueue(const running *x, trp_error *error)
     return status == TRP_OK ? launch(x, error) : status;
 }
 
-/* Searching. */
-
-/* What is timed does not write where C is read. */
+/* Directs the output of timed kernels to separate memory if C is read from D's place. */
 static trp_status write_apart(const running *x, uint32_t in_place, trp_error *error)
 {
     state *s = x->instance->state;
@@ -457,7 +451,7 @@ static trp_status enqueue_timed(void *context, trp_error *error)
     return enqueue(context, error);
 }
 
-/* *m, and the settings of the problem in hand, become what the search has found. */
+/* Replaces *m and the settings of the current problem by those that the search has found. */
 static trp_status search(running *x, trp__jit_loaded **m, trp_error *error)
 {
     state *s = x->instance->state;
@@ -469,7 +463,7 @@ static trp_status search(running *x, trp__jit_loaded **m, trp_error *error)
                                           x->piece + trp__run_search_at(x->run),
                                           x->run->search_bytes, &ways, m, &settings, error);
     if (status == TRP_AGAIN) {
-        x->job->progress = 2; /* D is written: no way back */
+        x->job->progress = 2; /* D is written, so the request cannot be repeated */
         return status;
     }
     end_apart(x->instance);

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-/* Life of an actor. */
-
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     trp__cutlass_room *s = instance->state;
@@ -24,11 +22,9 @@ static void trim(trp_instance *instance)
 static void stop(trp_instance *instance)
 {
     trp__cutlass_room *s = instance->state;
-    free(s->looking); /* its request will not come back here */
+    free(s->looking); /* its request does not return here */
     trp__host_room_close(&s->host);
 }
-
-/* Requests. */
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {

@@ -14,26 +14,26 @@
 enum { HEADS = 256 }; /* a page each */
 
 typedef enum entry_state {
-    MAKING = 0, /* the request is on its way, or has ended and nobody has looked yet */
+    MAKING = 0, /* the request is pending, or its end was not noticed yet */
     MADE,
-    USELESS, /* it failed, or can't be compared with what would be made now */
+    USELESS, /* failed, or can't be compared with a new compile */
 } entry_state;
 
 struct trp__cached_module {
-    uint32_t holders; /* the cache is one of them; under the lock, as all that follows */
+    uint32_t holders; /* including the cache itself; under the lock, as all that follows */
     entry_state state;
     uint64_t sum;
-    uint32_t room; /* for the output, as it was asked for */
-    char *input;   /* what was asked for */
+    uint32_t room; /* requested room for the output */
+    char *input;   /* the request's input */
     uint64_t input_bytes;
     trp__extent *extent;
     trp__home home;
-    uint64_t module; /* the handle of the one that makes it, until that goes */
+    uint64_t module; /* handle of the module that makes it, until that is freed */
     char *stamps;    /* MADE: of its headers */
     uint64_t stamps_bytes;
     uint64_t bytes; /* that count against the bound */
     uint64_t used;
-    uint32_t incarnation; /* of the worker, when the output was last looked at */
+    uint32_t incarnation; /* worker's incarnation when the output was last checked */
 };
 
 struct trp__module_cache {

@@ -1,10 +1,10 @@
-/* Modules of the jit actor, as both sides know them. A module is an object
- * with a *home* in the heap: in it the sender leaves what is to be compiled, the worker the image,
- * and whichever worker comes next finds that there.
+/* Modules of the jit and cutlass actors, as both processes see them. A module is an object with a
+ * *home* in the heap: the sender stores the input there, the worker the output, and every later
+ * worker finds the output there.
  *
- *   head     trp__home_head: what was written to variables
- *   input    what makes the module; the actor's own affair
- *   output   trp__home_output, then log, names, headers, image and stamps, one behind the other
+ *   head     trp__home_head: writes to variables
+ *   input    of the compile; the actor defines it
+ *   output   trp__home_output, then log, names, headers, image and stamps
  */
 #ifndef TRP_COMPILE_MODULES_HOME_H
 #define TRP_COMPILE_MODULES_HOME_H
@@ -14,23 +14,22 @@
 
 #define TRP__OUTPUT_DEFAULT (UINT64_C(16) << 20)
 #define TRP__OUTPUT_MAX     (UINT64_C(1) << 30)
-#define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* a complete output begins so */
+#define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* first word of a complete output */
 #define TRP__MODULE_SETS    32
 
-/* Where a home lies, in a record. */
+/* A home's location, in a record. */
 typedef struct trp__home {
     uint32_t segment;
     uint32_t output_kind; /* trp_jit_output */
     uint64_t offset;      /* of the head in the segment */
     uint32_t input_bytes;
-    uint32_t output_bytes; /* room for it */
-    uint64_t shared;       /* where the output lies that several homes have; 0: it is its own */
+    uint32_t output_bytes; /* room for the output */
+    uint64_t shared;       /* where a shared output lies; 0: the home has its own */
 } trp__home;
 
-/* Something that was written to a variable. The application fills it while `number` is 0, for which
- * the worker takes it for empty; the worker that writes it sets `number` to the request's ticket.
- * Another worker that loads the module writes all those again that come before the request that it
- * loads it for. */
+/* A write to a variable. The application fills it while `number` is 0, which means empty to
+ * workers; the worker that writes it sets `number` to the request's ticket. A worker that loads the
+ * module later repeats all writes with a lower ticket than the request it loads it for. */
 typedef struct trp__home_set {
     _Atomic uint64_t number;
     uint64_t data; /* offset in the segment: the variable's name, terminated, then the bytes */
@@ -47,14 +46,14 @@ typedef struct trp__home_head {
 typedef struct trp__home_output {
     uint64_t magic; /* written last */
     uint32_t names, headers;
-    uint32_t keepable; /* 1: the same request makes the same, as long as the stamps are true */
+    uint32_t keepable; /* 1: a repeated request makes the same, as long as the stamps match */
     uint32_t reserved;
     uint64_t log_bytes, names_bytes, headers_bytes, image_bytes, stamps_bytes;
     uint64_t checksum; /* of all that follows this struct */
 } trp__home_output;
 
-/* A file that was read, or one that was not there, with its path behind this; one behind the other,
- * at any address. */
+/* A file that was read, or an absent one that was searched; the path follows. Stamps are packed,
+ * without alignment. */
 typedef struct trp__home_stamp {
     uint64_t device, inode, bytes;
     int64_t modified_ns, changed_ns;
@@ -73,14 +72,14 @@ static inline uint64_t trp__home_output_at(const trp__home *home)
                         : trp__home_input_at(home) + ((uint64_t)home->input_bytes + 63) / 64 * 64;
 }
 
-/* Bytes of a home in all. */
+/* Total bytes of a home. */
 static inline uint64_t trp__home_bytes(const trp__home *home)
 {
     return home->shared ? trp__home_input_at(home) + home->input_bytes - home->offset
                         : trp__home_output_at(home) + home->output_bytes - home->offset;
 }
 
-/* Bytes of an output in all; UINT64_MAX if its sizes can't be true in `room` bytes. */
+/* Total bytes of an output; UINT64_MAX if its sizes exceed `room`. */
 static inline uint64_t trp__home_output_size(const trp__home_output *output, uint64_t room)
 {
     if (room < sizeof *output)

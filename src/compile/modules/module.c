@@ -1,4 +1,4 @@
-/* Modules: objects whose homes lie in the heap, and what is told of them. */
+/* Modules: objects with a home in the heap. */
 #include "compile/modules/module.h"
 
 #include "base/call.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of the ranges of trp__home_head, as this side knows it: what stands there the worker can have
- * written over. */
+/* A range of trp__home_head in the application's own memory: a worker may have overwritten the
+ * shared copy. */
 typedef struct module_set {
     trp__extent *extent; /* name and bytes; NULL: the place is free */
     uint64_t offset;     /* of the extent */
@@ -22,16 +22,16 @@ typedef struct module_set {
 } module_set;
 
 struct trp__module {
-    trp__object object; /* first: its token names it */
+    trp__object object; /* first member */
     trp__heap *heap;
-    trp__module_cache *cache; /* the cache of modules; NULL: there is none */
+    trp__module_cache *cache; /* NULL: there is none */
     uint32_t name_count;
     char **names;
     trp__extent *extent;        /* NULL: it belongs to `cached` */
-    trp__cached_module *cached; /* what it shares with others or may; NULL: nothing */
-    trp__lock lock;             /* the rest */
+    trp__cached_module *cached; /* shared, or to be shared, with other modules; NULL: nothing */
+    trp__lock lock;             /* guards what follows */
     trp__home home;
-    bool cut; /* the home is as small as it can be */
+    bool cut; /* the home was trimmed to its output */
     module_set set[TRP__MODULE_SETS];
 };
 
@@ -98,7 +98,7 @@ static void cut_home(trp__module *m)
 {
     trp__home_output head;
     trp__lock_take(&m->lock);
-    if (!m->cut && !m->cached) { /* what is shared is cut by cache.c */
+    if (!m->cut && !m->cached) { /* cache.c trims a shared one */
         memcpy(&head, trp__heap_at(m->heap, trp__home_output_at(&m->home)), sizeof head);
         uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
         if (head.magic == TRP__HOME_OUTPUT && size != UINT64_MAX) {
@@ -110,8 +110,7 @@ static void cut_home(trp__module *m)
     trp__lock_drop(&m->lock);
 }
 
-/* Homes are made with room for what may come; those of modules that are made are cut to what has.
- */
+/* Trims the home of a made module to its output: it was made with room for the largest. */
 static void trim(trp__object *object)
 {
     trp__module *m = of(object);
@@ -159,14 +158,15 @@ static trp_status make_home(trp__pack *pack, trp__module *m, const trp__module_w
                               "made, take all of %llu GiB: free some, or await some",
                               (unsigned long long)(TRP__HEAP_BYTES >> 30));
     m->home.offset = offset;
-    /* A piece that was used before is zeroed by the kernel, where it can do that. */
+    /* The kernel zeroes an extent that was used before, where it can. */
     memset(trp__heap_at(m->heap, offset), 0, sizeof(trp__home_head));
     if (!m->home.shared)
         memset(trp__heap_at(m->heap, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
     return TRP_OK;
 }
 
-/* Gives a module its home and its handle, and adds it to the record; takes it. */
+/* Gives a module its home and handle, and adds it to the record. Owns the module, also on
+ * failure. */
 static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_wish *wish,
                              trp_module *out, trp__module_place *place)
 {
@@ -250,7 +250,7 @@ trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module,
     return status;
 }
 
-/* What was written to variables. */
+/* Writes to variables. */
 
 static bool covers(const trp__module *m, const module_set *by, const module_set *one)
 {
@@ -267,8 +267,8 @@ static void drop_set(trp__module *m, module_set *s, trp__home_set *shared)
     *s = (module_set){0};
 }
 
-/* Drops what will not be written again: what has failed, and what one that has ended covers. That
- * has waited for all launches before it, so nothing that runs again needs the older. */
+/* Drops writes that will not be repeated: failed ones, and those that a finished later one covers.
+ * That one has waited for all launches before it, so no repeated request needs the older one. */
 static void tidy_sets(trp__pack *pack, trp__module *m, trp__home_head *head)
 {
     for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
@@ -332,7 +332,7 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
     return status;
 }
 
-/* Telling. */
+/* Information. */
 
 static trp_status hold(trp_device *device, trp_module module, trp__module **m)
 {
@@ -350,7 +350,7 @@ static trp_module_state state_of(const trp__module *m)
                                          : TRP_MODULE_PENDING;
 }
 
-/* A copy of an output's head whose sizes can be true; false: there is none. */
+/* Copies an output's head if its sizes are possible; false: there is none. */
 static bool read_head(const trp__module_place *place, trp__home_output *head)
 {
     if (place->home.output_bytes < sizeof *head)
@@ -401,7 +401,7 @@ static trp_status read_part(const trp__module_place *place, trp_module_state sta
     if (!present && state == TRP_MODULE_READY)
         return trp__fail(TRP_E_INTERNAL, "what the worker has left of the module can't be true");
     if (!present)
-        return TRP_OK; /* it failed before there was anything to say */
+        return TRP_OK; /* it failed without a log */
     const uint64_t length[] = {head.image_bytes, head.log_bytes, head.names_bytes,
                                head.headers_bytes};
     const uint64_t before[] = {head.log_bytes + head.names_bytes + head.headers_bytes, 0,

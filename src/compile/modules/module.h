@@ -1,5 +1,5 @@
-/* Modules in the application: objects of which pack functions make, use and change some, and of
- * which the program is told. Any thread. */
+/* Modules in the application: encode functions make, use and change them, and the program can query
+ * them. Any thread. */
 #ifndef TRP_COMPILE_MODULES_MODULE_H
 #define TRP_COMPILE_MODULES_MODULE_H
 
@@ -19,43 +19,43 @@ typedef struct trp__module_wish {
     uint32_t output_kind;  /* trp_jit_output */
     uint32_t name_count;
     const char *const *names; /* copied */
-    /* Of one that may be kept and found again: a checksum of all that the request asks for, and
-     * whether an input of so many bytes asks for the same. 0 and NULL: none. */
+    /* For a cacheable module: a checksum of the request, and a test whether an input of
+     * `input_bytes` describes the same request. 0 and NULL: not cacheable. */
     uint64_t sum;
     bool (*is_same)(const void *request, const char *input);
     const void *request;
 } trp__module_wish;
 
-/* A module that a request makes or uses; valid while the record is packed. */
+/* A module that a request makes or uses; valid while the record is encoded. */
 typedef struct trp__module_place {
     trp__home home;
-    char *input;  /* of the home, here */
+    char *input;  /* of the home, in this process */
     char *output; /* likewise */
     uint32_t name_count;
     const char *const *names;
     trp__module *module; /* the application's */
 } trp__module_place;
 
-/* In a pack function. Makes a module, of which the record's next access is that it writes it whole:
- * compiled by the worker, or filled by the caller. Its input is to be filled by the caller. */
+/* For encode functions. Makes a module, as the record's next access, which writes it whole: the
+ * worker compiles it, or the caller fills it. The caller fills the input. */
 trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
                             trp__module_place *place);
-/* Makes one of what the same request has made before, which needs nothing of the worker but that it
- * tells of the end. *found false: there is none, and nothing was done. */
+/* Makes a module that shares the cached output of an equal request; the worker only reports the
+ * end. *found false: there is none, and nothing was done. */
 trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
                                   trp__module_place *place, bool *found);
-/* Keeps what a module's request will have made, whose input is complete. */
+/* Adds a module to the cache; its input is complete. */
 void trp__module_keep(const trp__module_wish *wish, const trp__module_place *place);
 /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
 trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
                            trp__module_place *place);
-/* Notes in a module's home what a request will write to a variable; its number in *set. */
+/* Notes a write to a variable in the module's home; its index in *set. */
 trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
                                const char *variable, uint64_t at, const void *data, uint32_t bytes,
                                uint32_t *set);
 
-/* Inside a call of the program: what trp_module_free(), trp_module_get_info() and trp_module_read()
- * stand on. */
+/* Bodies of trp_module_free(), trp_module_get_info() and trp_module_read(), inside a call of the
+ * program. */
 trp_status trp__module_free(trp_device *device, trp_module module);
 trp_status trp__module_info(trp_device *device, trp_module module, trp_module_info *out);
 trp_status trp__module_read(trp_device *device, trp_module module, trp_module_part part, void *out,

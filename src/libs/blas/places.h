@@ -1,5 +1,5 @@
-/* Where the operations of the blas actor are in tables of routines: at the low byte of TRP_OP_...,
- * batches of two at what that leaves. */
+/* Indices of the blas actor's operations in tables of routines: the low byte of TRP_OP_...; the two
+ * batched variants take unused ones. */
 #ifndef TRP_LIBS_BLAS_PLACES_H
 #define TRP_LIBS_BLAS_PLACES_H
 

@@ -19,14 +19,14 @@ static inline trp__cublas_operation trp__cublas_trans(uint8_t trans)
 /* The loaded functions, called by their exported names. */
 typedef struct trp__cublas {
     TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_MEMBER)
-    /* Those of libs/blas/routines.def, NULL where there is none. */
+    /* The routines of libs/blas/routines.def; NULL where there is none. */
     void (*routine[TRP__BLAS_PLACES][TRP__BLAS_TYPES])(void);
 } trp__cublas;
 
 TRP__TOOLKIT_DECLARE(trp__cublas);
 
-/* TRP_OK, or what a failure of `call` means. A broken context shows as some status or other here;
- * the scheduler asks the backend's health() after each error. */
+/* Returns TRP_OK, or translates the failure of `call`. A broken context may show as any status; the
+ * scheduler asks the backend's health() after each error. */
 trp_status trp__cublas_failed(const trp__cublas *blas, trp__cublas_status result, const char *call,
                               trp_error *error);
 static inline trp_status trp__cublas_check(const trp__cublas *blas, trp__cublas_status result,
@@ -37,17 +37,16 @@ static inline trp_status trp__cublas_check(const trp__cublas *blas, trp__cublas_
                : trp__cublas_failed(blas, result, call, error);
 }
 
-/* "13.1.0". */
+/* Writes the version: "13.1.0". */
 void trp__cublas_version(const trp__cublas *blas, char *out, size_t size);
 
-/* NVIDIA's recommendation for a workspace of one's own: 32 MiB from Hopper on, 4 MiB before. */
+/* NVIDIA's recommended size of a caller's workspace: 32 MiB from Hopper on, 4 MiB before. */
 static inline size_t trp__cublas_workspace_bytes(uint32_t compute_major)
 {
     return (size_t)(compute_major >= 9 ? 32 : 4) << 20;
 }
 
-/* How every handle of Troupe computes: f16 and bf16 accumulate in f32, also where the sum over k is
- * split. */
+/* Math mode of every handle: f16 and bf16 accumulate in f32, also where the sum over k is split. */
 #define TRP__CUBLAS_MATH TRP__CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION
 
 #endif

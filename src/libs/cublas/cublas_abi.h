@@ -1,5 +1,5 @@
-/* The part of cuBLAS's binary interface that Troupe uses, of cuBLAS 12 and later. Every line is
- * compared with NVIDIA's header by tests/unit/fakes/cuda_abi_test.c.
+/* The part of cuBLAS's binary interface that Troupe uses, from cuBLAS 12 on.
+ * tests/unit/fakes/cuda_abi_test.c compares every line with NVIDIA's header.
  *
  * Source: cuBLAS documentation. */
 #ifndef TRP_LIBS_CUBLAS_ABI_H
@@ -51,7 +51,7 @@ typedef enum trp__cublas_compute {
     TRP__CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT = 79,
 } trp__cublas_compute;
 
-/* cublasEmulationStrategy_t: what the library does where it may emulate. EAGER: it does. */
+/* cublasEmulationStrategy_t. EAGER emulates wherever it may. */
 typedef enum trp__cublas_strategy {
     TRP__CUBLAS_EMULATION_STRATEGY_DEFAULT = 0,
     TRP__CUBLAS_EMULATION_STRATEGY_EAGER = 2,
@@ -68,13 +68,13 @@ typedef enum trp__cublas_math {
     TRP__CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 } trp__cublas_math;
 
-/* cublasPointerMode_t: where scalars and results are */
+/* cublasPointerMode_t: memory of scalars and results */
 typedef enum trp__cublas_pointer_mode {
     TRP__CUBLAS_POINTER_MODE_HOST = 0,
     TRP__CUBLAS_POINTER_MODE_DEVICE = 1,
 } trp__cublas_pointer_mode;
 
-/* Came with cuBLAS 12.5. */
+/* Since cuBLAS 12.5. */
 #define TRP__CUBLAS_GROUPED_FUNCTION(X)                                                            \
     X(trp__cublas_status, cublasGemmGroupedBatchedEx,                                              \
       (trp__cublas_handle handle, const trp__cublas_operation trans_a[],                           \
@@ -85,16 +85,16 @@ typedef enum trp__cublas_pointer_mode {
        const int group_size[], trp__cublas_compute compute),                                       \
       false)
 
-/* Those that came with emulation: the first with that of f32 (cuBLAS 12.9), the second with that of
- * f64 (13.1), which is all that it is looked up for. */
+/* Since emulation: the first with that of f32 (cuBLAS 12.9), the second with that of f64 (13.1); it
+ * is looked up only to detect the latter. */
 #define TRP__CUBLAS_EMULATION_FUNCTIONS(X)                                                         \
     X(trp__cublas_status, cublasSetEmulationStrategy,                                              \
       (trp__cublas_handle handle, trp__cublas_strategy strategy), false)                           \
     X(trp__cublas_status, cublasSetFixedPointEmulationMaxMantissaBitCount,                         \
       (trp__cublas_handle handle, int bits), false)
 
-/* One row a function: result, name as exported, parameters, whether it is required. The functions
- * with 64-bit sizes came with cuBLAS 12. */
+/* One row per function: result, exported name, parameters, whether it is required. Functions with
+ * 64-bit sizes exist since cuBLAS 12. */
 #define TRP__CUBLAS_FUNCTIONS(X)                                                                   \
     X(trp__cublas_status, cublasCreate_v2, (trp__cublas_handle * handle), true)                    \
     X(trp__cublas_status, cublasDestroy_v2, (trp__cublas_handle handle), true)                     \

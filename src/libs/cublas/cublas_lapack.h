@@ -1,7 +1,7 @@
-/* cuBLAS's batched routines of LAPACK: what their parameters are, in the manner of cublas_levels.h.
- * Sizes have 32 bits. Matrices, and the vectors of reflectors, are given by the addresses of the
- * members of a batch, which the device reads; pivots and the info of each member are arrays of the
- * device without gaps. A `wrong` is on the host: minus the number of a parameter that was refused.
+/* Parameters of cuBLAS's batched LAPACK routines, in the manner of cublas_levels.h. Sizes have 32
+ * bits. Matrices and vectors of reflectors are arrays of addresses, one per member of a batch, in
+ * device memory; pivots and the info of each member are packed arrays in device memory. A `wrong`
+ * is on the host: minus the index of a refused parameter.
  *
  * Source: cuBLAS documentation. */
 #ifndef TRP_LIBS_CUBLAS_LAPACK_H

@@ -1,11 +1,9 @@
-/* cuBLAS's routines of levels 1 to 3 but gemm: what their parameters are. All are those with 64-bit
- * sizes, which came with cuBLAS 12. libs/blas/routines.def says which one does an operation for a
- * type.
+/* Parameters of cuBLAS's routines of levels 1 to 3 except gemm, in their variants with 64-bit
+ * sizes, which exist since cuBLAS 12. libs/blas/routines.def assigns them to operations and types.
  *
- * A routine's parameters follow from its family. In them T is the element type and R the real type
- * that belongs to it; here both are void, so that one call serves all types of a family.
- * tests/unit/fakes/cuda_abi_test.c compares every routine with NVIDIA's header, with the types
- * filled in.
+ * A routine's parameters follow from its family. T is the element type and R its real type; here
+ * both are void, so that one call serves all types of a family. tests/unit/fakes/cuda_abi_test.c
+ * fills in the types and compares every routine with NVIDIA's header.
  *
  * Source: cuBLAS documentation. */
 #ifndef TRP_LIBS_CUBLAS_LEVELS_H

@@ -14,11 +14,11 @@ typedef struct trp__cublaslt {
 
 TRP__TOOLKIT_DECLARE(trp__cublaslt);
 
-/* The file that it is, or would be, loaded from; false: there is none. */
+/* Finds the file that cuBLASLt is, or would be, loaded from; false: there is none. */
 bool trp__cublaslt_find(char path[TRP__DYNLIB_PATH_SIZE]);
 
-/* TRP_OK, or what a failure of `call` means. Its codes are cuBLAS's, so the error's library is
- * "cublas". A broken context shows as some status or other here; the scheduler asks the backend's
+/* Returns TRP_OK, or translates the failure of `call`. Its codes are cuBLAS's, so the error's
+ * domain is "cublas". A broken context may show as any status; the scheduler asks the backend's
  * health() after each error. */
 trp_status trp__cublaslt_failed(const trp__cublaslt *lt, trp__cublas_status result,
                                 const char *call, trp_error *error);
@@ -30,17 +30,16 @@ static inline trp_status trp__cublaslt_check(const trp__cublaslt *lt, trp__cubla
                : trp__cublaslt_failed(lt, result, call, error);
 }
 
-/* All settings of an algorithm: those of TRP__CUBLASLT_CONFIGS, in that order. */
+/* Reads all settings of an algorithm, in the order of TRP__CUBLASLT_CONFIGS. */
 enum { TRP__CUBLASLT_ALGO_NUMBERS = 9 };
 void trp__cublaslt_algo_numbers(const trp__cublaslt *lt, const trp__cublaslt_algo *algo,
                                 uint32_t out[TRP__CUBLASLT_ALGO_NUMBERS]);
 
-/* Those that tell most of it: "cublaslt_a66_t20_s0_k1", its number, tile, stages and splits of k.
- */
+/* Names an algorithm by its number, tile, stages and splits of k: "cublaslt_a66_t20_s0_k1". */
 void trp__cublaslt_algo_name(const trp__cublaslt *lt, const trp__cublaslt_algo *algo, char *name,
                              size_t size);
 
-/* "13.1.0". */
+/* Writes the version: "13.1.0". */
 void trp__cublaslt_version(const trp__cublaslt *lt, char *out, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
-/* The part of cuBLASLt's binary interface that Troupe uses, of cuBLAS 12 and later.
+/* The part of cuBLASLt's binary interface that Troupe uses, from cuBLAS 12 on.
  * tests/unit/fakes/cuda_abi_test.c compares every line with NVIDIA's header.
  *
- * A row of constants has the version of cuBLAS with whose header it is compared (those after 12.0
- * came later; a library before it refuses them), the name behind CUBLASLT_, and the value.
+ * A row of constants has the version of cuBLAS whose header it is compared with (an older library
+ * refuses the constant), the name behind CUBLASLT_, and the value.
  *
  * Source: cuBLAS documentation, chapter "Using the cuBLASLt API". */
 #ifndef TRP_LIBS_CUBLASLT_ABI_H
@@ -16,7 +16,7 @@ typedef struct trp__cublaslt_layout_opaque *trp__cublaslt_layout; /* cublasLtMat
 typedef struct trp__cublaslt_preference_opaque
     *trp__cublaslt_preference; /* cublasLtMatmulPreference_t */
 
-/* cudaDataType: all that a product can have, TRP__CUBLASLT_R_32F. */
+/* cudaDataType: TRP__CUBLASLT_R_32F. */
 #define TRP__CUBLASLT_TYPES(X)                                                                     \
     X(12_0, R_32F, 0)                                                                              \
     X(12_0, R_64F, 1)                                                                              \
@@ -127,7 +127,7 @@ typedef struct trp__cublaslt_preference_opaque
     X(12_0, MATMUL_PREF_MAX_WAVES_COUNT, 9)                                                        \
     X(12_0, MATMUL_PREF_IMPL_MASK, 12)
 
-/* cublasLtMatmulMatrixScale_t: what a pointer to scale factors points to */
+/* cublasLtMatmulMatrixScale_t: layout of scale factors */
 #define TRP__CUBLASLT_SCALE_MODES(X)                                                               \
     X(12_8, MATMUL_MATRIX_SCALE_SCALAR_32F, 0)                                                     \
     X(12_8, MATMUL_MATRIX_SCALE_VEC16_UE4M3, 1)                                                    \

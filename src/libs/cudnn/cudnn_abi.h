@@ -292,7 +292,7 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, NORM1, 6)                                                                               \
     X(9_0, NORM2, 7)
 
-/* Modes of other operations, heuristics and numerical notes, each of an enumeration of its own:
+/* Modes of other operations, heuristics and numerical notes, from several enumerations:
  * TRP__CUDNN_RESAMPLE_MAXPOOL */
 #define TRP__CUDNN_MODES(X)                                                                        \
     X(9_0, CONVOLUTION, 0)                                                                         \
@@ -317,7 +317,7 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, 1)                                                  \
     X(9_0, NUMERICAL_NOTE_NONDETERMINISTIC, 4)
 
-/* int, not enumerations of their own: values of several tables go the same ways. */
+/* int instead of enumerations: functions take values of several tables. */
 typedef int trp__cudnn_descriptor_type;
 typedef int trp__cudnn_attribute;
 typedef int trp__cudnn_attribute_type;
@@ -341,17 +341,17 @@ enum { TRP__CUDNN_POINTWISES(TRP__CUDNN_POINTWISE_ENUMERATOR) };
 enum { TRP__CUDNN_REDUCTIONS(TRP__CUDNN_REDUCE_TENSOR_ENUMERATOR) };
 enum { TRP__CUDNN_MODES(TRP__CUDNN_ENUMERATOR) };
 
-/* The first version (as cudnnGetVersion() has it) that takes a device's properties for a handle,
- * and plans from them alone. */
+/* First version (as cudnnGetVersion() returns it) that plans from a device's properties without a
+ * handle. */
 #define TRP__CUDNN_VERSION_DEVICEPROP 90800u
 
-/* The first version that is known to make sums the same each time if it is told to. */
+/* First version known to make sums reproducible on request. */
 #define TRP__CUDNN_VERSION_DETERMINISTIC 91900u
 
-/* The first version that attention is asked of: those before have known errors in it. */
+/* First version used for attention: earlier ones have known errors in it. */
 #define TRP__CUDNN_VERSION_ATTENTION 91600u
 
-/* One row a function: result, name as exported, parameters, whether it is required. */
+/* One row per function: result, exported name, parameters, whether it is required. */
 #define TRP__CUDNN_FUNCTIONS(X)                                                                    \
     X(size_t, cudnnGetVersion, (void), true)                                                       \
     X(trp__cudnn_status, cudnnGetProperty, (trp__cuda_property property, int *value), true)        \

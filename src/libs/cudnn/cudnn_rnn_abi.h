@@ -1,5 +1,5 @@
-/* The part of cuDNN's binary interface that recurrent networks use: functions, that work at once,
- * where all else is the backend API. tests/unit/fakes/cuda_abi_test.c compares every line with
+/* The part of cuDNN's binary interface for recurrent networks: functions of the legacy API, while
+ * everything else uses the backend API. tests/unit/fakes/cuda_abi_test.c compares every line with
  * NVIDIA's header.
  *
  * Source: cuDNN documentation, "cudnn_adv library" and "cudnn_ops library". */
@@ -16,7 +16,7 @@ typedef struct trp__cudnn_rnn_data_opaque *trp__cudnn_rnn_data;
 typedef struct trp__cudnn_tensor_opaque *trp__cudnn_tensor;
 typedef struct trp__cudnn_dropout_opaque *trp__cudnn_dropout;
 
-/* Each of an enumeration of its own: TRP__CUDNN_RNN_RELU. Rows are those of TRP__CUDNN_MODES. */
+/* Values of several enumerations: TRP__CUDNN_RNN_RELU. Rows are those of TRP__CUDNN_MODES. */
 #define TRP__CUDNN_RNN_MODES(X)                                                                    \
     X(9_0, RNN_ALGO_STANDARD, 0)                                                                   \
     X(9_0, RNN_ALGO_PERSIST_STATIC, 1)                                                             \
@@ -42,7 +42,7 @@ typedef struct trp__cudnn_dropout_opaque *trp__cudnn_dropout;
 #define TRP__CUDNN_RNN_ENUMERATOR(since, name, value) TRP__CUDNN_##name = value,
 enum { TRP__CUDNN_RNN_MODES(TRP__CUDNN_RNN_ENUMERATOR) };
 
-/* Names for enumerations in the functions below; all of them are ints. */
+/* Aliases for enumerations in the functions below. */
 typedef int trp__cudnn_status;
 typedef int trp__cudnn_data_type;
 typedef int trp__cudnn_math_type;

@@ -14,14 +14,14 @@ typedef struct trp__nvjitlink {
 
 TRP__TOOLKIT_DECLARE(trp__nvjitlink);
 
-/* "13.0". */
-/* Room for the identity of any linker, with its end. */
+/* Buffer size for the identity of any linker. */
 enum { TRP__NVJITLINK_IDENTITY = 192 };
 
-/* Which build of nvJitLink links here, as text: of the one that is loaded; before that, of the file
- * that would be, if it says so. Any thread. The errors of trp__nvjitlink_load(). */
+/* Identifies the build of nvJitLink as text: the loaded one, or else the file that would be loaded,
+ * if its build ID can be read. Any thread. The errors of trp__nvjitlink_load(). */
 trp_status trp__nvjitlink_identity(char out[TRP__NVJITLINK_IDENTITY], trp_error *error);
 
+/* Writes the version: "13.0". */
 void trp__nvjitlink_version(const trp__nvjitlink *lib, char *out, size_t size);
 
 #endif

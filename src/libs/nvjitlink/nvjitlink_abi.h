@@ -1,7 +1,7 @@
 /* The part of nvJitLink's binary interface that Troupe uses, declared here so that it builds
- * without a CUDA toolkit. Every line is compared with NVIDIA's header by
- * tests/unit/fakes/cuda_abi_test.c. The library exports each function by its plain name too, beside
- * the one with a version that the header's inline functions call.
+ * without a CUDA toolkit. tests/unit/fakes/cuda_abi_test.c compares every line with NVIDIA's
+ * header. The library exports each function by its plain name, too, besides the versioned name that
+ * the header's inline functions call.
  *
  * Source: nvJitLink documentation. */
 #ifndef TRP_LIBS_NVJITLINK_ABI_H

@@ -26,8 +26,9 @@ bool trp__nvrtc_find(char *path)
 
 /* Identities. */
 
-/* NVRTC loads its builtins by a name with both parts of its version, which is not known before it
- * is loaded. Names that there could be are tried: a folder of the system has thousands of files. */
+/* NVRTC loads its builtins by a name with both parts of its version, which is unknown before it is
+ * loaded. So every possible name is tried: reading a system folder with thousands of files would be
+ * slower. */
 enum { MAJOR_FIRST = 12, MAJOR_LAST = 13, MINOR_LAST = 15 };
 
 static void add_builtins(const char *path, char out[TRP__NVRTC_IDENTITY])
@@ -36,7 +37,7 @@ static void add_builtins(const char *path, char out[TRP__NVRTC_IDENTITY])
     const char *slash = strrchr(path, '/');
     int folder = slash ? (int)(slash - path) : 0;
     const char *version = slash ? strstr(slash, ".so.") : NULL;
-    int own = version ? atoi(version + 4) : 0; /* 0: its name does not say */
+    int own = version ? atoi(version + 4) : 0; /* 0: not in its name */
     for (int major = MAJOR_FIRST; major <= MAJOR_LAST; major++) {
         if (own != 0 && own != major)
             continue;
@@ -50,7 +51,8 @@ static void add_builtins(const char *path, char out[TRP__NVRTC_IDENTITY])
     }
 }
 
-/* Before it is loaded. False: it has to be, to be known. */
+/* Identifies NVRTC by its file, before it is loaded. False: it has to be loaded to be
+ * identified. */
 static bool identify_file(char out[TRP__NVRTC_IDENTITY])
 {
     char path[TRP__DYNLIB_PATH_SIZE], id[TRP__BUILD_ID_TEXT];
@@ -61,7 +63,7 @@ static bool identify_file(char out[TRP__NVRTC_IDENTITY])
     return true;
 }
 
-/* Once it is. One that was linked without a build ID is told apart by version and size. */
+/* Identifies the loaded NVRTC. A library without a build ID is identified by version and size. */
 static void identify_loaded(char out[TRP__NVRTC_IDENTITY])
 {
     char id[TRP__BUILD_ID_TEXT];
@@ -77,7 +79,7 @@ static void identify_loaded(char out[TRP__NVRTC_IDENTITY])
     add_builtins(library.library.path, out);
 }
 
-/* What was found out, as it costs some tens of microseconds. */
+/* The cached identity: finding it takes tens of microseconds. */
 static struct {
     pthread_mutex_t lock;
     enum { NOT_KNOWN, BY_FILE, LOADED } known;

@@ -1,5 +1,5 @@
 /* The part of NVRTC's binary interface that Troupe uses, declared here so that it builds without a
- * CUDA toolkit. Every line is compared with NVIDIA's header by tests/unit/fakes/cuda_abi_test.c.
+ * CUDA toolkit. tests/unit/fakes/cuda_abi_test.c compares every line with NVIDIA's header.
  *
  * Source: NVRTC documentation. */
 #ifndef TRP_LIBS_NVRTC_ABI_H
@@ -18,7 +18,7 @@ enum {
     TRP__NVRTC_ERROR_CANCELLED = 16,
 };
 
-/* result, name, parameters, whether Troupe can't do without it. */
+/* One row per function: result, exported name, parameters, whether it is required. */
 #define TRP__NVRTC_FUNCTIONS(X)                                                                    \
     X(const char *, nvrtcGetErrorString, (trp__nvrtc_result result), true)                         \
     X(trp__nvrtc_result, nvrtcVersion, (int *major, int *minor), true)                             \

@@ -23,7 +23,7 @@ static const trp__dynlib_symbol symbols[] = {
 #undef ENTRY
 };
 
-/* One for all actors of a process; never closed, since OpenBLAS keeps threads. */
+/* Shared by all actors of a process; never closed, since OpenBLAS keeps threads. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static trp__dynlib library;
 static trp__openblas functions;
@@ -52,7 +52,7 @@ const char *trp__openblas_path(void)
     return library.path;
 }
 
-/* The configuration reads "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
+/* openblas_get_config() returns "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
 void trp__openblas_version(const trp__openblas *blas, char *out, size_t size)
 {
     char word[32] = "";

@@ -17,7 +17,7 @@ static inline uint8_t trp__cblas_trans(uint8_t trans)
                             : TRP__CBLAS_CONJ_TRANS;
 }
 
-/* One row a function: result, name as exported, parameters, whether it is required. */
+/* One row per function: result, exported name, parameters, whether it is required. */
 #define TRP__OPENBLAS_FUNCTIONS(X)                                                                 \
     X(void, cblas_sgemm,                                                                           \
       (int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,      \
@@ -41,7 +41,7 @@ typedef struct trp__openblas {
 #define TRP__OPENBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
     TRP__OPENBLAS_FUNCTIONS(TRP__OPENBLAS_MEMBER)
 #undef TRP__OPENBLAS_MEMBER
-    /* Those of libs/blas/routines.def, NULL where there is none. */
+    /* The routines of libs/blas/routines.def; NULL where there is none. */
     void (*routine[TRP__BLAS_PLACES][TRP__BLAS_TYPES])(void);
 } trp__openblas;
 
@@ -52,7 +52,7 @@ trp_status trp__openblas_load(const trp__openblas **out, trp_error *error);
 /* The file that OpenBLAS was loaded from; empty before trp__openblas_load() has succeeded. */
 const char *trp__openblas_path(void);
 
-/* "0.3.21", or "unknown". */
+/* Writes the version: "0.3.21", or "unknown". */
 void trp__openblas_version(const trp__openblas *blas, char *out, size_t size);
 
 #endif

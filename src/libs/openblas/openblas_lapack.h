@@ -1,6 +1,6 @@
-/* OpenBLAS's routines of LAPACK: what their parameters are. libs/blas/routines.def says which one
- * does an operation for a type. They are Fortran's: everything is handed over by address, so that
- * one type of function serves all types of elements, and the lengths of texts come last.
+/* Parameters of OpenBLAS's LAPACK routines. libs/blas/routines.def assigns them to operations and
+ * types. They follow Fortran: every argument is passed by address, so one function type serves all
+ * element types, and the lengths of texts come last.
  *
  * Source: LAPACK; the lengths as GNU Fortran passes them from version 8 on. */
 #ifndef TRP_LIBS_OPENBLAS_LAPACK_H

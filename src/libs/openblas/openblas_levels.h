@@ -1,9 +1,8 @@
-/* OpenBLAS's routines of levels 1 to 3 but gemm: what their parameters are. libs/blas/routines.def
- * says which one does an operation for a type.
+/* Parameters of OpenBLAS's routines of levels 1 to 3 except gemm. libs/blas/routines.def assigns
+ * them to operations and types.
  *
- * A routine's type follows from its family. In it T is the element type, R the real type that
- * belongs to it, and S how a scalar of type T is handed over: real ones as they are, complex ones
- * by address.
+ * A routine's type follows from its family. T is the element type, R its real type, and S how a
+ * scalar of type T is passed: real ones by value, complex ones by address.
  *
  * Source: CBLAS, and OpenBLAS for iamin. */
 #ifndef TRP_LIBS_OPENBLAS_LEVELS_H

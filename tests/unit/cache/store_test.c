@@ -349,34 +349,6 @@ static void many_sets(void **state)
     trp__store_close(store);
 }
 
-static void searched(void **state)
-{
-    (void)state;
-    char one[PATH_MAX], two[PATH_MAX], path[PATH_MAX + 16];
-    trp__hash content, expected;
-    snprintf(one, sizeof one, "%s/one", folder);
-    snprintf(two, sizeof two, "%s/two", folder);
-    assert_int_equal(mkdir(one, 0700) | mkdir(two, 0700), 0);
-    const char *names[] = {"m.h"}, *contents[] = {"in memory"}, *folders[] = {one, two};
-    trp__store_search search = {
-        .names = names, .contents = contents, .count = 1, .folders = folders, .folder_count = 2};
-    assert_false(trp__store_resolve_search(&search, "x.h", "", &content));
-    snprintf(path, sizeof path, "%s/x.h", two);
-    h_file_write(path, "second");
-    assert_true(trp__store_resolve_search(&search, "x.h", "", &content));
-    expected = trp__hash_of("second", 6);
-    assert_true(trp__hash_equal(&content, &expected));
-    assert_true(trp__store_resolve_search(&search, path, "", &content));
-    snprintf(path, sizeof path, "%s/x.h", one); /* the first folder hides the second */
-    h_file_write(path, "first");
-    assert_true(trp__store_resolve_search(&search, "x.h", "", &content));
-    expected = trp__hash_of("first", 5);
-    assert_true(trp__hash_equal(&content, &expected));
-    assert_true(trp__store_resolve_search(&search, "m.h", "", &content));
-    expected = trp__hash_of("in memory", 9);
-    assert_true(trp__hash_equal(&content, &expected));
-}
-
 /* --- damage --- */
 
 static void every_byte(void **state)
@@ -872,7 +844,8 @@ static void places_child(void)
     h_folder_remove(expected);
     CHILD_REQUIRE(symlink(folder, expected) == 0);
     set_place(NULL, NULL, NULL, folder);
-    CHILD_REQUIRE(trp__cache_folder_open(true, &fd, NULL) == TRP_E_SYSTEM);
+    CHILD_REQUIRE(trp__cache_place_find(&place, NULL) == TRP_OK &&
+                  trp__cache_place_open(&place, true, &fd, NULL) == TRP_E_SYSTEM);
     unlink(expected);
 
     set_place("relative", NULL, NULL, folder);
@@ -903,7 +876,6 @@ int main(void)
         CASE(keys_that_failed),
         CASE(headers),
         CASE(many_sets),
-        CASE(searched),
         CASE(every_byte),
         CASE(damaged_list),
         CASE(collision),

@@ -9,6 +9,7 @@
 #include "actors/cutlass/epilogue/tree.h"
 #include "cli/commands/cutlass/epilogue.h"
 #include "support/problems/epilogue_draw.h"
+#include "epilogue_print.h"
 #include "support/reference/reference.h"
 #include "support/label.h"
 

@@ -1,4 +1,4 @@
-/* Which rows can compute a problem, and which of them is likely to be the fastest. */
+/* Determines which rows can compute a problem and which of them is likely to be the fastest. */
 #include "actors/cutlass/catalogue/catalogue.h"
 #include "actors/cutlass/catalogue/parts.h"
 #include "actors/cutlass/epilogue/render.h"
@@ -8,8 +8,6 @@
 
 #define REFUSE(row, error, format, ...)                                                            \
     trp__error_set(error, TRP_E_UNSUPPORTED, "%s: " format, (row)->name, __VA_ARGS__)
-
-/* What a row takes. */
 
 static const char *const operation_name[] = {
     [TRP__CUTLASS_GEMM] = "products",
@@ -32,7 +30,7 @@ static bool is_narrow(uint8_t type)
     return type == TRP_I8 || type == TRP_I4 || is_fp8(type);
 }
 
-/* Whether one is f16 or bf16, and the other one narrow and (un)like i4. */
+/* Tells whether one matrix is f16 or bf16 and the other a narrow type, i4 if and only if `i4`. */
 static bool is_mixed(const trp__cutlass_problem *p, bool i4)
 {
     const bool half_a = is_half(p->a);
@@ -124,7 +122,7 @@ static trp_status check_layouts(const trp__cutlass_row *row, const trp__cutlass_
                   p->a_row ? "row" : "column", p->b_row ? "row" : "column");
 }
 
-/* TMA gathers lines of 128 bytes, which are of one pixel of the filter and of one group. */
+/* TMA gathers lines of 128 bytes, each from one filter position and one group. */
 static trp_status check_convolution(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                     trp_error *error)
 {
@@ -141,7 +139,7 @@ static trp_status check_convolution(const trp__cutlass_row *row, const trp__cutl
     return TRP_OK;
 }
 
-/* Of the families of 3.x: the first digits of the compute capability. */
+/* The major compute capability of the 3.x families. */
 static const uint32_t generation[] = {
     [TRP__CUTLASS_SM90] = 9, [TRP__CUTLASS_SM100] = 10, [TRP__CUTLASS_SM120] = 12};
 
@@ -164,15 +162,13 @@ static trp_status check_device(const trp__cutlass_row *row, const trp__cutlass_p
     return TRP_OK;
 }
 
-/* Sizes. */
-
 static int64_t divide_up(int64_t a, int64_t b)
 {
     return (a - 1) / b + 1;
 }
 
-/* Terms of a sum that the row computes: of a convolution for sm_90 the channels of each pixel of
- * the filter are filled up to a tile. */
+/* Returns the terms per sum that the row computes: convolution kernels for sm_90 pad the channels
+ * of each filter position to a multiple of the tile. */
 static int64_t depth_of(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     if (p->operation != TRP__CUTLASS_CONV || row->family != TRP__CUTLASS_SM90 ||
@@ -198,7 +194,7 @@ static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_pr
                       (long long)p->batch);
     if (trp__cutlass_row_3x(row) || row->stream_k || row->operation != TRP__CUTLASS_GEMM)
         return TRP_OK;
-    /* Grids: tiles along n in groups of up to 8 are y, and the batch is z. */
+    /* Grid dimensions: groups of up to 8 tiles along n are y, and the batch is z. */
     if (p->batch > 65535)
         return REFUSE(row, error, "batch: expected at most 65535, got %lld", (long long)p->batch);
     const uint32_t columns = trp__cutlass_row_tile(row, p, 1);
@@ -208,17 +204,16 @@ static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_pr
     return TRP_OK;
 }
 
-/* Alignment. */
-
-/* What divides the length of lines along dimension `i` of the three: it itself, if there is one. */
+/* Returns a divisor of the length of lines along dimension `i`: for a single product the length
+ * itself. */
 static int64_t length_of(const trp__cutlass_problem *p, int i)
 {
     const int64_t size[] = {p->m, p->n, p->k};
     return p->operation == TRP__CUTLASS_GROUPED ? p->divides[i] : size[i];
 }
 
-/* Of a matrix whose lines have `length` elements: `elements` of them are accessed at once. TMA cuts
- * lines where they end, other kernels access whole vectors. */
+/* Checks a matrix with lines of `length` elements that is accessed by `elements` at a time. TMA
+ * clips lines at their ends; other kernels access whole vectors. */
 static trp_status check_lines(const trp__cutlass_row *row, const char *name, uint32_t align,
                               uint8_t type, int64_t length, uint32_t elements, bool whole,
                               trp_error *error)
@@ -234,8 +229,8 @@ static trp_status check_lines(const trp__cutlass_row *row, const char *name, uin
     return TRP_OK;
 }
 
-/* Vectors along n are read as lines of D are by 2.x; 3.x takes them from any address, and accesses
- * auxiliary matrices as align[4] allows. */
+/* Kernels of 2.x read vectors along n like lines of D; 3.x reads them from any address, and
+ * accesses auxiliary matrices as align[4] allows. */
 static trp_status check_auxiliary(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                   const trp__tree_node *x, trp_error *error)
 {
@@ -255,8 +250,8 @@ static trp_status check_auxiliary(const trp__cutlass_row *row, const trp__cutlas
 static trp_status check_groups(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                trp_error *error)
 {
-    /* What is loaded at once has one factor; of 2.x two steps, from a first tile on that need not
-     * be whole. */
+    /* All elements of a load share one factor; in 2.x also those of two steps, which start after a
+     * first tile that may be partial. */
     const bool by_tma = trp__cutlass_row_3x(row);
     const uint32_t step = by_tma ? row->tile[2] : 2u * row->instruction[2];
     const int64_t lines = is_narrow(p->a) ? p->m : p->n;
@@ -278,7 +273,7 @@ static trp_status check_groups(const trp__cutlass_row *row, const trp__cutlass_p
     return TRP_OK;
 }
 
-/* Factors of lines are read as lines by TMA; those of 128 lines are for whole tiles. */
+/* TMA reads factors per line as lines; factors per 128 lines require whole tiles. */
 static trp_status check_factors(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                 trp_error *error)
 {
@@ -342,21 +337,21 @@ trp_status trp__cutlass_row_applies(const trp__cutlass_row *row, const trp__cutl
     return status == TRP_OK ? check_alignment(row, p, error) : status;
 }
 
-/* Cost: how long the processor with the most tiles is busy, and at least as long as memory takes.
- * The constants are of an H100, in units of one processor; of another device all rows are off by
- * about the same factor. */
+/* The cost is the time of the processor with the most tiles, but at least the time of memory
+ * transfers. The constants are those of one processor of an H100; on another device the costs of
+ * all rows are off by about the same factor. */
 
 enum {
     CLOCK_HZ = 1700000000,
-    L2_BYTES_PER_CLOCK = 64,     /* to one processor, all of them reading */
+    L2_BYTES_PER_CLOCK = 64,     /* per processor, all of them reading */
     MEMORY_BYTES_PER_CLOCK = 16, /* likewise */
 };
 #define LAUNCH_SECONDS 3e-6
-#define TILE_SECONDS   1.0e-6 /* what a tile takes besides its loop: pipeline, epilogue */
-#define SINGLE_SECONDS 0.3e-6 /* the same where a block has one */
-#define NODE_CLOCKS    0.06   /* of a processor for a node of a tree and an element */
+#define TILE_SECONDS   1.0e-6 /* time of a tile outside its loop: pipeline, epilogue */
+#define SINGLE_SECONDS 0.3e-6 /* the same with one tile per block */
+#define NODE_CLOCKS    0.06   /* clocks of a processor per tree node and element */
 
-/* Operations of one processor and clock. mma.sync reaches five eighths of wgmma's rate. */
+/* Returns operations per processor and clock. mma.sync reaches five eighths of wgmma's rate. */
 static double operations_per_clock(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     static const double wgmma[] = {
@@ -375,13 +370,14 @@ static double operations_per_clock(const trp__cutlass_row *row, const trp__cutla
         return wgmma[row->inputs] / 2;
     if (row->family == TRP__CUTLASS_SM90 || row->inputs == TRP__CUTLASS_F64)
         return wgmma[row->inputs];
-    /* 8.9 has fp8 of its own; what came later computes mma.sync's as f16. */
+    /* 8.9 computes fp8 natively; later devices execute mma.sync on fp8 as on f16. */
     if (row->inputs == TRP__CUTLASS_FP8 && p->capability >= 90)
         return wgmma[TRP__CUTLASS_HALF] * 0.625;
     return wgmma[row->inputs] * 0.625;
 }
 
-/* Of one tile: its loop, or what the loop reads of L2 (a cluster reads once), whichever is more. */
+/* Returns the time of one tile: the maximum of its loop's computation and its reads of L2 (a
+ * cluster reads once). */
 static double tile_seconds(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     const double m = trp__cutlass_row_tile(row, p, 0), n = trp__cutlass_row_tile(row, p, 1);
@@ -394,7 +390,7 @@ static double tile_seconds(const trp__cutlass_row *row, const trp__cutlass_probl
     return (math > read ? math : read) / CLOCK_HZ;
 }
 
-/* Of one tile: what a tree takes beyond alpha times the sums. Pingpong kernels compute the next
+/* Returns a tree's time per tile beyond alpha times the sums. Pingpong kernels compute the next
  * tile meanwhile. */
 static double tree_seconds(const trp__cutlass_row *row, const trp__cutlass_problem *p, double loop)
 {
@@ -408,7 +404,7 @@ double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_pro
     const double processors = p->processors > 0 ? p->processors : 1;
     const double d = trp_dtype_bits((trp_dtype)p->d) / 8.0;
     const double c = p->c ? trp_dtype_bits((trp_dtype)p->c) / 8.0 : 0;
-    /* A cluster is placed as a whole, so that tiles come in multiples of it. */
+    /* A cluster is scheduled as a whole, so the number of tiles is a multiple of its size. */
     const int64_t rows =
         divide_up(divide_up(p->m, trp__cutlass_row_tile(row, p, 0)), row->cluster[0]);
     const int64_t columns =
@@ -418,7 +414,8 @@ double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_pro
     const double loop = tile_seconds(row, p);
     double work;
     if (row->stream_k) {
-        /* The sums of all tiles in equal shares, of at least a step; shares of a tile meet in L2.
+        /* Stream-K divides the sums of all tiles into equal shares of at least one step; shares of
+         * one tile are combined in L2.
          */
         const double steps = (double)divide_up(depth_of(row, p), row->tile[2]);
         const double share = fmax(tiles / processors, 1 / steps);
@@ -433,11 +430,12 @@ double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_pro
                             (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0 +
                             (double)p->m * (double)p->n * (c + d));
     const double memory = bytes / (MEMORY_BYTES_PER_CLOCK * processors) / CLOCK_HZ;
-    /* The part of the shorter one that does not hide behind the longer one keeps them apart. */
+    /* A part of the shorter time that does not overlap with the longer one distinguishes rows that
+     * are equal otherwise. */
     return LAUNCH_SECONDS + fmax(work, memory) + 0.05 * fmin(work, memory);
 }
 
-/* The most telling reason is that of the last row with such inputs: it asks for least. */
+/* Reports the reason of the last row with such inputs, which has the weakest requirements. */
 static void explain_none(const trp__cutlass_problem *p, trp_error *why)
 {
     bool found = false;

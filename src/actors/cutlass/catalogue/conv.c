@@ -1,5 +1,5 @@
-/* The kernels of convolutions: those of products with operands that are gathered. Of f16 and
- * bf16 the efficiencies follow what an H200 did, the others are estimates. */
+/* The kernels of convolutions: product kernels with gathered operands. The efficiencies for f16 and
+ * bf16 follow measurements on an H200, the others are estimates. */
 #include "actors/cutlass/catalogue/rows.h"
 
 #define MMA80(id, ...) TRP__ROW_SM80(CONV, "conv_" id, __VA_ARGS__)

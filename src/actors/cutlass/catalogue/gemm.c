@@ -1,6 +1,6 @@
 /* The kernels of products. The efficiencies of half_ and fp8_ for sm_90 were measured on an H200
- * (not with factors, nor of 144, 160 and 192 columns, nor of pingpong tiles of 128 rows), the
- * others are estimates. */
+ * (except rows with factors, tiles of 144, 160 and 192 columns, and pingpong tiles of 128 rows);
+ * the others are estimates. */
 #include "actors/cutlass/catalogue/rows.h"
 
 #define MMA80(...)  TRP__ROW_SM80(GEMM, __VA_ARGS__)
@@ -9,7 +9,7 @@
 #define MMA120(...) TRP__ROW_SM120(GEMM, __VA_ARGS__)
 
 static const trp__cutlass_row rows[] = {
-    /* One tensor core each; those that two share are not there yet. */
+    /* Each tile uses one tensor core; the catalogue has no tiles shared by two. */
     MMA100("half_128x256x64_1x1", HALF, 128, 256, 64, 1, 1, 8, 76, PLAIN),
     MMA100("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 66, PLAIN),
     MMA100("half_128x64x64_1x1", HALF, 128, 64, 64, 1, 1, 8, 45, PLAIN),
@@ -94,7 +94,8 @@ static const trp__cutlass_row rows[] = {
     HALF80("64x64x32_a2", 64, 64, 32, 32, 32, 4, 2, 4, 32, PLAIN),
     HALF80("128x128x32_a2_d1", 128, 128, 32, 64, 64, 4, 2, 0, 44, PLAIN),
     HALF80("64x64x32_a2_d1", 64, 64, 32, 32, 32, 4, 2, 0, 31, PLAIN),
-    /* cp.async copies four bytes at least: single elements go through registers, in two stages. */
+    /* cp.async copies at least four bytes, so single elements pass through registers, in two
+     * stages. */
     HALF80("128x128x32_a1", 128, 128, 32, 64, 64, 2, 1, 0, 20, PLAIN),
     HALF80("64x64x32_a1", 64, 64, 32, 32, 32, 2, 1, 0, 16, PLAIN),
 
@@ -123,7 +124,8 @@ static const trp__cutlass_row rows[] = {
     I8_80("128x128x64_a4", 128, 128, 64, 64, 4, 4, 4, 45, PLAIN),
     I8_80("64x64x64_a4", 64, 64, 32, 32, 4, 4, 0, 30, PLAIN),
     I8_80("128x128x64_a1", 128, 128, 64, 64, 2, 1, 0, 12, PLAIN),
-    /* Tensor cores want i8 along k; these take any layout. (By dp4a they would take fours only.) */
+    /* Tensor cores require i8 along k; these kernels accept any layout. (With dp4a they would
+     * require multiples of four.) */
     SIMT80("i8_simt_128x128x8", I8, 128, 128, 32, 64, 2, 40),
     SIMT80("i8_simt_64x64x8", I8, 64, 64, 32, 32, 2, 32),
 

@@ -1,4 +1,5 @@
-/* A row and a problem as the source of a kernel: the settings of a template, and the tree. */
+/* Renders a row and a problem as the source of a kernel: the settings of a template, and the
+ * tree. */
 #include "actors/cutlass/catalogue/catalogue.h"
 #include "actors/cutlass/catalogue/parts.h"
 #include "actors/cutlass/epilogue/render.h"
@@ -10,27 +11,28 @@ static void add_triple(trp__text *out, const char *name, const uint16_t x[3], bo
     trp__text_add(out, "#define %s %u, %u, %u\n", name, x[turned], x[!turned], x[2]);
 }
 
-/* What an element of A or B is multiplied as: of narrow ones for 2.x what they are widened to. */
+/* Returns the type in which an element of A or B is multiplied: for narrow ones in 2.x the type
+ * that they are widened to. */
 static uint8_t multiplied(const trp__cutlass_row *row, const trp__cutlass_problem *p, uint8_t type)
 {
     bool widened = trp__cutlass_row_mixed(row) && !trp__cutlass_row_3x(row);
     return !widened ? type : trp__cutlass_left_narrow(p) ? p->b : p->a;
 }
 
-/* Elements of A or B that are loaded at once. */
+/* Returns the elements of A or B per load. */
 static uint32_t at_once(const trp__cutlass_row *row, const trp__cutlass_problem *p, uint8_t type)
 {
     uint32_t most = 128 / trp_dtype_bits((trp_dtype)multiplied(row, p, type));
     return row->align < most ? row->align : most;
 }
 
-/* Whether the kernel computes the transpose, so that the narrower matrix comes first. */
+/* Tells whether the kernel computes the transpose to have the narrower matrix first. */
 static bool is_swapped(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     return trp__cutlass_row_3x(row) && trp__cutlass_row_turned(row, p);
 }
 
-/* Kernels of 2.x multiply the wider type, and know of the narrower one besides. */
+/* Kernels of 2.x multiply the wider type and take the narrower one as an extra setting. */
 static void add_mixed_sm80(const trp__cutlass_problem *p, trp__text *out)
 {
     bool left = trp__cutlass_left_narrow(p);
@@ -76,8 +78,8 @@ static void add_sm80(const trp__cutlass_row *row, const trp__cutlass_problem *p,
         add_mixed_sm80(p, out);
 }
 
-/* Whether the widest instruction that the tile's columns are a multiple of is one of CUTLASS's
- * usual ones; of what is left between them it would take many small ones. */
+/* Tells whether the widest instruction that divides the tile's columns is outside CUTLASS's usual
+ * set, from which many narrow instructions would be needed. */
 static bool has_odd_width(const trp__cutlass_row *row)
 {
     return row->tile[1] % 64 != 0 && row->tile[1] != 96 && row->tile[1] > 32;
@@ -111,8 +113,8 @@ static void add_3x(const trp__cutlass_row *row, const trp__cutlass_problem *p, t
         trp__text_add(out, "#define TRP_BLOCK %d\n", row->inputs == TRP__CUTLASS_MXFP8 ? 32 : 16);
 }
 
-/* What grouped products find out about the tree's operands themselves: each vector's word among the
- * arguments, bytes of an element, and whether it is per row; and the words of scalars. */
+/* Adds what grouped kernels need to locate the tree's operands: for each vector its word among the
+ * arguments, its element size, and whether it is per row; and the words of scalars. */
 static void add_operands(const trp__tree *tree, trp__text *out)
 {
     uint32_t vectors = 0, scalars = 0;

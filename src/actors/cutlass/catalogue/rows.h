@@ -1,8 +1,8 @@
-/* How rows of the catalogue are written, and the tables that there are: one for each operation.
+/* Macros for rows of the catalogue, and its tables, one per operation.
  *
- * Names: the family, the inputs, the tile, then what sets rows apart: elements of A and B that are
- * loaded at once (a8), D and what is laid out like it in single elements (d1), the cluster, the
- * schedule. Rows that cost the same are taken in the order of their table. */
+ * A name consists of the family, the inputs, the tile, then the distinguishing properties: elements
+ * of A and B per load (a8), single-element access to D and lines like it (d1), the cluster, the
+ * schedule. Rows of equal cost are preferred in the order of their table. */
 #ifndef TRP_ACTORS_CUTLASS_CATALOGUE_ROWS_H
 #define TRP_ACTORS_CUTLASS_CATALOGUE_ROWS_H
 
@@ -30,8 +30,8 @@
 #define TRP__ROW_SM100(...) TRP__ROW_3X(SM100, "s100_", __VA_ARGS__)
 #define TRP__ROW_SM120(...) TRP__ROW_3X(SM120, "s120_", __VA_ARGS__)
 
-/* Rows by the instruction that they are of. A table says before what MMA80(id, ...) is: the row of
- * a kernel of 2.x, of its operation and with what its names begin with. */
+/* Rows by instruction. Each table first defines MMA80(id, ...): a 2.x row of its operation, with
+ * the prefix of its names. */
 #define HALF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                       \
     MMA80("half_" id, HALF, tm, tn, tk, wm, wn, 16, 8, 16, depth, elements, bytes, percent,        \
           __VA_ARGS__)
@@ -54,7 +54,7 @@
     MMA80("fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent,          \
           .fast = true)
 
-/* What sets rows of the same tile apart. */
+/* Distinguishing properties of rows with the same tile. */
 #define COOPERATIVE .pingpong = false
 #define PINGPONG    .pingpong = true
 #define SINGLE      .single = true

@@ -1,5 +1,5 @@
-/* With which settings a row's kernel is run: those that it has without a search, and those that a
- * search tries. */
+/* Determines the settings of a row's kernel: those used without a search, and those that a search
+ * tries. */
 #include "actors/cutlass/catalogue/catalogue.h"
 #include "actors/cutlass/catalogue/parts.h"
 
@@ -12,9 +12,9 @@ static int64_t divide_up(int64_t x, int64_t y)
 
 enum { PARTS_MAX = 32, STEPS_OF_PART = 8 };
 
-/* Gradients by filters are a few tiles of very long sums, which are cut into as many parts as there
- * are processors for. CUTLASS's own division leaves half of them idle where tiles are odd in
- * number. 1: it divides. */
+/* Filter gradients have few tiles with very long sums, so the sums are split into as many parts as
+ * there are processors for. CUTLASS's own division leaves half of the processors idle with an odd
+ * number of tiles. Returns 1 to let CUTLASS divide. */
 static int32_t parts_of_sums(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     const int64_t steps = divide_up(p->k, row->tile[2]);
@@ -30,8 +30,8 @@ static int32_t parts_of_sums(const trp__cutlass_row *row, const trp__cutlass_pro
     return parts > 1 ? (int32_t)parts : 1;
 }
 
-/* Stream-K rounds tiles up to groups along both sides, and computes those that there are not: as
- * wide as adds little. */
+/* Stream-K rounds the tiles up to whole groups along both sides and computes the surplus tiles.
+ * Returns the widest group that adds few of them. */
 static int32_t rounded_swizzle(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                int32_t wanted)
 {
@@ -47,7 +47,7 @@ static int32_t rounded_swizzle(const trp__cutlass_row *row, const trp__cutlass_p
 
 static trp__cutlass_settings estimate(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
-    /* Tiles that follow each other lie in squares if A and B together are more than half of L2. */
+    /* Consecutive tiles form squares if A and B together exceed half of L2. */
     const double bytes = (double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
                          (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0;
     const int32_t parts = parts_of_sums(row, p);
@@ -59,7 +59,7 @@ static trp__cutlass_settings estimate(const trp__cutlass_row *row, const trp__cu
                                    .stream_k = parts > 1 ? 2 : 0};
 }
 
-/* Adds settings that are not there yet. */
+/* Adds settings unless they are already present. */
 static uint32_t add_variant(trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX], uint32_t count,
                             trp__cutlass_settings one)
 {
@@ -71,7 +71,8 @@ static uint32_t add_variant(trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX]
     return count + 1;
 }
 
-/* Orders of tiles. 2.x has its own compiled in; with raster 0 groups go along m, as with 1. */
+/* Adds the orders of tiles. In 2.x the order is compiled in; raster 0 groups along m like raster
+ * 1. */
 static uint32_t add_orders(const trp__cutlass_row *row,
                            trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX], uint32_t count)
 {
@@ -87,7 +88,7 @@ static uint32_t add_orders(const trp__cutlass_row *row,
     return count;
 }
 
-/* Ways to divide sums. */
+/* Adds the ways to divide sums. */
 static uint32_t add_divisions(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                               trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX], uint32_t count)
 {

@@ -1,10 +1,10 @@
-/* The canonical form of an epilogue tree.
+/* Computes the canonical form of an epilogue tree.
  *
- * Nodes get colours, numbers that depend on what a node computes and on where it is used but not on
- * its number, and the colours are refined until they tell no more nodes apart. Nodes that still
- * share a colour are most often interchangeable, such as the two vectors of a sum; to be sure, each
- * of them is told apart in turn and the smallest result is taken. Colours begin with the height
- * above the leaves, so an order by colour puts inputs before what uses them.
+ * Nodes get colours, numbers that depend on a node's computation and uses but not on its number,
+ * and the colours are refined until they distinguish no more nodes. Nodes that still share a colour
+ * are usually interchangeable, such as the two vectors of a sum; to be certain, each of them is
+ * singled out in turn and the smallest result is taken. Colours begin with the height above the
+ * leaves, so an order by colour puts inputs before their uses.
  *
  * Source: the search tree of B. McKay, Practical graph isomorphism, 1981, without most of its
  * pruning. */
@@ -16,9 +16,9 @@ enum {
     NODES = TRP__TREE_NODES_MAX,
     VERSION = 1,
     HEADER = 8,
-    LEAVES_MAX = 256, /* orders that are looked at; then the first is taken of what is alike */
-    /* Colour, commuting inputs, then a colour and a place for each use. A node has no more uses
-     * than there are inputs in the tree. */
+    LEAVES_MAX = 256, /* tried orders; beyond them the first of equal nodes is taken */
+    /* Colour, commuting inputs, then a colour and an input index for each use. A node has at most
+     * as many uses as the tree has inputs. */
     KEY_BYTES = 1 + TRP__TREE_INPUTS + 2 * NODES * TRP__TREE_INPUTS,
 };
 
@@ -35,7 +35,7 @@ typedef struct form {
 typedef struct search {
     const trp__tree *tree;
     uint8_t key[NODES][KEY_BYTES];
-    size_t key_length, used; /* bytes of a key that count, and that are not zero */
+    size_t key_length, used; /* significant bytes of a key, and those that are not zero */
     uint32_t leaves;
 } search;
 
@@ -46,7 +46,7 @@ static void swap_bytes(uint8_t *a, uint8_t *b)
     *b = t;
 }
 
-/* Insertion sort of `count` things of `width` bytes. */
+/* Insertion sort of `count` elements of `width` bytes. */
 static void sort_bytes(uint8_t *at, uint32_t count, uint32_t width)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -58,7 +58,7 @@ static void sort_bytes(uint8_t *at, uint32_t count, uint32_t width)
     }
 }
 
-/* Colours are ranks of keys. */
+/* Sets the colours to the ranks of the keys. */
 static void rank(const search *s, colours *c)
 {
     uint8_t order[NODES];
@@ -111,7 +111,7 @@ static void refine_once(search *s, colours *c)
             uint8_t from = x->input[p];
             uint8_t *use = &s->key[from][1 + TRP__TREE_INPUTS + 2 * uses[from]++];
             s->key[i][1 + p] = c->of[from];
-            use[0] = (uint8_t)(c->of[i] + 1); /* 0 is no use */
+            use[0] = (uint8_t)(c->of[i] + 1); /* 0 means no use */
             use[1] = (uint8_t)(p < commuting ? 0 : p);
         }
         sort_bytes(&s->key[i][1], commuting, 1);
@@ -133,7 +133,7 @@ static void refine(search *s, colours *c)
     } while (c->classes != before && c->classes < s->tree->count);
 }
 
-/* The bytes of a tree whose node i is the place[i]-th. */
+/* Writes the bytes of a tree with node i at position place[i]. */
 static void write_form(const trp__tree *t, const uint8_t place[NODES], form *out)
 {
     uint8_t *b = out->bytes;
@@ -164,11 +164,11 @@ static void write_form(const trp__tree *t, const uint8_t place[NODES], form *out
 
 static int compare_forms(const form *a, const form *b)
 {
-    /* Forms of one tree are of one length. */
+    /* All forms of a tree have the same length. */
     return memcmp(a->bytes, b->bytes, a->length);
 }
 
-/* The lowest colour that several nodes have; false: there is none. */
+/* Finds the lowest colour that several nodes share; returns false if there is none. */
 static bool find_shared(const search *s, const colours *c, uint8_t *shared)
 {
     uint32_t members[NODES] = {0};
@@ -183,7 +183,7 @@ static bool find_shared(const search *s, const colours *c, uint8_t *shared)
     return false;
 }
 
-/* Tells one node apart from the others of its colour, and refines. */
+/* Gives one node a colour of its own and refines. */
 static void single_out(search *s, colours *c, uint32_t node)
 {
     uint8_t colour = c->of[node];
@@ -195,8 +195,8 @@ static void single_out(search *s, colours *c, uint32_t node)
     refine(s, c);
 }
 
-/* A hash of the form that comes of always taking the first of those that are alike. What a
- * collision could cost is a second form of the same tree. */
+/* Returns a hash of the form that results from always taking the first of equal nodes. A collision
+ * can only cause a second form of the same tree. */
 static uint64_t first_form(search *s, colours c)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -215,7 +215,7 @@ static uint64_t first_form(search *s, colours c)
     return hash;
 }
 
-/* The smallest form, and the colours (all different) that make it. */
+/* Finds the smallest form and the colours (all different) that produce it. */
 static void find_least(search *s, const colours *from, form *best, colours *winner)
 {
     uint64_t first[NODES];
@@ -239,7 +239,7 @@ static void find_least(search *s, const colours *from, form *best, colours *winn
         colours c = *from;
         bool seen = false;
         single_out(s, &c, i);
-        /* The same form by the same steps: this node and one before it may change places. */
+        /* An equal hash means that this node and a previous one are interchangeable. */
         uint64_t tried = first_form(s, c);
         for (uint32_t k = 0; k < firsts && !seen; k++)
             seen = first[k] == tried;
@@ -295,7 +295,7 @@ size_t trp__tree_encode(const trp__tree *tree, uint8_t bytes[TRP__TREE_BYTES_MAX
     return f.length;
 }
 
-/* Whether a node of op, type and detail can be. */
+/* Tells whether op, type and detail form a valid node. */
 static bool is_node(const trp__tree *t, const trp__tree_node *x)
 {
     switch (x->op) {

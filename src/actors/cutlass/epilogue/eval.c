@@ -6,12 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* A tile is done in lines of at most so many elements, along what is contiguous in D. */
+/* Largest line of a tile that is evaluated together, along the contiguous dimension of D. */
 enum { BLOCK = 64 };
 
-/* Functions, in f64. */
-
-/* As IEEE 754-2019 has them: NaN if either is, and 0 is above -0. */
+/* Minimum and maximum of IEEE 754-2019: NaN if either is NaN, and 0 is above -0. */
 static double least(double x, double y)
 {
     if (x != x || y != y)
@@ -26,7 +24,7 @@ static double most(double x, double y)
     return x > y || (x == y && signbit(y)) ? x : y;
 }
 
-/* log(1 + exp(x)), of any size. */
+/* Computes log(1 + exp(x)) without overflow. */
 static double soft_plus(double x)
 {
     return fmax(x, 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0);
@@ -34,7 +32,7 @@ static double soft_plus(double x)
 
 static const double root_2_over_pi = 0.79788456080286535588, cubic = 0.044715;
 
-/* GELU's derivative, without differences of what is nearly equal. */
+/* Computes GELU's derivative without cancellation. */
 static double gelu_slope(double x)
 {
     if (fabs(x) > 20)
@@ -108,9 +106,7 @@ static double (*const evaluate[TRP__FN_COUNT])(const double *) = {
 #undef FN
 };
 
-/* Elements. */
-
-/* `count` elements from number `first` on, `step` apart. */
+/* Loads `count` elements from index `first` on, `step` apart. */
 static void load(trp_dtype type, const void *at, int64_t first, int64_t step, int64_t count,
                  double *out)
 {
@@ -158,7 +154,7 @@ static int8_t to_i8(double value)
     return rounded <= INT8_MIN ? INT8_MIN : rounded >= INT8_MAX ? INT8_MAX : (int8_t)rounded;
 }
 
-/* The values are of the compute type: a narrow type is only stored from f32. */
+/* Stores values of the compute type; a narrow type is only stored from f32. */
 static void store(trp_dtype type, void *at, int64_t first, int64_t step, int64_t count,
                   const double *from)
 {
@@ -207,8 +203,6 @@ static void round_to_compute(const trp__tree *t, double *values, int64_t count)
         values[i] = (double)(float)values[i];
 }
 
-/* Reductions. */
-
 static bool is_reduction(const trp__tree_node *x)
 {
     return x->op >= TRP__TREE_REDUCE_ROWS && x->op <= TRP__TREE_REDUCE_ALL;
@@ -219,7 +213,7 @@ static int64_t results_of(const trp__tree_eval *e, const trp__tree_node *x)
     return x->op == TRP__TREE_REDUCE_ROWS ? e->m : x->op == TRP__TREE_REDUCE_COLUMNS ? e->n : 1;
 }
 
-/* Of how many members of the batch there are results: one if they share them. */
+/* Returns the number of results along the batch: one if all members share them. */
 static int64_t members_of(const trp__tree_eval *e, const trp__tree_node *x)
 {
     return e->slot[x->slot].stride == 0 ? 1 : e->batch;
@@ -285,7 +279,7 @@ void trp__tree_eval_end(const trp__tree_eval *e)
     }
 }
 
-/* One line of a tile: `count` elements from (row, column) on, along a row or a column. */
+/* A line of a tile: `count` elements from (row, column) on, along a row or a column. */
 typedef struct line {
     int64_t row, column, count, batch;
     bool along_row;
@@ -293,7 +287,8 @@ typedef struct line {
     double value[TRP__TREE_NODES_MAX][BLOCK];
 } line;
 
-/* Where element (row, column) of the line's batch lies in a matrix, and how far the next is. */
+/* Returns the index of element (row, column) of the line's batch in a matrix, and the distance to
+ * the next element. */
 static int64_t place_in(const line *l, const trp__tree_data *x, uint8_t order, int64_t *step)
 {
     bool row_major = order == TRP_ROW_MAJOR;

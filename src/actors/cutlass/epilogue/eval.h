@@ -1,15 +1,15 @@
-/* Evaluation of an epilogue tree on the host: the actor's own on the host backend, and what the
- * results of GPUs are compared with. Operands are read and written where they lie, in their types.
+/* Evaluates an epilogue tree on the host: for the host backend, and as the reference for results of
+ * GPUs. Operands are read and written in place in their types.
  *
- * Every value is rounded to the compute type where a GPU rounds it. Additions, products, quotients,
- * roots, FMA, minima and maxima are those of IEEE 754; other functions are computed in f64 and
- * rounded. Sums of reductions are kept in f64 and rounded once, at the end. */
+ * Every value is rounded to the compute type wherever a GPU rounds it. Additions, products,
+ * quotients, roots, FMA, minima and maxima follow IEEE 754; other functions are computed in f64 and
+ * rounded. Sums of reductions are accumulated in f64 and rounded once, at the end. */
 #ifndef TRP_ACTORS_CUTLASS_EPILOGUE_EVAL_H
 #define TRP_ACTORS_CUTLASS_EPILOGUE_EVAL_H
 
 #include "actors/cutlass/epilogue/tree.h"
 
-/* What one slot holds. Of a scalar without `at`, `value` is taken. */
+/* The contents of one slot. A scalar without `at` has `value`. */
 typedef struct trp__tree_data {
     void *at;
     int64_t ld, stride; /* elements; as in trp__tree_place, and of C and D likewise */
@@ -18,13 +18,13 @@ typedef struct trp__tree_data {
 
 typedef struct trp__tree_eval {
     const trp__tree *tree;
-    int64_t m, n, batch;        /* of D, as the tree has it */
+    int64_t m, n, batch;        /* of D, in the tree's orientation */
     const trp__tree_data *slot; /* tree->slots of them */
-    double *sums;               /* trp__tree_eval_sums() numbers of the caller's */
+    double *sums;               /* trp__tree_eval_sums() numbers, owned by the caller */
 } trp__tree_eval;
 
-/* A part of one matrix of the batch: rows x columns elements from (row, column) on. Element (i, j)
- * of it has its sum at acc[i + j * acc_ld] if acc_order is column-major, else at acc[i * acc_ld +
+/* A part of one matrix of the batch: rows x columns elements from (row, column) on. The sum of its
+ * element (i, j) is at acc[i + j * acc_ld] if acc_order is column-major, else at acc[i * acc_ld +
  * j]. */
 typedef struct trp__tree_tile {
     int64_t row, column, rows, columns, batch;
@@ -34,11 +34,11 @@ typedef struct trp__tree_tile {
     int64_t acc_ld;
 } trp__tree_tile;
 
-/* How many numbers the reductions of a tree need. At most INT64_MAX. */
+/* Returns the numbers that a tree's reductions need. */
 int64_t trp__tree_eval_sums(const trp__tree_eval *e);
 
-/* Before the first tile, each tile of D once in any order, and after the last one, which writes the
- * results of reductions. One thread at a time; nothing is allocated. D may be C. */
+/* Call begin before the first tile, then once per tile of D in any order, then end, which writes
+ * the results of reductions. One thread at a time; allocates nothing. D may be C. */
 void trp__tree_eval_begin(const trp__tree_eval *e);
 void trp__tree_eval_tile(const trp__tree_eval *e, const trp__tree_tile *tile);
 void trp__tree_eval_end(const trp__tree_eval *e);

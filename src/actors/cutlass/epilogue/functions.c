@@ -1,4 +1,4 @@
-/* What the functions of epilogue trees are: see functions.h. */
+/* Properties of the functions of epilogue trees: see functions.h. */
 #include "actors/cutlass/epilogue/tree.h"
 
 static const struct {
@@ -55,7 +55,7 @@ const char *trp__tree_reduction_name(uint8_t reduction)
     return names[reduction];
 }
 
-/* The activations' defaults, see cutlass.h. */
+/* Returns an activation's default parameter, see cutlass.h. */
 static double default_parameter(trp_activation activation, int which)
 {
     switch (activation) {

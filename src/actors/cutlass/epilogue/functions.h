@@ -1,16 +1,16 @@
-/* The functions of an epilogue tree, one row each: what the checks, the evaluation on the host, the
- * rendering and the documents say of a function comes from here.
+/* The functions of an epilogue tree, one row each. The checks, the evaluation on the host, the
+ * rendering and the documents all use this table.
  *
  *     FN(name, values, parameters, commuting, exact, body)
  *
- * It has `values` inputs that are nodes and `parameters` that are numbers, in this order, called x,
- * y and z. The first `commuting` inputs may change places without a bit of the result changing; 0:
- * none may. Of an `exact` function the GPU's result is the host's, bit by bit, but for the payload
- * of a NaN; of the others it is within a few units in the last place.
+ * A function has `values` inputs that are nodes and `parameters` that are numbers, in this order,
+ * called x, y and z. The first `commuting` inputs may be exchanged without changing a bit of the
+ * result; 0: none. The GPU's result of an `exact` function equals the host's bit by bit except for
+ * a NaN's payload; other results agree within a few units in the last place.
  *
- * `body` is the CUDA text that makes the result, a value of type T. That of an exact function
- * leaves nothing to the compiler's choice: products and sums are written as mul() and add(), which
- * are never fused. quotient() is good to two units, and takes a third of div()'s instructions. */
+ * `body` is the CUDA expression of the result, a value of type T. That of an exact function leaves
+ * no choice to the compiler: products and sums are written as mul() and add(), which are never
+ * fused. quotient() is accurate to two units and takes a third of div()'s instructions. */
 #ifndef TRP_ACTORS_CUTLASS_EPILOGUE_FUNCTIONS_H
 #define TRP_ACTORS_CUTLASS_EPILOGUE_FUNCTIONS_H
 

@@ -1,4 +1,4 @@
-/* Where the numbers, vectors and matrices of an epilogue tree lie. */
+/* Determines the places of the numbers, vectors and matrices of an epilogue tree. */
 #include "actors/cutlass/epilogue/tree.h"
 
 #include "base/error.h"
@@ -17,7 +17,8 @@ static void name_slot(trp__tree_operands *out, uint32_t slot, uint8_t node)
     out->operand[slot].name = out->name[slot];
 }
 
-/* A node's matrix, vector or number, as a column-major matrix, in the sender's orientation. */
+/* Describes a node's matrix, vector or number as a column-major matrix, in the sender's
+ * orientation. */
 static trp__operand operand_of(const trp__tree *tree, const trp_epilogue_node *x,
                                const trp__tree_node *t, int64_t m, int64_t n)
 {
@@ -71,7 +72,7 @@ static trp_status place(trp__pack *pack, const trp_epilogue_node *x, const trp__
         status = trp__operand_measure(pack, o, batch);
     if (status == TRP_OK && (o->mode & TRP__WRITE) && !shared)
         status = trp__operand_check_stride(pack, o, batch);
-    /* Results of reductions are made of what is there, once that is set to the neutral value. */
+    /* Reductions accumulate into memory after it is set to the neutral value. */
     if (status == TRP_OK && t->op == TRP__TREE_STORE && trp__operand_dense(o, batch))
         o->mode |= TRP__COVER;
     p->ld = is_matrix(t) ? o->ld : 0;
@@ -107,7 +108,7 @@ trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *no
                 status = trp__operand_check_apart(pack, written, &others[o], batch);
         }
     }
-    /* What the tree reads must not lie where D is written. */
+    /* The tree's inputs must not overlap D. */
     for (uint32_t o = 0; status == TRP_OK && o < other_count; o++) {
         for (uint32_t s = TRP__TREE_SLOT_FIRST; status == TRP_OK && s < tree->slots; s++) {
             if ((others[o].mode & TRP__WRITE) && (out->operand[s].mode & TRP__READ))

@@ -5,8 +5,8 @@
 
 typedef trp__tree_render_state render;
 
-/* Text that all trees begin with: arithmetic that the compiler does not fuse, so that a GPU gives
- * the bits that the host gives; the parts of functions; and what fills arguments. */
+/* The common start of all trees' text: arithmetic that the compiler does not fuse, so that a GPU
+ * and the host give equal bits; the parts of functions; and helpers to fill arguments. */
 static const char common_text[] =
     "namespace trp_tree {\n"
     "CUTLASS_DEVICE float add(float x, float y) { return __fadd_rn(x, y); }\n"
@@ -90,7 +90,8 @@ static const char common_text[] =
     "template <int Line, class A> CUTLASS_DEVICE void put_matrix(A &x, uint64_t const *s) {\n"
     "  put_matrix<Line>(x, s[0], (int64_t)s[1], (int64_t)s[2]); }\n";
 
-/* What differs: on sm_90 a scalar's stride is an array of 64-bit strides, else one of 32 bits. */
+/* The target-specific part: on sm_90 a scalar's stride is an array of 64-bit strides, else one of
+ * 32 bits. */
 static const char scalars_sm90[] =
     "template <class A> CUTLASS_DEVICE void put_scalar(A &x, uint64_t const *s) {\n"
     "  x.scalar_ptrs[0] = (Compute const *)s[0];\n"
@@ -157,8 +158,6 @@ const char *trp__tree_element(uint32_t type)
     }
 }
 
-/* What can't be had. */
-
 trp_status trp__tree_renders(const trp__tree *t, trp__tree_target target, trp_error *error)
 {
     bool sm80 = target == TRP__TREE_SM80;
@@ -178,7 +177,7 @@ trp_status trp__tree_renders(const trp__tree *t, trp__tree_target target, trp_er
                                   "nodes[%u] (aux %s): order: another one than D's, which kernels "
                                   "for sm_80 can't have",
                                   node, x->op == TRP__TREE_LOAD ? "load" : "store");
-        /* Their visitor adds the sum of a warp once for each of its threads. */
+        /* CUTLASS's visitor adds the sum of a warp once per thread. */
         if (sm80 && x->op == TRP__TREE_REDUCE_ALL && x->detail == TRP_REDUCTION_SUM)
             return trp__error_set(error, TRP_E_UNSUPPORTED,
                                   "nodes[%u] (reduce all sum): which kernels for sm_80 can't do",
@@ -186,8 +185,6 @@ trp_status trp__tree_renders(const trp__tree *t, trp__tree_target target, trp_er
     }
     return TRP_OK;
 }
-
-/* Functions. */
 
 static const char *const letters[] = {"x", "y", "z"};
 
@@ -255,7 +252,7 @@ static void add_functions(const render *r)
     ADD(r, "}\nnamespace trp_tree {\n");
 }
 
-/* The canonical form, so that a text says of itself which tree it is. */
+/* Adds the canonical form, which identifies the tree of a text. */
 static void add_form(const render *r)
 {
     uint8_t bytes[TRP__TREE_BYTES_MAX];

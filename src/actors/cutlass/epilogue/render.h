@@ -1,6 +1,6 @@
-/* An epilogue tree as source text for CUTLASS: a type of visitors, and a function that fills their
- * arguments on the device. A pure function of the tree's canonical form, which stands before it as
- * a comment: "tree", and its bytes as hexadecimal digits.
+/* Renders an epilogue tree as source text for CUTLASS: a type of visitors, and a function that
+ * fills their arguments on the device. The text is a pure function of the tree's canonical form,
+ * which precedes it as a comment: "tree" and its bytes as hexadecimal digits.
  *
  * The text stands behind the includes of a kernel's template, before the first use of TRP_FUSION.
  * It expects
@@ -17,8 +17,8 @@
  *     trp_epilogue_arguments(trp_cutlass_args const &)   a trp_epilogue_tree::Arguments
  *     TRP_FUSION, TRP_FUSION_ARGS(args)                  the same, by the names of a template
  *
- * Results of reductions are made by atomic operations on what is in memory, so the host sets it to
- * trp__tree_neutral_bits() before each launch. */
+ * Reductions are atomic operations on memory, so the host sets it to trp__tree_neutral_bits()
+ * before each launch. */
 #ifndef TRP_ACTORS_CUTLASS_EPILOGUE_RENDER_H
 #define TRP_ACTORS_CUTLASS_EPILOGUE_RENDER_H
 
@@ -28,41 +28,44 @@
 typedef enum trp__tree_target {
     TRP__TREE_SM80, /* CUTLASS 2.x kernels: sm_80, 86, 89 */
     TRP__TREE_SM90, /* 3.x with TMA and warp specialisation */
-    /* The same, for groups: of a vector there is an array of addresses, one for each group, in
-     * place of the address, and no stride. */
+    /* The same for groups: a vector has an array with one address per group instead of an address
+     * and a stride. */
     TRP__TREE_SM90_GROUPED,
 } trp__tree_target;
 
-enum { TRP__TREE_WORDS_MAX = 48 }; /* of trp_cutlass_args */
+enum { TRP__TREE_WORDS_MAX = 48 }; /* slot words of trp_cutlass_args */
 
-/* Appends the text. `alignment` is that of auxiliary matrices, in bytes: of their addresses,
- * leading dimensions and strides, and of the lines of D; a power of two. (On sm_80 the thread map
- * says it.) TRP_E_UNSUPPORTED says what such kernels can't do. */
+/* Appends the text. `alignment` is that of auxiliary matrices in bytes: of their addresses, leading
+ * dimensions and strides, and of the lines of D; a power of two. (On sm_80 the thread map
+ * determines it.) Returns TRP_E_UNSUPPORTED with the reason for trees that such kernels cannot
+ * compute. */
 trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint32_t alignment,
                             trp__text *out, trp_error *error);
 
-/* Whether such kernels can have the tree: TRP_E_UNSUPPORTED says what they can't do. */
+/* Checks whether such kernels can compute the tree: TRP_E_UNSUPPORTED with the reason if not. */
 trp_status trp__tree_renders(const trp__tree *tree, trp__tree_target target, trp_error *error);
 
-/* CUTLASS's name of a type; "void" for TRP_DTYPE_NONE. */
+/* Returns CUTLASS's name of a type; "void" for TRP_DTYPE_NONE. */
 const char *trp__tree_element(uint32_t type);
 
-/* What a slot holds, when its buffer has an address. */
+/* The contents of a slot after its buffer has an address. */
 typedef struct trp__tree_value {
     uint64_t address; /* 0: a scalar by value */
     trp__tree_place place;
 } trp__tree_value;
 
-/* Where the words of a slot begin, and with tree->slots how many there are in all: an address and a
- * stride; of matrices an address, a leading dimension and a stride; of a scalar without an address
- * 0 and the bits of its f64. C and D have none: they are in the arguments by themselves. */
+/* Returns the index of a slot's first word, or for tree->slots the total number of words. A vector
+ * has an address and a stride, a matrix an address, a leading dimension and a stride, a scalar
+ * without an address 0 and the bits of its f64. C and D have no words: they are separate
+ * arguments. */
 uint32_t trp__tree_word(const trp__tree *tree, uint32_t slot);
 
-/* Writes the words of all slots; those of C and D are not looked at. */
+/* Writes the words of all slots; ignores C and D. */
 void trp__tree_fill_words(const trp__tree *tree, const trp__tree_value *value,
                           uint64_t words[TRP__TREE_WORDS_MAX]);
 
-/* The bits of the neutral value of a reduction, in the low 32 bits if the compute type is f32. */
+/* Returns the bits of a reduction's neutral value, in the low 32 bits if the compute type is
+ * f32. */
 uint64_t trp__tree_neutral_bits(const trp__tree *tree, const trp__tree_node *node);
 
 #endif

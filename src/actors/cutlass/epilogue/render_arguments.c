@@ -1,12 +1,10 @@
-/* The arguments of a tree: the words of its operands, and the text that reads them. */
+/* Renders the arguments of a tree: the words of its operands, and the text that reads them. */
 #include "actors/cutlass/epilogue/render_parts.h"
 #include "base/error.h"
 
 #include <string.h>
 
 typedef trp__tree_render_state render;
-
-/* Words. */
 
 static uint32_t words_of(const trp__tree_node *x)
 {
@@ -16,7 +14,7 @@ static uint32_t words_of(const trp__tree_node *x)
 uint32_t trp__tree_word(const trp__tree *tree, uint32_t slot)
 {
     uint32_t word = 0;
-    /* Slots are in the order of nodes. */
+    /* Slots have the order of nodes. */
     for (uint32_t i = 0; i < tree->count; i++) {
         const trp__tree_node *x = &tree->node[i];
         if (x->slot && x->slot < slot)
@@ -57,7 +55,7 @@ uint64_t trp__tree_neutral_bits(const trp__tree *tree, const trp__tree_node *nod
     }
 }
 
-/* Where a visitor's arguments lie in those of the whole tree. */
+/* The path to a visitor's arguments in those of the whole tree. */
 typedef struct path {
     char text[16 * TRP__TREE_NODES_MAX];
 } path;
@@ -91,14 +89,14 @@ static void extend(path *at, const char *step)
     trp__copy_string(at->text + length, sizeof at->text - length, step);
 }
 
-/* Those of v<node> at `at`, which is changed and left as it was. */
+/* Adds the arguments of v<node> at the path `at`, which is restored at the end. */
 static void put_nested(const render *r, uint32_t node, path *at)
 {
     const trp__tree *t = r->tree;
     const trp__tree_node *x = &t->node[node];
     size_t length = strlen(at->text);
     uint32_t inputs = trp__tree_inputs(x);
-    /* The last store is the outermost; inputs come before the operation. */
+    /* The last store is the outermost; inputs precede the operation. */
     for (uint32_t s = t->count; s-- > node + 1;) {
         if (!trp__tree_is_sink(&t->node[s]) || t->node[s].input[0] != node)
             continue;
@@ -126,7 +124,7 @@ static void put_listed(const render *r)
     char at[32];
     for (uint32_t i = 0; i < t->count; i++) {
         trp__text text = {.out = at, .size = sizeof at};
-        /* Up to four are members, more are a tuple. */
+        /* Up to four arguments are members, more are a tuple. */
         trp__text_add(&text, t->count + 1u <= 4 ? "x.op_%u" : "cute::get<%u>(x)", i);
         add_put(r, &t->node[i], at);
     }

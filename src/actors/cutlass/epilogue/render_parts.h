@@ -1,4 +1,4 @@
-/* What the parts of rendering share: the text in the making. */
+/* Shared by the parts of rendering: the text under construction. */
 #ifndef TRP_ACTORS_CUTLASS_EPILOGUE_RENDER_PARTS_H
 #define TRP_ACTORS_CUTLASS_EPILOGUE_RENDER_PARTS_H
 
@@ -12,12 +12,12 @@ typedef struct trp__tree_render_state {
     trp__text *out;
     bool grouped;
     bool nested; /* every value is used once, so the visitors nest; else they are listed */
-    uint8_t uses[TRP__TREE_NODES_MAX]; /* by operations and as D, not by stores */
+    uint8_t uses[TRP__TREE_NODES_MAX]; /* uses by operations and as D, without stores */
 } trp__tree_render_state;
 
 #define ADD(r, ...) trp__text_add((r)->out, __VA_ARGS__)
 
-/* Adds the types of all visitors, op0, op1, ..., and of the tree; says whether they nest. */
+/* Adds the types of all visitors, op0, op1, ..., and of the tree; stores whether they nest. */
 void trp__render_visitors(trp__tree_render_state *r);
 
 /* Adds the function that fills the tree's arguments on the device. */

@@ -1,4 +1,4 @@
-/* The visitors of a tree. */
+/* Renders the visitors of a tree. */
 #include "actors/cutlass/epilogue/render_parts.h"
 
 typedef trp__tree_render_state render;
@@ -12,7 +12,7 @@ static const char *matrix_stride(uint32_t order)
 #define ROW_STRIDE    "cute::Stride<cute::_0, cute::_1, int64_t>"
 #define COLUMN_STRIDE "cute::Stride<cute::_1, cute::_0, int64_t>"
 
-/* Visitors: op0, op1, ... are the nodes' own. */
+/* Visitors op0, op1, ... belong to the nodes. */
 
 static uint32_t aux_alignment(const render *r, uint32_t type)
 {
@@ -35,7 +35,7 @@ static void add_op_sm90(const render *r, const trp__tree_node *x)
     case TRP__TREE_SCALAR:
         ADD(r, "fusion::Sm90ScalarBroadcast<Compute, cute::Stride<cute::_0, cute::_0, int64_t>>");
         break;
-    case TRP__TREE_PER_ROW: /* no vectors: a batch may lie at any address */
+    case TRP__TREE_PER_ROW: /* no vector access: a batch may start at any address */
         ADD(r, "fusion::Sm90ColBroadcast<0, trp_tile, %s%s, Compute, " COLUMN_STRIDE ", 1>",
             element, r->grouped ? " *" : "");
         break;
@@ -124,7 +124,7 @@ static void add_op_sm80(const render *r, const trp__tree_node *x)
     }
 }
 
-/* Whether a node may stand in several places as so many visitors, for it costs nothing. */
+/* Tells whether a node may be repeated as several visitors because it costs nothing. */
 static bool is_free(const render *r, const trp__tree_node *x)
 {
     return x->op == TRP__TREE_ACCUMULATOR || x->op == TRP__TREE_SCALAR ||
@@ -155,7 +155,7 @@ static void count_uses(render *r)
     }
 }
 
-/* The visitor that makes D of the root's value, opD. */
+/* Adds opD, the visitor that converts the root's value to D. */
 static void add_last(const render *r)
 {
     if (r->target == TRP__TREE_SM90)
@@ -170,8 +170,8 @@ static const char *tree_of(const render *r)
     return r->target == TRP__TREE_SM90 ? "fusion::Sm90TreeVisitor" : "fusion::Sm80EVT";
 }
 
-/* Values v0, v1, ... as nested visitors; what is stored passes through its stores. A value that
- * several stores take has them around it one after the other. */
+/* Adds the values v0, v1, ... as nested visitors; stored values pass through their stores. A value
+ * with several stores is nested in one after the other. */
 static void add_nested(const render *r)
 {
     const trp__tree *t = r->tree;
@@ -206,7 +206,7 @@ static void add_nested(const render *r)
     ADD(r, "using Tree = %s<opD, v%u>;\n", tree_of(r), t->root);
 }
 
-/* All visitors in a list, each with the numbers of those that it takes. */
+/* Adds all visitors as a list, each with the indices of its inputs. */
 static void add_listed(const render *r)
 {
     const trp__tree *t = r->tree;

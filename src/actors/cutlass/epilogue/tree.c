@@ -1,4 +1,4 @@
-/* Checks of epilogue trees, and what is made of them: one node for each thing that a kernel does.
+/* Checks epilogue trees and lowers them: one node for each operation of a kernel.
  */
 #include "actors/cutlass/epilogue/tree.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Functions of the nodes of a request. */
+/* The functions of request nodes. */
 
 static const uint8_t of_activation[] = {
     [TRP_ACTIVATION_NONE] = TRP__FN_COUNT,
@@ -42,7 +42,8 @@ static const uint8_t of_binary[] = {
     [TRP_BINARY_DIV] = TRP__FN_div, [TRP_BINARY_MIN] = TRP__FN_min, [TRP_BINARY_MAX] = TRP__FN_max,
 };
 
-/* Kinds: which fields they have, and how many inputs; those with a function take its inputs. */
+/* The kinds of nodes: their fields and number of inputs; a kind with a function has that function's
+ * inputs. */
 
 enum {
     HAS_ACTIVATION = 1,
@@ -53,9 +54,9 @@ enum {
     HAS_TYPE = 32,
     HAS_MATRIX = 64,   /* order, ld */
     HAS_BUFFER = 128,  /* and offset, stride */
-    MAY_BUFFER = 256,  /* the same, but it can do without */
-    IS_SINK = 512,     /* writes; its value is its input */
-    OF_FUNCTION = 1024 /* its inputs are those of a function */
+    MAY_BUFFER = 256,  /* the same, but optional */
+    IS_SINK = 512,     /* writes memory; its value is its input */
+    OF_FUNCTION = 1024 /* has the inputs of a function */
 };
 
 static const struct {
@@ -92,27 +93,28 @@ static const struct {
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* Checks in progress. */
+/* The state of checks. */
 typedef struct build {
     const trp_epilogue_node *nodes;
     uint32_t count;
     const trp__tree_types *types;
     trp__tree *tree;
     trp_error *error;
-    uint8_t value[TRP_EPILOGUE_NODES_MAX]; /* of each node: the tree's node that has its value */
+    uint8_t value[TRP_EPILOGUE_NODES_MAX]; /* for each node the tree's node with its value */
 } build;
 
 typedef struct node_name {
     char text[64];
 } node_name;
 
-/* Inputs of a function that are values, before its parameters. */
+/* Returns the inputs of a function that are values, which precede its parameters. */
 static uint32_t values_of(uint8_t function)
 {
     return trp__tree_function_inputs(function) - trp__tree_function_parameters(function);
 }
 
-/* The function of a node whose own fields have been checked; TRP__FN_COUNT: it has none. */
+/* Returns the function of a node whose own fields have been checked, or TRP__FN_COUNT without
+ * one. */
 static uint8_t function_of(const trp_epilogue_node *x)
 {
     switch (x->kind) {
@@ -132,7 +134,7 @@ static uint8_t function_of(const trp_epilogue_node *x)
     }
 }
 
-/* "nodes[4] (binary add)", as far as what it says is valid. */
+/* Formats "nodes[4] (binary add)", as far as the fields are valid. */
 static node_name name_of(const trp_epilogue_node *nodes, uint32_t i)
 {
     const trp_epilogue_node *x = &nodes[i];
@@ -169,8 +171,6 @@ static trp_status wrong(const build *b, uint32_t i, trp_status status, const cha
     return trp__error_set(b->error, status, "%s: %s", name_of(b->nodes, i).text, text);
 }
 
-/* Types. */
-
 bool trp__tree_matrix_type(uint8_t compute, uint32_t type)
 {
     if (compute == TRP_F64)
@@ -191,7 +191,7 @@ static const char *matrix_types(uint8_t compute)
     return compute == TRP_F64 ? "f64 or f32" : "f32, f16, bf16, f8e4m3, f8e5m2 or i8";
 }
 
-/* The type of a node with its default filled in. */
+/* Returns the type of a node with the default applied. */
 static trp_dtype type_of(const build *b, const trp_epilogue_node *x)
 {
     bool matrix = (kinds[x->kind].has & HAS_MATRIX) || x->kind == TRP_EPILOGUE_CONVERT;
@@ -243,14 +243,12 @@ static trp_status check_request_types(const build *b)
     return TRP_OK;
 }
 
-/* Fields of one node. */
-
 static bool is_zero(const trp_scalar *s)
 {
     return !s->given && s->re == 0 && s->im == 0;
 }
 
-/* The first field that is set although a node of this kind does not have it; NULL: none. */
+/* Returns the first field that is set although a node of this kind does not have it, or NULL. */
 static const char *stray_field(const trp_epilogue_node *x, int has, uint32_t parameters)
 {
     bool buffer = (has & (HAS_BUFFER | MAY_BUFFER)) != 0;
@@ -323,7 +321,7 @@ static trp_status check_inputs(const build *b, uint32_t i, uint32_t inputs)
     return TRP_OK;
 }
 
-/* A number, as the compute type holds it. */
+/* Checks a number in the compute type. */
 static trp_status check_number(const build *b, uint32_t i, const char *field, const trp_scalar *s,
                                bool finite)
 {
@@ -421,7 +419,7 @@ static trp_status check_count(const build *b)
     return TRP_OK;
 }
 
-/* Every node leads to the root or to memory. */
+/* Checks that every node leads to the root or to memory. */
 static trp_status check_used(const build *b)
 {
     bool used[TRP_EPILOGUE_NODES_MAX] = {false};
@@ -438,10 +436,8 @@ static trp_status check_used(const build *b)
     return TRP_OK;
 }
 
-/* Lowering. */
-
-/* The node of the tree that is the same as `x`: one that is there, or a new one. `node` and `part`
- * are where a slot of it comes from. */
+/* Returns the tree's node that equals `x`, existing or new. `node` and `part` are the origin of its
+ * slot. */
 static trp_status add_node(build *b, trp__tree_node x, uint32_t node, uint32_t part, uint8_t *out)
 {
     trp__tree *t = b->tree;
@@ -450,7 +446,7 @@ static trp_status add_node(build *b, trp__tree_node x, uint32_t node, uint32_t p
         x.input[0] = x.input[1];
         x.input[1] = first;
     }
-    /* Two slots are never the same, whatever they name. */
+    /* Slots are never merged, even if they name the same memory. */
     for (uint8_t i = 0; !trp__tree_has_slot(&x) && i < t->count; i++) {
         if (memcmp(&t->node[i], &x, sizeof x) == 0) {
             *out = i;
@@ -499,7 +495,7 @@ void trp__tree_transpose(trp__tree *tree)
     tree->order = (uint8_t)(1 - tree->order);
 }
 
-/* A function of a node: its inputs, and a scalar for each of its parameters. */
+/* Lowers a function of a node: its inputs, and a scalar for each of its parameters. */
 static trp_status lower_function(build *b, uint32_t i, uint8_t function, uint8_t extra,
                                  uint8_t *out)
 {

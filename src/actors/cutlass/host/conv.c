@@ -1,5 +1,5 @@
-/* Convolutions on the host, as products: parts of A and B are gathered into tiles that OpenBLAS
- * multiplies, one after the other, so that no more memory is needed than for products. */
+/* Computes convolutions on the host as products: parts of A and B are gathered into tiles that
+ * OpenBLAS multiplies one after the other, so that they need no more memory than products. */
 #include "actors/cutlass/host/host.h"
 
 #include <stdlib.h>
@@ -7,9 +7,7 @@
 
 enum { TILE = TRP__HOST_TILE, DIMS = TRP__CONV_DIMS };
 
-/* Positions. */
-
-/* An image and a pixel of it, or of the filter: of all, number `index`. */
+/* An image and one of its pixels, or a filter position: number `index` of all. */
 typedef struct position {
     int64_t n, at[DIMS];
 } position;
@@ -30,14 +28,14 @@ static int64_t offset_of(const position *p, const int64_t stride[1 + DIMS])
     return p->n * stride[0] + p->at[0] * stride[1] + p->at[1] * stride[2] + p->at[2] * stride[3];
 }
 
-/* How far a pixel of the filter reaches in dimension i. */
+/* Returns the offset of a filter position in dimension i. */
 static int64_t reach(const trp__cutlass_conv *g, const position *f, int i)
 {
     return (g->flip ? g->filter[i] - 1 - f->at[i] : f->at[i]) * g->dilation[i] - g->pad[i];
 }
 
-/* The pixel of the activation that a pixel of the output meets at one of the filter; false if it is
- * outside. */
+/* Finds the activation's pixel for a pixel of the output and a filter position; returns false if it
+ * is outside. */
 static bool activation_at(const trp__cutlass_conv *g, const position *p, const position *f,
                           position *out)
 {
@@ -50,7 +48,7 @@ static bool activation_at(const trp__cutlass_conv *g, const position *p, const p
     return true;
 }
 
-/* The other way round. */
+/* Finds the output's pixel for a pixel of the activation and a filter position. */
 static bool output_at(const trp__cutlass_conv *g, const position *p, const position *f,
                       position *out)
 {
@@ -64,15 +62,15 @@ static bool output_at(const trp__cutlass_conv *g, const position *p, const posit
     return true;
 }
 
-/* Gathering: each line of a tile is TILE elements behind the last, in the type of the sums. */
+/* Gathered lines of a tile are TILE elements apart, in the type of the sums. */
 
-/* One of A or B. */
+/* A or B. */
 typedef struct source {
     const void *at;
     uint8_t type;
     bool wide;             /* f64 */
-    const int64_t *stride; /* of its dimensions */
-    int64_t channel;       /* the group's first */
+    const int64_t *stride; /* strides of its dimensions */
+    int64_t channel;       /* first channel of the group */
     int64_t channels;      /* of the group */
 } source;
 
@@ -91,8 +89,8 @@ static void *element(const source *s, void *tile, int64_t index)
     return (char *)tile + bytes_of(s, index);
 }
 
-/* A line for each pixel (of `size`), along pixels of the filter and, inner, channels: what one
- * meets at the other, 0 where there is nothing. */
+/* Gathers a line per pixel (of `size`), along filter positions and, innermost, channels: the
+ * element for each pixel and filter position, 0 outside. */
 static void gather_met(const trp__cutlass_conv *g, const source *s, const int32_t size[DIMS],
                        bool (*met)(const trp__cutlass_conv *, const position *, const position *,
                                    position *),
@@ -113,7 +111,7 @@ static void gather_met(const trp__cutlass_conv *g, const source *s, const int32_
     }
 }
 
-/* A line for each filter from number `line` on, along its pixels and channels. */
+/* Gathers a line per filter from number `line` on, along filter positions and channels. */
 static void gather_filters(const trp__cutlass_conv *g, const source *s, int64_t line, int64_t lines,
                            int64_t first, int64_t length, void *tile)
 {
@@ -128,8 +126,8 @@ static void gather_filters(const trp__cutlass_conv *g, const source *s, int64_t 
     }
 }
 
-/* A line for each pixel of the filter and, inner, each of a group's `filters` from number `filter`
- * on; along channels. */
+/* Gathers a line per filter position and, innermost, each of a group's `filters` from number
+ * `filter` on; along channels. */
 static void gather_channels(const trp__cutlass_conv *g, const source *s, int64_t filter,
                             int64_t filters, int64_t line, int64_t lines, int64_t first,
                             int64_t length, void *tile)
@@ -141,7 +139,7 @@ static void gather_channels(const trp__cutlass_conv *g, const source *s, int64_t
     }
 }
 
-/* A line for each pixel of the output, along channels. */
+/* Gathers a line per pixel of the output, along channels. */
 static void gather_pixels(const trp__cutlass_conv *g, const source *s, int64_t line, int64_t lines,
                           int64_t first, int64_t length, void *tile)
 {
@@ -150,8 +148,6 @@ static void gather_pixels(const trp__cutlass_conv *g, const source *s, int64_t l
         take(s, offset_of(&p, s->stride) + first, length, element(s, tile, l * TILE));
     }
 }
-
-/* Products. */
 
 /* One group's part of the work. */
 typedef struct part {
@@ -194,8 +190,8 @@ static part part_of(const trp__conv_run *x, int64_t group)
     return p;
 }
 
-/* `depth` terms of the sums of a tile, from number `first` on: gathers A and B, the first of which
- * is transposed in `a` and the second in `b` if that is true. */
+/* Gathers `depth` terms of a tile's sums from number `first` on: A into `a` and B into `b`, in
+ * layouts that depend on the operation. */
 static void gather(const part *p, const trp__tree_tile *t, int64_t first, int64_t depth, void *a,
                    void *b)
 {
@@ -216,7 +212,7 @@ static void gather(const part *p, const trp__tree_tile *t, int64_t first, int64_
     }
 }
 
-/* The sums of a tile, column-major. */
+/* Computes the sums of a tile, column-major. */
 static const void *sums_of(const part *p, const trp__tree_tile *t)
 {
     const trp__conv_run *x = p->x;
@@ -256,7 +252,7 @@ static void run_part(const part *p, const trp__tree_eval *eval)
     }
 }
 
-/* What is enqueued. */
+/* The arguments of the enqueued function. */
 typedef struct run_arguments {
     trp__conv_run *state; /* in the ring */
 } run_arguments;
@@ -278,8 +274,6 @@ static void run(void *arguments)
     trp__tree_eval_end(&eval);
     free(x->epilogue.sums);
 }
-
-/* Requests. */
 
 trp_status trp__cutlass_host_conv(trp_instance *instance, trp_job *job, trp__conv_run *x,
                                   trp_error *error)

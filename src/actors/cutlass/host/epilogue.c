@@ -1,4 +1,4 @@
-/* What became of a request's epilogue on its way, on the host. */
+/* Reads a request's epilogue on the host. */
 #include "actors/cutlass/host/host.h"
 
 #include "base/error.h"

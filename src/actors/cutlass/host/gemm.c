@@ -1,4 +1,4 @@
-/* Products on the host. */
+/* Computes products on the host. */
 #include "actors/cutlass/host/host.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 typedef trp__gemm_run run_state;
 
-/* D = alpha sums + beta C in i32, whose arithmetic wraps. */
+/* Computes D = alpha sums + beta C in i32 with wrapping arithmetic. */
 static void finish_integers(const run_state *x, const trp__tree_tile *tile)
 {
     const trp__cutlass_gemm *g = &x->g;
@@ -30,8 +30,8 @@ static void finish_integers(const run_state *x, const trp__tree_tile *tile)
     }
 }
 
-/* i8's sums come as integers of less than 53 bits; as i32 they wrap. The tile of A is in no use
- * any more. */
+/* Wraps sums of i8, which are integers of less than 53 bits, to i32. The tile of A is no longer in
+ * use. */
 static const int32_t *wrapped(const run_state *x, const double *sums, int64_t rows, int64_t columns)
 {
     int32_t *out = x->product.scratch;
@@ -56,7 +56,7 @@ static void run_tile(const run_state *x, const trp__tree_eval *eval, trp__tree_t
         finish_integers(x, tile);
 }
 
-/* What is enqueued. */
+/* The arguments of the enqueued function. */
 typedef struct run_arguments {
     run_state *state; /* in the ring */
 } run_arguments;
@@ -93,9 +93,7 @@ static void run(void *arguments)
     free(x->epilogue.sums);
 }
 
-/* Requests. */
-
-/* What the matmul actor's part needs to know of A and B. */
+/* Describes A and B for the matmul actor's functions. */
 static void set_product(run_state *x, const trp__cutlass_room *s, const trp_job *job)
 {
     const trp__cutlass_gemm *g = &x->g;

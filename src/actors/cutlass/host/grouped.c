@@ -1,5 +1,5 @@
-/* Grouped products on the host, one group after the other. A table in device memory is looked at in
- * the stream, before the work: so a request whose table is wrong can be refused. */
+/* Computes grouped products on the host, one group after the other. A table in device memory is
+ * checked in the stream before the work, so that a request with a wrong table can be refused. */
 #include "actors/cutlass/host/host.h"
 
 #include "base/error.h"
@@ -7,20 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is enqueued. */
+/* The arguments of the enqueued function. */
 typedef struct run_arguments {
     trp__grouped_run *state; /* in the ring */
 } run_arguments;
 
-/* Computing. */
-
-/* An element of what a node reads. */
+/* Returns the size of an element that a node reads. */
 static size_t element_of(const trp__tree *tree, const trp__tree_node *node)
 {
     return trp_dtype_bits((trp_dtype)(node->type ? node->type : tree->compute)) / 8;
 }
 
-/* Where a group finds what the tree reads. */
+/* Sets the addresses of the tree's inputs for a group. */
 static void set_slots(const trp__grouped_run *x, uint32_t index, trp__tree_data *slot)
 {
     const trp__cutlass_grouped *g = &x->g;
@@ -70,7 +68,7 @@ static void set_product(const trp__grouped_run *x, const trp__group *group, trp_
     }
 }
 
-/* The sums of a tile; of no products they are 0. */
+/* Computes the sums of a tile, 0 if k is 0. */
 static const void *sums_of(const trp__host_product *p, const trp__tree_tile *tile)
 {
     if (p->g.k > 0)
@@ -111,13 +109,11 @@ static void run(void *arguments)
     free(x->group);
 }
 
-/* Sizes and places. */
-
 static trp_status look_at_rows(trp__grouped_run *x, const trp_cutlass_group *row, trp_error *error)
 {
     trp_status status = TRP_OK;
     for (uint32_t i = 0; i < x->g.groups && status == TRP_OK; i++) {
-        const trp_cutlass_group one = row[i]; /* as it is now */
+        const trp_cutlass_group one = row[i]; /* a copy: the table may change */
         status = trp__group_from_row(&x->g, i, &one, x->room, &x->group[i], error);
     }
     return status;
@@ -145,8 +141,6 @@ static void look(void *arguments)
         look_at_ends(x, x->table, &x->error);
     atomic_store_explicit(&x->looked, true, memory_order_release);
 }
-
-/* Requests. */
 
 static trp_status begin(trp__cutlass_room *s, const trp_job *job, trp__grouped_run *x,
                         trp_error *error)
@@ -209,7 +203,7 @@ trp_status trp__cutlass_host_grouped(trp_instance *instance, trp_job *job, trp__
     if (x->table && !atomic_load_explicit(&x->looked, memory_order_acquire))
         return TRP_AGAIN;
     s->looking = NULL;
-    job->progress = 0; /* nothing is written so far */
+    job->progress = 0; /* nothing is written yet */
     if (x->table && x->error.status != TRP_OK) {
         *error = x->error;
         status = error->status;

@@ -1,4 +1,4 @@
-/* A product that is checked, on the sender's side. */
+/* A checked product on the sender's side. */
 #ifndef TRP_ACTORS_CUTLASS_REQUEST_PRODUCT_H
 #define TRP_ACTORS_CUTLASS_REQUEST_PRODUCT_H
 
@@ -7,11 +7,11 @@
 
 #include <troupe/cutlass.h>
 
-/* A product whose places are checked; m and n are at least 1. */
+/* A product whose operands are checked; m and n are at least 1. */
 typedef struct trp__cutlass_product {
-    const trp__cutlass_gemm *g; /* but for its accesses, slots and tree */
+    const trp__cutlass_gemm *g; /* without accesses, slots and tree */
     const trp__tree *tree;      /* as in trp__cutlass_running */
-    const trp__operand *matrix; /* TRP__GEMM_MATRICES of them; mode 0: there is none */
+    const trp__operand *matrix; /* TRP__GEMM_MATRICES of them; mode 0: absent */
     const trp__tree_operands *operands;
     bool in_place; /* C is read where D is written */
     const trp_cutlass_gemm_request *request;

@@ -8,8 +8,6 @@
 
 #define FAIL(e, status, ...) trp__error_set((e)->pack->error, status, __VA_ARGS__)
 
-/* Choices. */
-
 trp_status trp__check_choices(trp__pack *pack, const trp__choice *choices, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -30,8 +28,6 @@ trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matm
                           name);
 }
 
-/* Kernels. */
-
 trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen)
 {
     if (chosen)
@@ -46,8 +42,6 @@ trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_ch
                                 kernel)
                : TRP_OK;
 }
-
-/* Types. */
 
 static bool is_fp8(trp_dtype type)
 {
@@ -88,7 +82,7 @@ static trp_status set_inputs(trp__epilogue_pack *e)
     return TRP_OK;
 }
 
-/* Whether D and C can have a type; sums of i8 also i32. */
+/* Checks that D and C may have a type; sums of i8 also allow i32. */
 static trp_status check_output(trp__epilogue_pack *e, const char *name, trp_dtype type)
 {
     uint8_t compute = e->sums == TRP_F64 ? TRP_F64 : TRP_F32;
@@ -115,9 +109,7 @@ static trp_status set_outputs(trp__epilogue_pack *e)
     return status;
 }
 
-/* The epilogue. */
-
-/* alpha * sums + beta * C as a tree: the sum is rounded once. */
+/* Builds alpha * sums + beta * C as a tree whose sum is rounded once. */
 static uint32_t plain_nodes(trp__epilogue_pack *e, bool beta)
 {
     enum { NONE, SUMS, ALPHA, C, BETA, SCALED, ROOT };
@@ -194,8 +186,6 @@ trp_status trp__epilogue_check(trp__epilogue_pack *e)
         status = set_outputs(e);
     return status == TRP_OK ? set_tree(e) : status;
 }
-
-/* Travelling. */
 
 trp_status trp__epilogue_check_count(const trp__epilogue_pack *e, uint32_t matrices)
 {

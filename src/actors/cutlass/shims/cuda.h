@@ -1,6 +1,5 @@
-/* In place of the driver's header, which CuTe includes for the code that encodes tensor maps: the
- * types of that, and functions that write the arguments down instead (see abi.h). The numbers are
- * the driver's.
+/* Replaces the driver's header, which CuTe includes for encoding tensor maps: declares its types,
+ * and functions that record the arguments instead (see abi.h). The numbers are the driver's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -109,7 +108,7 @@ __device__ inline CUresult trp_cuTensorMapEncodeIm2col(
 #undef CUTLASS_CUDA_DRIVER_WRAPPER_CALL
 #define CUTLASS_CUDA_DRIVER_WRAPPER_CALL(function) ::trp_##function
 
-/* What that code says when it fails, which it can't here. */
+/* That code throws on errors, which cannot occur here. */
 #define throw (void)
 namespace std
 {

@@ -1,5 +1,5 @@
-/* What CUTLASS expects of its surroundings and NVRTC does not have; included before all of it.
- * TRP_SM says which generation's headers are wanted, of those that CuTe would all include: 80, 90.
+/* Defines what CUTLASS expects of its environment and NVRTC lacks; included before all of it.
+ * TRP_SM selects the generation's headers of those that CuTe would include together: 80, 90.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once

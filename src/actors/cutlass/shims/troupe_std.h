@@ -1,6 +1,6 @@
-/* What CUTLASS uses of cuda::std, and no more: with the whole of it a GEMM for sm_90a takes longer
- * to compile than it need, most of it in tuple_element. The headers cuda/std/NAME beside this file
- * all lead here, and are found before NVIDIA's. Names and meanings are the C++ standard's.
+/* Defines the parts of cuda::std that CUTLASS uses: with all of it a GEMM for sm_90a takes longer
+ * to compile, most of it in tuple_element. The headers cuda/std/NAME beside this file all include
+ * this one and are found before NVIDIA's. Names and meanings are the C++ standard's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRP_CUTLASS_STD_H
@@ -266,8 +266,8 @@ template <class T> struct alignment_of : integral_constant<size_t, alignof(T)> {
 };
 template <class T> inline constexpr size_t alignment_of_v = alignof(T);
 
-/* Of arithmetic types: whether it is an integer, and what the other signedness of it is. An enum,
- * since a static constant ends as a global of the image, used or not. */
+/* Properties of arithmetic types: whether it is an integer, and its counterpart of other
+ * signedness. An enum, because a static constant becomes a global of the image, used or not. */
 template <class T> struct trp_number {
     enum { kind = 0 };
 };
@@ -391,7 +391,7 @@ template <class T> TRP_FN T *addressof(T &t)
     return &t;
 }
 
-/* Sequences. Short ones are written out, which is what they nearly always are. */
+/* Sequences. Short ones, nearly all of them, are written out. */
 
 template <class T, T... I> struct integer_sequence {
     using value_type = T;

@@ -1,5 +1,5 @@
-/* What the templates of CUTLASS 3.x have in common: the declarations that its builders specialise,
- * without those of other architectures.
+/* Shared by the templates of CUTLASS 3.x: the declarations that its builders specialise, without
+ * those of other architectures.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -36,7 +36,7 @@ struct CollectiveBuilder {
 namespace detail
 {
 
-/* An operation with a name has callbacks somewhere; a tree of visitors is its own. */
+/* Named operations have callbacks elsewhere; a tree of visitors is its own callback. */
 template <class Policy, class Operation, class Tile, class EpilogueTile, class Accumulator,
           class Load = cute::DefaultCopy, class = void>
 struct CallbacksBuilder {
@@ -53,7 +53,8 @@ struct CallbacksBuilder<Policy, Tree, Tile, EpilogueTile, Accumulator, Load,
 
 #include "cutlass/gemm/collective/collective_mma_decl.hpp"
 
-/* A matrix's stride as a kernel wants it: of its rows (row-major) or columns, one, of batches. */
+/* Returns a matrix's stride in a kernel's form: of its rows (row-major) or columns, one, of
+ * batches. */
 template <class Stride> __device__ __forceinline__ Stride trp_stride(int64_t leading, int64_t batch)
 {
     Stride stride{};

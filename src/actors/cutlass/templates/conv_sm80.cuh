@@ -1,7 +1,7 @@
-/* Convolution forward, and its gradients by data and by filter, as products by CUTLASS 2.x, whose
- * operands are gathered on the way: gemm_sm80.cuh with other iterators. sm_80 and what came after
- * it, two and three dimensions (one is two with height 1), any strides, any alignment, groups as a
- * batch. A source with a tree has gemm_sm80_head.cuh, then the tree's text, then this.
+/* Convolution, forward and gradients by data and by filter, as implicit GEMM by CUTLASS 2.x:
+ * gemm_sm80.cuh with iterators that gather the operands. sm_80 and later, two and three dimensions
+ * (one is two with height 1), any strides, any alignment, groups as a batch. A source with a tree
+ * has gemm_sm80_head.cuh, then the tree's text, then this.
  *
  * As a product (see trp_conv_request), D is row-major and k is, from the outermost on:
  *
@@ -12,7 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gemm_sm80_head.cuh"
 
-/* What a row sets, with what it is otherwise. */
+/* Settings of a row with their defaults. */
 #ifndef TRP_CONV /* 0 fprop, 1 dgrad, 2 wgrad */
 #define TRP_CONV 0
 #endif
@@ -49,8 +49,8 @@ using trp_conv_b = trp_gather<trp_axis<trp_kind::line, false>, trp_axis<trp_kind
 using trp_mma = typename trp_conv_mma<typename trp_plain_kernel::Mma, trp_conv_a, trp_conv_b>::type;
 #define TRP_MMA trp_mma
 
-/* Where dimension i of the activation (dgrad: of the output) is met: pixel * `mul` + pixel of the
- * filter * step + first, and for dgrad with strides that divided by the stride. */
+/* The coordinate in dimension i of the activation (dgrad: of the output): pixel * `mul` + filter
+ * position * step + first, and for dgrad with strides this divided by the stride. */
 struct trp_meeting {
     int mul, step, first;
     __device__ trp_meeting(trp_cutlass_args const &args, int i)
@@ -106,7 +106,7 @@ __device__ inline void trp_conv_lines(Axis &axis, int extent, int64_t stride)
     axis.outer = stride;
 }
 
-/* The tensor that is gathered from. */
+/* The gathered tensor. */
 template <class Params>
 __device__ inline void trp_conv_source(Params &p, trp_cutlass_args const &args,
                                        int64_t const *stride)
@@ -144,7 +144,7 @@ __device__ inline void trp_conv_place(trp_cutlass_args const &args, A &a, B &b)
 #endif
 }
 
-/* In the place of leading dimensions, which a product would have. */
+/* Replaces the leading dimensions of a product. */
 #define TRP_PLACE(params, args) trp_conv_place(args, (params).params_A, (params).params_B)
 
 #include "gemm_sm80.cuh"

@@ -1,5 +1,5 @@
-/* The operands of a convolution as a product of CUTLASS 2.x reads them: matrices that are nowhere,
- * whose elements are found by two positions, one along the lines and one across.
+/* The operands of a convolution as CUTLASS 2.x reads them: implicit matrices whose elements are
+ * addressed by two positions, one along the lines and one across.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -13,7 +13,7 @@ enum class trp_kind {
     tap,   /* pixels of the filter and, inner, channels or filters */
 };
 
-/* What a position contributes: elements, and coordinates of the tensor that is gathered from. */
+/* The contribution of a position: an element offset, and coordinates of the gathered tensor. */
 struct trp_place {
     int64_t offset;
     int at[TRP_CONV_DIMS];
@@ -52,8 +52,8 @@ template <trp_kind Kind, bool Gathered> struct trp_axis {
     }
 };
 
-/* An operand, whose lines are along Contiguous. With Gathered the coordinates that the two positions
- * add up to are those of a pixel, which may be outside; with Divided they are multiples of it. */
+/* An operand with lines along Contiguous. With Gathered the sum of both positions' coordinates is a
+ * pixel, which may be outside; with Divided it must be a multiple of the divisor. */
 template <class Contiguous, class Strided, bool Gathered, bool Divided> struct trp_gather {
     Contiguous contiguous;
     Strided strided;
@@ -62,12 +62,13 @@ template <class Contiguous, class Strided, bool Gathered, bool Divided> struct t
     cutlass::FastDivmod divisor[TRP_CONV_DIMS];
 
     trp_gather() = default;
-    /* From the leading dimension that a product would have: what is meant is set afterwards. */
+    /* Constructed from the leading dimension of a product; the values are set afterwards. */
     template <class Stride> CUTLASS_DEVICE trp_gather(Stride const &)
     {
     }
 
-    /* How far from the first element; false: there is none, and its value is 0. */
+    /* Computes the offset from the first element; returns false for an element outside, whose value
+     * is 0. */
     CUTLASS_DEVICE bool operator()(trp_place const &c, trp_place const &s, int64_t &offset) const
     {
         bool valid = c.valid && s.valid;
@@ -91,8 +92,8 @@ template <class Contiguous, class Strided, bool Gathered, bool Divided> struct t
     }
 };
 
-/* Reads what Like, an iterator of a product, would read, access by access. K is the dimension that
- * a tile advances in: 0 along the lines, 1 across. */
+/* Reads the elements that Like, an iterator of a product, would read, access by access. K is the
+ * dimension in which tiles advance: 0 along the lines, 1 across. */
 template <class Like, class Gather, int K> class trp_access_iterator
 {
   public:
@@ -115,7 +116,7 @@ template <class Like, class Gather, int K> class trp_access_iterator
     static constexpr bool Rows =
         cutlass::platform::is_same<Layout, cutlass::layout::RowMajor>::value;
     static constexpr int Advance = (K == 0) == Rows ? Shape::kColumn : Shape::kRow;
-    /* Of a few elements at once there are too many positions to keep them. */
+    /* Positions are cached unless small accesses make them too many. */
     static constexpr bool Kept = kAccessesPerVector == 1;
 
     Gather const &gather_;
@@ -193,7 +194,7 @@ template <class Like, class Gather, int K> class trp_access_iterator
     {
         cleared_ = cleared_ || clear;
     }
-    /* Always by one tile along k. */
+    /* Called only to advance by one tile along k. */
     CUTLASS_DEVICE void add_tile_offset(TensorCoord const &)
     {
         first_[K] += Advance;
@@ -204,7 +205,7 @@ template <class Like, class Gather, int K> class trp_access_iterator
     }
 };
 
-/* The same, a tile at a time through registers. */
+/* The same for tiles loaded through registers. */
 template <class Like, class Gather, int K> class trp_tile_iterator
 {
     using Accesses = trp_access_iterator<Like, Gather, K>;
@@ -252,7 +253,7 @@ template <class Like, class Gather, int K> class trp_tile_iterator
     }
 };
 
-/* A product's main loop with other iterators. What is outside of the tensors is 0. */
+/* A product's main loop with other iterators. Elements outside of the tensors are 0. */
 template <class Mma, class A, class B> struct trp_conv_mma;
 
 constexpr int trp_conv_k_of_a = TRP_A_ROW ? 0 : 1, trp_conv_k_of_b = TRP_B_ROW ? 1 : 0;

@@ -1,13 +1,13 @@
-/* Convolution forward, and its gradients by data and by filter, as products by CUTLASS 3.x whose
- * operands TMA gathers: gemm_sm90.cuh with another producer. sm_90a, two and three dimensions (one
- * is two with height 1), lines at multiples of 16 bytes, groups as a batch. Layouts and k are those
- * of conv_sm80.cuh, but that channels (dgrad: filters) of each pixel of the filter are filled up to
- * a multiple of a tile; in wgrad they are a multiple of a line. dgrad: strides are 1.
+/* Convolution, forward and gradients by data and by filter, as implicit GEMM by CUTLASS 3.x with
+ * operands gathered by TMA: gemm_sm90.cuh with another producer. sm_90a, two and three dimensions
+ * (one is two with height 1), lines at multiples of 16 bytes, groups as a batch. Layouts and k are
+ * those of conv_sm80.cuh, except that channels (dgrad: filters) of each filter position are padded
+ * to a multiple of a tile; in wgrad they are a multiple of a line. dgrad requires strides of 1.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gemm_sm90_head.cuh"
 
-/* What a row sets, with what it is otherwise. */
+/* Settings of a row with their defaults. */
 #ifndef TRP_CONV /* 0 fprop, 1 dgrad, 2 wgrad */
 #define TRP_CONV 0
 #endif
@@ -22,7 +22,7 @@ struct trp_conv_pixels {
     cutlass::FastDivmod size[TRP_CONV_DIMS]; /* innermost first, as tensor maps have it */
     int lower[TRP_CONV_DIMS], step[TRP_CONV_DIMS];
 
-    /* Coordinates of number `index`, and last its image. */
+    /* Computes the coordinates of pixel `index`, with its image last. */
     CUTLASS_DEVICE void find(int index, int (&at)[TRP_CONV_DIMS + 1]) const
     {
         CUTLASS_PRAGMA_UNROLL
@@ -35,13 +35,14 @@ struct trp_conv_pixels {
     }
 };
 
-/* Pixels of the filter, and their inner tiles or lines. */
+/* Filter positions and their inner tiles or lines. */
 struct trp_conv_taps {
     cutlass::FastDivmod inner, size[TRP_CONV_DIMS];
     int count[TRP_CONV_DIMS], dilation[TRP_CONV_DIMS];
     bool reversed;
 
-    /* The inner number of `index`, its pixel and how far that is from a window's first. */
+    /* Returns the inner number of `index` and computes its filter position and the offset of that
+     * from a window's first position. */
     CUTLASS_DEVICE int find(int index, int (&tap)[TRP_CONV_DIMS],
                             uint16_t (&offset)[TRP_CONV_DIMS]) const
     {
@@ -57,8 +58,9 @@ struct trp_conv_taps {
     }
 };
 
-/* The main loop of a product, whose tiles in shared memory are blocks of lines of 128 bytes: of a
- * K-major operand one, a line for each row; of an MN-major one several, a line for each term. */
+/* The main loop of a product whose tiles in shared memory are blocks of lines of 128 bytes: one
+ * block with a line per row for a K-major operand, several with a line per term for an MN-major
+ * one. */
 template <class Product> struct trp_conv_mainloop : Product {
     using DispatchPolicy = typename Product::DispatchPolicy;
     using TileShape = typename Product::TileShape;
@@ -70,7 +72,7 @@ template <class Product> struct trp_conv_mainloop : Product {
     static constexpr int TileM = cute::size<0>(TileShape{}), TileN = cute::size<1>(TileShape{});
     static constexpr int TileK = cute::size<2>(TileShape{});
     static constexpr int Line = 128 / sizeof(TRP_A);
-    /* Blocks that share a tile of A or B load a part of each of its blocks of lines. */
+    /* Blocks that share a tile of A or B each load a part of each of its blocks of lines. */
     static constexpr int PartsA = cute::size<1>(Cluster{}), PartsB = cute::size<0>(Cluster{});
     static constexpr int LinesA = TRP_CONV == 2 ? TileK : TileM, PartA = LinesA / PartsA;
     static constexpr int LinesB = TRP_CONV == 0 ? TileN : TileK, PartB = LinesB / PartsB;
@@ -115,7 +117,7 @@ template <class Product> struct trp_conv_mainloop : Product {
         }
     };
 
-    /* A map that goes over windows which begin at pixels.lower, `counts` of them in each dimension
+    /* Encodes a map over windows that begin at pixels.lower, `counts` of them in each dimension
      * (outermost first). */
     __device__ static void encode_gathered(cute::TmaDescriptor &map, uint64_t address,
                                            Tensor const &t, trp_conv_pixels const &pixels,
@@ -152,7 +154,7 @@ template <class Product> struct trp_conv_mainloop : Product {
                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     }
 
-    /* How many terms there are, with what fills them up. */
+    /* Returns the number of terms including padding. */
     __device__ static int terms(trp_cutlass_args const &a)
     {
         const int inner = TRP_CONV == 1 ? a.conv_filters : a.conv_channels;
@@ -217,7 +219,7 @@ template <class Product> struct trp_conv_mainloop : Product {
         cute::prefetch_tma_descriptor(&p.b);
     }
 
-    /* The kernel looks at the numbers of tiles. */
+    /* Read by the kernel for the number of tiles. */
     template <class Problem>
     CUTLASS_DEVICE auto load_init(Problem const &problem, Params const &) const
     {
@@ -229,7 +231,7 @@ template <class Product> struct trp_conv_mainloop : Product {
                                      make_coord(_, _, _), Step<Underscore, _1, _1>{}));
     }
 
-    /* A tile's part, to all blocks of the cluster that share it. */
+    /* Loads a tile's part for all blocks of the cluster that share it. */
     template <int Parts>
     CUTLASS_DEVICE static void copy_gathered(cute::TmaDescriptor const &map, uint64_t *barrier,
                                              uint16_t mask, void *to, int channel,
@@ -342,7 +344,7 @@ template <class Product> struct trp_conv_mainloop : Product {
         }
     }
 
-    /* What a product's loop is given besides, it does not need. */
+    /* Ignores the other parameters of a product's loop. */
     template <class Accumulators>
     CUTLASS_DEVICE void mma(MainloopPipeline pipeline, PipelineState read, Accumulators &sums,
                             int count, int thread, TensorStorage &shared, Params const &)

@@ -7,8 +7,8 @@
  *   of a narrow one two steps have a set each: one is added while the other is computed;
  *   in between there are registers for one more set, which the two groups of warps use in turns.
  *
- * What is on its way never goes from one round of a loop into the next: ptxas does not follow it
- * there, and would wait after each instruction. Sums are CUTLASS's to the bit.
+ * No instruction in flight extends into the next iteration of a loop: ptxas does not track it there
+ * and would wait after each instruction. Sums equal CUTLASS's bit by bit.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -69,7 +69,7 @@ struct trp_fp8_mainloop : trp_with_mma<Plain, trp_fp8_mma>::type {
         auto odd = make_fragment_like(even);
         PipelineState done = read;
 
-        /* The first part of a step waits for its operands, the last gives them back. */
+        /* The first part of a step waits for its operands, the last releases them. */
         auto issue = [&](auto &batch, int part) {
             if (part == 0)
                 pipeline.consumer_wait(read, pipeline.consumer_try_wait(read));
@@ -122,7 +122,7 @@ struct trp_fp8_mainloop : trp_with_mma<Plain, trp_fp8_mma>::type {
         }
     }
 
-    /* Nothing is left. */
+    /* Nothing is left to finish. */
     CUTLASS_DEVICE void mma_tail(MainloopPipeline, PipelineState, int)
     {
     }

@@ -1,5 +1,4 @@
-/* A product by CUTLASS 3.x, whatever its generation: the kernel of a mainloop (trp_mainloop) and an
- * epilogue (trp_epilogue), its arguments and the module.
+/* A product by CUTLASS 3.x of any generation:
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -43,7 +42,7 @@ __device__ inline trp_cutlass_args trp_turned(trp_cutlass_args const &x)
 #endif
 
 #if TRP_BLOCK
-/* A layout of factors for blocks, of batches that lie so far apart. */
+/* A layout of block factors with the given distance between batches. */
 template <class Layout> __device__ Layout trp_apart(Layout packed, int64_t distance)
 {
     auto stride = packed.stride();
@@ -57,7 +56,7 @@ template <class Layout> __device__ Layout trp_apart(Layout packed, int64_t dista
 #endif
 
 #if TRP_SCHEDULER == 1
-/* How many tiles there are along a side, rounded up to multiples. */
+/* Returns the number of tiles along a side, rounded up to a multiple. */
 __device__ inline uint64_t trp_tiles_up_to(uint64_t size, uint32_t tile, int32_t multiple)
 {
     const uint64_t tiles = (size + tile - 1) / tile, each = multiple > 1 ? multiple : 1;
@@ -142,8 +141,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
         args.reduction ? reduction::Nondeterministic : reduction::Deterministic;
 #endif
 
-    /* CUTLASS also asks for lines that are as long as strides have to be; TMA cuts them where they
-     * end. */
+    /* CUTLASS requires line lengths with the alignment of strides; TMA clips lines at their
+     * ends. */
     auto whole = [](int32_t size) { return int32_t((uint32_t(size) + 31) / 32 * 32); };
     typename trp_kernel::Arguments asked = arguments;
     asked.problem_shape = {whole(args.m), whole(args.n), whole(args.k), batches};
@@ -161,8 +160,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
 #endif
     built.workspace_bytes = trp_kernel::get_workspace_size(arguments);
 #if TRP_SCHEDULER == 1
-    /* CUTLASS has barriers behind the sums: one for a tile, of which it rounds the number up, and a
-     * group of warps. A few bytes too many do no harm. */
+    /* CUTLASS places barriers after the sums, one per tile (their number rounded up) and group of
+     * warps. A few surplus bytes do no harm. */
     const uint64_t lines = trp_tiles_up_to(args.m, cute::size<0>(trp_tile{}),
                                            cute::size<0>(trp_cluster{}) * args.swizzle),
                    columns = trp_tiles_up_to(args.n, cute::size<1>(trp_tile{}),

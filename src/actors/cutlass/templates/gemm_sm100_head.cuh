@@ -5,7 +5,7 @@
 
 #pragma once
 
-/* What a row sets besides what head_3x.cuh has, with what it is otherwise. */
+/* Settings of a row beyond those of head_3x.cuh, with their defaults. */
 #ifndef TRP_SM /* 100, 120 */
 #define TRP_SM 100
 #endif
@@ -24,7 +24,7 @@
 
 #include "sm100.cuh"
 
-/* Elements of A and B that lie together at an aligned address. */
+/* Elements of A and B per aligned access. */
 template <class T> inline constexpr int trp_align = 128 / trp_bits<T>;
 
 #if TRP_SM >= 120

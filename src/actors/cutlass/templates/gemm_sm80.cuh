@@ -35,11 +35,11 @@ using trp_kernel = trp_plain_kernel;
 #define TRP_RUN trp_run_2x
 #endif
 
-/* Where the kernel finds its workspace, and what of it is to be zero. */
+/* Places the kernel's workspace and the part of it that must be zero. */
 #if TRP_STREAM_K
 struct trp_params : trp_kernel::Params {
     using trp_kernel::Params::Params;
-    /* Whoever waits at a barrier resets it, so that flags serve, if there are enough. */
+    /* A waiter resets its barrier, so the zeroed flags can be used if there are enough. */
     __device__ void place(trp_cutlass_args const &args, trp_cutlass_built &built)
     {
         const size_t barriers = this->get_barrier_workspace_size();

@@ -5,7 +5,7 @@
 
 #pragma once
 
-/* What a row sets, with what it is otherwise. */
+/* Settings of a row with their defaults. */
 #ifndef TRP_A /* elements of A and B, of C and D */
 #define TRP_A cutlass::half_t
 #endif
@@ -93,9 +93,9 @@ using trp_swizzle = cutlass::gemm::threadblock::ThreadblockSwizzleStreamK;
 using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>;
 #endif
 
-/* What the epilogue is laid out for. With a tree it is the tree that stores D, and of D the
- * epilogue needs no more than a layout: CUTLASS has none from sums in i32 to every type, nor for
- * few elements of 8 bits. That of the sums themselves is always there. */
+/* The element type of the epilogue's layout. With a tree, the tree stores D and the epilogue needs
+ * only a layout of it: CUTLASS has none from sums in i32 to every type, nor for few 8-bit elements.
+ * The layout of the sums always exists. */
 constexpr bool trp_own_layout = !TRP_TREE || (cutlass::sizeof_bits<TRP_D>::value > 8 &&
                                               !cutlass::platform::is_same<TRP_ACC, int32_t>::value);
 using trp_element = cutlass::platform::conditional_t<trp_own_layout, TRP_D, TRP_ACC>;
@@ -116,8 +116,8 @@ using trp_plain_kernel = typename cutlass::gemm::kernel::DefaultGemmUniversal<
     cutlass::arch::TRP_OPERATOR>::GemmKernel;
 
 #if TRP_TREE
-/* Which elements of D a thread has: what OutputTileThreadLayout says of tensor cores' epilogues,
- * for SIMT's too, where a thread has several groups of rows, and groups alternate between warps. */
+/* The elements of D of a thread: OutputTileThreadLayout of tensor cores' epilogues, extended to
+ * SIMT epilogues, where a thread has several groups of rows and groups alternate between warps. */
 template <class Map> struct trp_map_layout : Map {
     using Access = typename Map::Detail;
     using Repeat = typename Map::Iterations;
@@ -135,14 +135,14 @@ template <class Map> struct trp_map_layout : Map {
     using CtaShapeMNL = cute::Shape<cute::Int<Shape::kRow * Count::kRow * Shape::kGroup *
                                               Count::kGroup * Shape::kCluster * Count::kCluster>,
                                     cute::Int<Shape::kColumn * Count::kColumn>, cute::_1>;
-    /* As visitors pick it to pieces: reductions want 0, 1, 2, 3, 5, 8 and 10. */
+    /* In the form that visitors access: reductions use the modes 0, 1, 2, 3, 5, 8 and 10. */
     using ThreadMapShape =
         cute::Shape<cute::Int<Map::kElementsPerAccess>, cute::Int<Access::kAccessWidth>,
                     cute::Int<Repeat::kColumn>, cute::Int<Access::kAccessRows>,
                     cute::Int<Repeat::kRow>, cute::Int<Access::kWarpsRemainingForRows>,
                     cute::Int<Count::kRow>, cute::Int<Count::kGroup>, cute::Int<Groups>,
                     cute::Int<Count::kCluster>, cute::Int<Clusters>>;
-    /* Of a tile's columns, then of its rows, from the fastest on. */
+    /* A tile's columns, then its rows, fastest first. */
     using TileShape =
         cute::Shape<cute::Int<Map::kElementsPerAccess>, cute::Int<Access::kAccessWidth>,
                     cute::Int<Repeat::kColumn>, cute::Int<Access::kAccessRows>,

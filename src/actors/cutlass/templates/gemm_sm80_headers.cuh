@@ -1,5 +1,5 @@
-/* All that gemm_sm80.cuh includes, whatever the row: a source may have it in front of its settings,
- * with #pragma nv_hdrstop behind it, and be compiled with a precompiled header (see
+/* All includes of gemm_sm80.cuh, independent of the row: a source may have this file before its
+ * settings, followed by #pragma nv_hdrstop, and be compiled with a precompiled header (see
  * docs/cutlass-kernels.md).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,8 +18,7 @@
 namespace cutlass::arch
 {
 
-/* Sums of i8 that wrap, as everywhere in Troupe. CUTLASS has only those that stop at the largest
- * number. */
+/* Wrapping sums of i8, as everywhere in Troupe. CUTLASS only has saturating ones. */
 template <>
 struct Mma<gemm::GemmShape<16, 8, 32>, 32, int8_t, layout::RowMajor, int8_t, layout::ColumnMajor,
            int32_t, layout::RowMajor, OpMultiplyAdd>

@@ -12,8 +12,8 @@
 
 using trp_epilogue = trp_epilogue_of<TRP_FUSION>;
 
-/* Factors of blocks: those of one block of k follow each other, or, if they are for 128 lines,
- * those of one block of lines, whose count is rounded up to fours. */
+/* Layout of block factors: those of one block of k are contiguous, or, for blocks of 128 lines,
+ * those of one block of lines, whose count is rounded up to a multiple of four. */
 #if TRP_SCALE_A
 using trp_major = cute::UMMA::Major;
 using trp_scales =
@@ -50,8 +50,8 @@ using trp_left = trp_layout<TRP_A_ROW>;
 using trp_right = trp_layout<TRP_B_ROW>;
 #endif
 
-/* Narrow elements come first, with their factors: they go through registers, where they become as
- * wide as the others. */
+/* The narrow operand and its factors come first: they pass through registers, where they are
+ * widened. */
 #if TRP_SWAP
 using trp_first = TRP_B;
 using trp_second = TRP_A;

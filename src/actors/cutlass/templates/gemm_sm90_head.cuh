@@ -5,7 +5,7 @@
 
 #pragma once
 
-/* What a row sets besides what head_3x.cuh has, with what it is otherwise. */
+/* Settings of a row beyond those of head_3x.cuh, with their defaults. */
 #ifndef TRP_TILE /* of a block */
 #define TRP_TILE 128, 256, 64
 #endif
@@ -45,8 +45,8 @@
 #endif
 #define TRP_GROUPED (TRP_SCHEDULER == 2)
 
-/* Blocks are launched while those of the kernel before are at their last tiles. CUTLASS's kernels of
- * groups don't wait for it, and those of stream-K don't compile with it (4.3). */
+/* Blocks are launched while the previous kernel computes its last tiles. CUTLASS's grouped kernels
+ * do not wait for it, and those of stream-K do not compile with it (4.3). */
 #if TRP_SCHEDULER == 0
 #define TRP_OVERLAPS 1
 #define CUTLASS_ENABLE_GDC_FOR_SM90
@@ -138,8 +138,8 @@ using trp_schedule = cutlass::gemm::TRP_SCHEDULE(TmaWarpSpecializedCooperative);
 using trp_epilogue_schedule = trp_cooperative_epilogue;
 #endif
 
-/* What an epilogue computes and stores at a time: CUTLASS takes 32 columns, or what divides them and
- * the tile's, which of 144 are 16. */
+/* The columns that an epilogue processes together: CUTLASS uses 32 or a common divisor with the
+ * tile's columns, which is 16 for 144. */
 #if TRP_ODD_WIDTH
 using trp_epilogue_tile = cutlass::platform::conditional_t<
     cute::size<1>(trp_tile{}) % 48 == 0, cute::Shape<cute::_128, cute::_48>,
@@ -153,7 +153,7 @@ using trp_epilogue_tile = cutlass::epilogue::collective::EpilogueTileAuto;
 using trp_epilogue_descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
     trp_tile, trp_epilogue_tile, TRP_C, TRP_D, trp_epilogue_schedule>;
 
-/* A layout with a star: strides are in an array, one a group. */
+/* A pointer to a layout: an array with strides per group. */
 #if TRP_GROUPED
 template <bool Row> using trp_lines = trp_layout<Row> *;
 #else
@@ -176,7 +176,7 @@ using trp_stages = cutlass::gemm::collective::StageCountAutoCarveout<int(
     sizeof(typename Epilogue::SharedStorage))>;
 #endif
 
-/* First and Second are elements, with factors perhaps: what is loaded as A and B. */
+/* First and Second are elements, possibly with factors, loaded as A and B. */
 template <class Epilogue, class First, class Left, int LeftBits, class Second, class Right>
 using trp_mainloop_of = typename cutlass::gemm::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, First, Left, 128 / LeftBits, Second, Right,

@@ -1,5 +1,5 @@
-/* What grouped products of all families have: the kernel that makes of what the device holds about
- * groups the arrays that the product reads. It stands behind the settings and the tree.
+/* Shared by grouped products of all families: the kernel that turns the device's description of
+ * groups into the arrays that the product reads. It follows the settings and the tree.
  *
  *     TRP_VECTORS, TRP_VECTOR_COUNT   the vectors of the tree: {word of its address, bytes of an
  *                                     element, per row}
@@ -33,7 +33,7 @@ __device__ inline int64_t trp_tiles(trp_group const &group);
 #if TRP_COUNT_TILES
 #define TRP_PREPARE_BLOCKS 1
 
-/* One block: the numbers of tiles are summed up from group to group. */
+/* Runs in one block: the numbers of tiles are accumulated over the groups. */
 extern "C" __global__ void __launch_bounds__(TRP_PREPARE_THREADS)
     trp_cutlass_prepare(__grid_constant__ trp_cutlass_args const args, void const *table)
 {

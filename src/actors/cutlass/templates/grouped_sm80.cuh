@@ -1,6 +1,6 @@
-/* Many products at once by the parts of CUTLASS 2.x: blocks that stay, each taking the tiles of all
- * groups in turn. CUTLASS's own kernel for groups has no epilogue trees. The settings are in
- * gemm_sm80_head.cuh; there is always a tree.
+/* Grouped products by parts of CUTLASS 2.x: persistent blocks iterate over the tiles of all groups.
+ * CUTLASS's own grouped kernel has no epilogue trees. The settings are in gemm_sm80_head.cuh; there
+ * is always a tree.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gemm_sm80_head.cuh"
@@ -16,7 +16,7 @@ static_assert(TRP_TREE && TRP_D_ROW, "the epilogue is a tree, for a row-major D"
 using trp_epilogue = cutlass::epilogue::threadblock::EpilogueWithVisitorCallbacks<
     typename trp_plain_kernel::Epilogue, TRP_FUSION, 1>;
 
-/* Vectors of the tree along n are read as lines of D are. */
+/* Vectors of the tree along n are read like lines of D. */
 __device__ constexpr int32_t trp_vector_bytes(int32_t elements, int32_t bytes)
 {
     return elements * bytes < 16 ? elements * bytes : 16;
@@ -56,7 +56,7 @@ struct trp_kernel {
         typename Epilogue::SharedStorage epilogue;
     };
 
-    /* The group that a tile is of: the last one that begins there or before, of those with tiles. */
+    /* Finds the group of a tile: the last one with tiles that begins at the tile or before it. */
     CUTLASS_DEVICE static int32_t find(int64_t const *first, int32_t groups, int64_t tile)
     {
         int32_t low = 0, high = groups; /* first[low] <= tile < first[high] */
@@ -70,7 +70,7 @@ struct trp_kernel {
         return low;
     }
 
-    /* The problem of one group, as the tree's arguments are filled from it. */
+    /* Sets the problem of one group, from which the tree's arguments are filled. */
     CUTLASS_DEVICE static void become(trp_cutlass_args &args, trp_group_arrays const &arrays,
                                       int32_t index)
     {

@@ -1,6 +1,6 @@
-/* Many products at once, each with its own sizes, strides and addresses, all in device memory:
- * sm_90a with TMA, whose maps the kernel itself changes from group to group. The settings are in
- * gemm_sm90_head.cuh, with TRP_SCHEDULER 2.
+/* Grouped products with sizes, strides and addresses in device memory: sm_90a with TMA, whose maps
+ * the kernel itself changes from group to group. The settings are in gemm_sm90_head.cuh, with
+ * TRP_SCHEDULER 2.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRP_SCHEDULER
@@ -18,8 +18,7 @@
 
 using trp_epilogue = trp_epilogue_of<TRP_FUSION>;
 
-/* The loop over k, whose sums begin at 0: CUTLASS's own leaves them as they are where a group's k
- * is 0. */
+/* The main loop with sums cleared first: CUTLASS's own leaves them unset where a group's k is 0. */
 template <class Base> struct trp_cleared : Base {
     using Base::Base;
     template <class Pipeline, class State, class Sums, class... Rest>
@@ -40,11 +39,11 @@ using trp_kernel = cutlass::gemm::kernel::GemmUniversal<trp_problem, trp_mainloo
 
 #include "module_3x.cuh"
 
-/* What prepare writes is what CUTLASS reads. */
+/* Prepare writes the layout that CUTLASS reads. */
 static_assert(sizeof(typename trp_problem::UnderlyingProblemShape) == 12, "m, n, k");
 static_assert(sizeof(typename trp_kernel::InternalStrideA) == 8, "a leading dimension");
 
-/* TMA cuts lines where they end, and wants the rest at 16 bytes. */
+/* TMA clips lines at their ends and requires all else at multiples of 16 bytes. */
 __device__ inline trp_group_kind trp_kind()
 {
     return {{TRP_A_ROW, TRP_B_ROW, TRP_C_ROW, TRP_D_ROW},
@@ -83,7 +82,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     epilogue.thread.alpha_ptr = reinterpret_cast<scalar const *>(args.alpha_ptr);
     epilogue.thread.beta_ptr = reinterpret_cast<scalar const *>(args.beta_ptr);
 #else
-    /* Of a vector the visitor gets the array of addresses, and no stride. */
+    /* The visitor gets a vector's array of addresses without a stride. */
     const trp_group_vector vectors[TRP_VECTOR_COUNT + 1] = {TRP_VECTORS};
     trp_cutlass_args of_arrays = args;
     for (int v = 0; v < TRP_VECTOR_COUNT; v++) {
@@ -100,7 +99,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     scheduler.max_swizzle_size = args.swizzle > 1 ? args.swizzle : 1;
     scheduler.raster_order = args.raster == 2 ? raster::AlongN : raster::AlongM;
 
-    /* The maps that the kernel changes are in the workspace, behind the arrays. */
+    /* The maps that the kernel changes follow the arrays in the workspace. */
     built.workspace_bytes = arrays.bytes + trp_kernel::get_workspace_size(arguments);
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;

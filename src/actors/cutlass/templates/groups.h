@@ -1,5 +1,5 @@
-/* One group of a grouped product: from what device memory says of it, which nobody has looked at,
- * to sizes and places that stay within the request's matrices. What does not fit is a group without
+/* One group of a grouped product: turns its unchecked description in device memory into sizes and
+ * addresses within the request's matrices. A group that does not fit becomes a group without
  * elements. Read by NVRTC and by the C compiler.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -31,29 +31,29 @@ typedef struct trp_group_row {
     int64_t reserved;
 } trp_group_row;
 
-/* What a kernel wants of A, B, C and D. */
+/* A kernel's requirements of A, B, C and D. */
 typedef struct trp_group_kind {
     int32_t row_major[4];
-    int32_t element[4]; /* bytes; of no C 0 */
+    int32_t element[4]; /* bytes; 0 without C */
     int32_t align[4];   /* bytes that divide addresses and leading dimensions */
     int32_t vector[4];  /* elements that divide the length of lines */
 } trp_group_kind;
 
 typedef struct trp_group {
-    int32_t size[3]; /* all 0: it does nothing */
+    int32_t size[3]; /* all 0: nothing to compute */
     int32_t reserved;
     uint64_t at[4]; /* addresses */
     int64_t ld[4];
-    int64_t row, column; /* where its rows and columns begin, of a dimension that is cut; else 0 */
+    int64_t row, column; /* first row and column within a divided dimension; else 0 */
 } trp_group;
 
-/* Where the arrays of all groups lie in the workspace; `bytes` in all. */
+/* The places of all groups' arrays in the workspace; `bytes` in all. */
 typedef struct trp_group_arrays {
     uint64_t shapes; /* m, n, k as int32 */
     uint64_t at[4];  /* addresses of A, B, C and D */
     uint64_t ld[4];  /* int64 */
     uint64_t first;  /* int64: the number of its first tile; one more than there are groups */
-    uint64_t vector; /* addresses: of each vector of the tree as many as there are groups */
+    uint64_t vector; /* addresses: one per group for each vector of the tree */
     uint64_t bytes;
 } trp_group_arrays;
 
@@ -85,7 +85,7 @@ TRP_GROUP_FUNCTION int trp_group_is_cut(int32_t grouping, int which)
            (grouping == TRP_GROUPED_OF_K && which < 2);
 }
 
-/* Whether a matrix lies within the request's, where the kernel can take it. */
+/* Tells whether a matrix lies within the request's memory and meets the kernel's alignment. */
 TRP_GROUP_FUNCTION int trp_group_place(const trp_cutlass_args *args, const trp_group_kind *kind,
                                        int which, int64_t at, int64_t ld, trp_group *group)
 {
@@ -96,7 +96,7 @@ TRP_GROUP_FUNCTION int trp_group_place(const trp_cutlass_args *args, const trp_g
     const int64_t length = kind->row_major[which] ? columns : rows;
     const int64_t count = kind->row_major[which] ? rows : columns;
     const int64_t any = kind->align[which] > element ? kind->align[which] / element : 1;
-    /* Of what has no elements nothing is read: any address will do. */
+    /* A matrix without elements is not read, so any address is valid. */
     group->at[which] = args->workspace;
     group->ld[which] = any;
     if (length == 0 || count == 0)
@@ -115,7 +115,7 @@ TRP_GROUP_FUNCTION int trp_group_place(const trp_cutlass_args *args, const trp_g
            0;
 }
 
-/* Group number `index` from its row. */
+/* Computes group `index` from its row. */
 TRP_GROUP_FUNCTION int trp_group_from_row(const trp_cutlass_args *args, const trp_group_kind *kind,
                                           const trp_group_row *row, trp_group *group)
 {
@@ -138,7 +138,7 @@ TRP_GROUP_FUNCTION int trp_group_from_row(const trp_cutlass_args *args, const tr
     return 1;
 }
 
-/* From the ends of the pieces of a dimension. */
+/* Computes a group from the ends of a dimension's pieces. */
 TRP_GROUP_FUNCTION int trp_group_from_ends(const trp_cutlass_args *args, const trp_group_kind *kind,
                                            const int32_t *ends, int32_t index, trp_group *group)
 {
@@ -166,7 +166,7 @@ TRP_GROUP_FUNCTION int trp_group_from_ends(const trp_cutlass_args *args, const t
     return 1;
 }
 
-/* Group number `index`; `table` is what the grouping says. */
+/* Computes group `index`; the contents of `table` depend on the grouping. */
 TRP_GROUP_FUNCTION trp_group trp_group_at(const trp_cutlass_args *args, const trp_group_kind *kind,
                                           const void *table, int32_t index)
 {
@@ -188,13 +188,14 @@ TRP_GROUP_FUNCTION trp_group trp_group_at(const trp_cutlass_args *args, const tr
     return group;
 }
 
-/* A vector of the tree: the word of its address among the arguments' slots, its stride behind it.
+/* A vector of the tree: the index of its address among the words of the slots; its stride follows.
  */
 typedef struct trp_group_vector {
     int32_t word, bytes, per_row; /* bytes of an element */
 } trp_group_vector;
 
-/* Along a dimension that is cut there is one for all groups, else one for each. */
+/* Returns a vector's address for a group: along the divided dimension all groups share one vector,
+ * else each group has its own. */
 TRP_GROUP_FUNCTION uint64_t trp_group_vector_at(const trp_cutlass_args *args,
                                                 const trp_group_vector *v, const trp_group *group,
                                                 int32_t index)
@@ -205,7 +206,7 @@ TRP_GROUP_FUNCTION uint64_t trp_group_vector_at(const trp_cutlass_args *args,
     return args->slot[v->word] + (uint64_t)(at * v->bytes);
 }
 
-/* One group of the arrays. */
+/* Writes one group to the arrays. */
 TRP_GROUP_FUNCTION void trp_group_write(const trp_cutlass_args *args,
                                         const trp_group_arrays *arrays,
                                         const trp_group_vector *vectors, int32_t count,

@@ -1,10 +1,10 @@
-/* What the heads of all products by CUTLASS 3.x have: the settings that they share, what is included
- * for them, and names. A head sets before what is its own, TRP_SM, TRP_TILE and TRP_CLUSTER too.
+/* Shared by the heads of all products by CUTLASS 3.x: common settings, includes and names. A head
+ * first defines its own settings, including TRP_SM, TRP_TILE and TRP_CLUSTER.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a row sets, with what it is otherwise. */
+/* Settings of a row with their defaults. */
 #ifndef TRP_A /* elements of A and B; float is computed as tf32 */
 #define TRP_A cutlass::bfloat16_t
 #endif

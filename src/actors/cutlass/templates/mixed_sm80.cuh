@@ -1,12 +1,12 @@
-/* Products of elements of 16 bits and of 8 or 4, which are widened to those, by CUTLASS 2.x:
- * gemm_sm80.cuh with another main loop. sm_80 and what came after it, A row-major and B
- * column-major, either of them narrow. A source has gemm_sm80_head.cuh, then the tree's text, then
- * this; its TRP_A and TRP_B are both what is multiplied.
+/* Products of 16-bit elements with 8- or 4-bit ones, which are widened to 16 bits, by CUTLASS 2.x:
+ * gemm_sm80.cuh with another main loop. sm_80 and later, A row-major and B column-major, either of
+ * them narrow. A source has gemm_sm80_head.cuh, then the tree's text, then this; its TRP_A and
+ * TRP_B are both the wide type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gemm_sm80_head.cuh"
 
-/* What a row sets, with what it is otherwise. */
+/* Settings of a row with their defaults. */
 #ifndef TRP_NARROW /* elements of the narrow operand, of 8 or 4 bits */
 #define TRP_NARROW int8_t
 #endif
@@ -82,7 +82,7 @@ struct trp_mixed_of<
 using trp_mma = typename trp_mixed_of<typename trp_plain_kernel::Mma>::type;
 #define TRP_MMA trp_mma
 
-/* In the place of a leading dimension. */
+/* Replaces a leading dimension. */
 template <class Params>
 __device__ inline void trp_mixed_place(Params &params, trp_cutlass_args const &args)
 {
@@ -105,8 +105,8 @@ __device__ inline void trp_mixed_place(Params &params, trp_cutlass_args const &a
 #define TRP_PLACE(params, args) trp_mixed_place(params, args)
 
 #if TRP_STREAM_K
-/* Of few tiles each processor has as many parts as it has room for, where it takes instructions,
- * not memory, to widen them: CUTLASS's own division gives it one. */
+/* With few tiles, each processor gets as many parts as it can hold if instructions for widening,
+ * not memory, are the limit: CUTLASS's own division gives it one. */
 __device__ inline int trp_mixed_splits(trp_cutlass_args const &args)
 {
     using tile = typename trp_mma::Shape;

@@ -1,19 +1,20 @@
-/* An operand of 8 or 4 bits where the other one has 16, as CUTLASS 2.x reads it: copied as it is
- * into shared memory, and widened in registers. Its lines are along k, in whole chunks of 16 bytes.
+/* An 8- or 4-bit operand beside a 16-bit one, as CUTLASS 2.x reads it: copied unchanged into shared
+ * memory, and widened in registers. Its lines are along k, in whole chunks of 16 bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Where factors of groups are, and what is added: of line i and group g of k at g * lines + i. */
+/* Addresses of the factors and zero points of groups: those of line i and group g of k are at g *
+ * lines + i. */
 struct trp_groups {
-    uint16_t const *scale, *zero; /* zero: nullptr if nothing is added */
-    int64_t batch;                /* from those of one of a batch to those of the next */
+    uint16_t const *scale, *zero; /* zero: nullptr without zero points */
+    int64_t batch;                /* distance between batches */
     int lines;
     int size; /* of k */
 };
 
-/* A tile of an operand in shared memory: lines of chunks, which are turned around so that neither
- * copies nor reads of a warp meet in a bank. */
+/* A tile of an operand in shared memory: lines of chunks, rotated so that neither copies nor reads
+ * of a warp cause bank conflicts. */
 template <int Lines, int K, int Bits> struct trp_narrow_tile {
     static constexpr int Line = K * Bits / 8; /* bytes */
     static constexpr int Chunks = Line / 16;  /* of a line */
@@ -27,8 +28,8 @@ template <int Lines, int K, int Bits> struct trp_narrow_tile {
     }
 };
 
-/* What a thread copies of a tile. The first tile is the one that is not whole, as of CUTLASS's
- * iterators: k's remainder, then multiples of a tile. */
+/* A thread's copies of a tile. The first tile is the partial one, as in CUTLASS's iterators: k's
+ * remainder, then multiples of a tile. */
 template <class Tile, int K, int Bits, int Threads, bool Left, class LayoutOf>
 class trp_narrow_copies
 {
@@ -52,7 +53,7 @@ class trp_narrow_copies
         trp_groups groups;
 
         Params() = default;
-        /* From the leading dimension of a product: what is meant is set afterwards. */
+        /* Constructed from the leading dimension of a product; the values are set afterwards. */
         template <class Stride> CUTLASS_DEVICE Params(Stride const &)
         {
         }
@@ -135,7 +136,7 @@ class trp_narrow_copies
     }
 };
 
-/* Where a thread's copies go. */
+/* The destinations of a thread's copies. */
 template <class Tile, int Threads, bool Left> class trp_narrow_places
 {
     uint8_t *to_;
@@ -172,7 +173,7 @@ template <class Tile, int Threads, bool Left> class trp_narrow_places
     }
 };
 
-/* A factor, or what is added, if there is such a line; else what was there before. */
+/* Loads a factor or zero point if the line exists; else keeps the previous value. */
 CUTLASS_DEVICE void trp_load_factor(uint32_t &to, uint16_t const *from, bool there)
 {
     asm("{.reg .pred p;\n"
@@ -182,9 +183,9 @@ CUTLASS_DEVICE void trp_load_factor(uint32_t &to, uint16_t const *from, bool the
         : "l"(from), "r"((int)there));
 }
 
-/* Of the lines of a warp that are a thread's, each eighth one, the factors of the groups that steps
- * go through. Those of the next group are loaded when a group begins; groups begin at multiples of
- * two steps. Nothing here is a branch, so that it mingles with what is multiplied meanwhile. */
+/* The factors of a thread's lines (each eighth line of a warp) for the groups that steps pass
+ * through. The next group's are loaded when a group begins; groups begin at multiples of two steps.
+ * The code has no branch, so that it overlaps with the products. */
 template <int Count, int K, bool Zeros> class trp_group_factors
 {
     static constexpr int Pair = 32; /* k of two steps */
@@ -248,7 +249,8 @@ template <int Count, int K, bool Zeros> class trp_group_factors
         take_next(true);
         load_next(true);
     }
-    /* For the next two steps. Behind the end of the first tile there are zeros, and stay zeros. */
+    /* Returns the factors of the next two steps. They are zero after the end of the first tile and
+     * stay zero. */
     CUTLASS_DEVICE void get(uint32_t to[Count])
     {
         const bool there = pair_ < gap_ || pair_ >= end_, renew = there && left_ == 0;
@@ -262,9 +264,9 @@ template <int Count, int K, bool Zeros> class trp_group_factors
     }
 };
 
-/* Of one step of mma.sync, k of 16, the narrow elements of a thread: of every eighth line those of
- * its two columns of k and of the two that are 8 behind, in the low bits of a word; and, in
- * another, the line's factor and (high) what is added. */
+/* A thread's narrow elements for one step of mma.sync (k of 16): from every eighth line those of
+ * its two columns of k and of the two that are 8 further, in the low bits of a word; and, in
+ * another word, the line's factor and (high) zero point. */
 template <int Lines, bool Factors> struct trp_narrow_fragment {
     static constexpr int Count = Lines / 8;
     uint32_t element[Count];
@@ -338,8 +340,8 @@ class trp_narrow_steps
     }
 };
 
-/* (x & mask) ^ with as one instruction: left to itself the compiler takes two, for want of a second
- * immediate operand. */
+/* Computes (x & mask) ^ with in one instruction: otherwise the compiler uses two because it has no
+ * second immediate operand. */
 template <uint32_t Mask, uint32_t With> CUTLASS_DEVICE uint32_t trp_and_xor(uint32_t x)
 {
     uint32_t y;
@@ -467,7 +469,7 @@ template <class Wide> struct trp_widened<cutlass::int4b_t, Wide> {
     }
 };
 
-/* A warp's product, one operand of which is narrow. */
+/* A warp's product with one narrow operand. */
 template <class Like, class Narrow, class Wide, class Steps, bool Left, bool Factors, bool Zeros>
 struct trp_mixed_warp : Like {
     template <bool Mine, class T, class U>
@@ -482,8 +484,8 @@ struct trp_mixed_warp : Like {
     using FragmentB = typename IteratorB::Fragment;
     using Fragment = typename Steps::Fragment;
 
-    /* A thread has of A's fragment of 16 lines the low pairs of both of its lines, then the high
-     * ones; of B's of 8 lines the low and the high pair. */
+    /* Of A's fragment of 16 lines a thread has the low pairs of both of its lines, then the high
+     * pairs; of B's of 8 lines the low and the high pair. */
     CUTLASS_DEVICE static void widen(void *to, Fragment const &from)
     {
         uint32_t *words = static_cast<uint32_t *>(to);

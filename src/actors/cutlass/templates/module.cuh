@@ -1,12 +1,12 @@
-/* What every module has: the entry points of abi.h, for a kernel K. A family's template defines the
- * two functions that know how K's parameter comes about, and then says TRP_MODULE.
+/* Shared by all modules: the entry points of abi.h for a kernel K. A family's template defines the
+ * two functions that build K's parameter, and then uses TRP_MODULE.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
 #include "abi.h"
 
-/* Threads of a block, and blocks at most, of a kernel that prepares; 0, 0: there is none. */
+/* Threads per block and maximum of blocks of the prepare kernel; 0, 0: none. */
 #define TRP_PREPARED 0, 0
 
 #ifndef TRP_OVERLAPS /* the kernel waits by itself for the one before it in the stream */
@@ -38,7 +38,7 @@ template <class K> __device__ __forceinline__ void trp_run_3x(typename K::Params
 {
     extern __shared__ __align__(128) char trp_shared[];
 #if TRP_OVERLAPS
-    /* All threads, before anything else: scalars are read where the kernel's parts are made, long
+    /* All threads wait first: scalars are read where the kernel's parts are constructed, long
      * before CUTLASS waits. */
     cutlass::arch::wait_on_dependent_grids();
 #endif
@@ -46,8 +46,8 @@ template <class K> __device__ __forceinline__ void trp_run_3x(typename K::Params
     kernel(params, trp_shared);
 }
 
-/* A kernel's parameter. Its padding is not written: the host has zeroed it, so that equal arguments
- * give equal bytes. */
+/* Writes a kernel's parameter except its padding, which the host has zeroed, so that equal
+ * arguments give equal bytes. */
 template <class T> __device__ void trp_write_params(void *out, T const &params)
 {
     static_assert(sizeof(T) <= TRP_CUTLASS_PARAMS_MAX, "the parameter of a kernel is too large");
@@ -55,7 +55,7 @@ template <class T> __device__ void trp_write_params(void *out, T const &params)
     *reinterpret_cast<T *>(static_cast<char *>(out) + TRP_CUTLASS_ALIGN) = params;
 }
 
-/* How many maps a builder has left in what it wrote. */
+/* Counts the maps in a builder's output. */
 __device__ inline uint32_t trp_count_maps(void const *out, uint32_t bytes)
 {
     uint32_t count = 0;
@@ -67,7 +67,7 @@ __device__ inline uint32_t trp_count_maps(void const *out, uint32_t bytes)
     return count;
 }
 
-/* A scalar that comes with the arguments. */
+/* Returns a scalar passed in the arguments. */
 template <class T> __device__ __forceinline__ T trp_slot(trp_cutlass_args const &args, int i)
 {
     T value;

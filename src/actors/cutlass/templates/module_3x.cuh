@@ -5,8 +5,8 @@
 
 #include "module.cuh"
 
-/* The parameter that follows from the kernel's arguments, and the grid. A macro, as of a function the
- * compiler makes another builder, by where it thinks inlining worth while. */
+/* Writes the parameter computed from the kernel's arguments, and the grid. A macro, because the
+ * compiler turns a function into different builders depending on its inlining decisions. */
 #define TRP_RETURN_BUILT(arguments, workspace, out, built)                                         \
     do {                                                                                           \
         typename trp_kernel::Params params = trp_kernel::to_underlying_arguments(                  \

@@ -1,4 +1,4 @@
-/* What the templates for sm_100 and sm_120 have in common: which of CUTLASS they include.
+/* Includes of CUTLASS shared by the templates for sm_100 and sm_120.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once

@@ -1,4 +1,4 @@
-/* What the templates for sm_90 have in common: which of CUTLASS they include.
+/* Includes of CUTLASS shared by the templates for sm_90.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once

@@ -15,9 +15,9 @@ typedef struct trp_tile_place {
     uint32_t line, at;
 } trp_tile_place;
 
-/* Of `lines` lines of `length` tiles: where the tile is that would be number line * length + at one
- * line after the other, if a group of 1 << shift lines is done before the next one, and of its
- * lines first all that is at 0. The last group is as narrow as it is. */
+/* Returns the place of a tile in `lines` lines of `length` tiles. The tile has number line * length
+ * + at in line order; the order used completes a group of 1 << shift lines before the next, and
+ * within a group all tiles at position 0 first. The last group has the remaining lines. */
 TRP_TILES_FUNCTION trp_tile_place trp_tile_in_groups(uint32_t lines, uint32_t length,
                                                      uint32_t shift, uint32_t line, uint32_t at)
 {

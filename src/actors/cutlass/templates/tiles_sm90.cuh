@@ -23,7 +23,7 @@ class trp_tiles : public cutlass::gemm::kernel::detail::StaticPersistentTileSche
     using CLCResponse = Plain::CLCResponse;
     using SharedStorage = Plain::SharedStorage;
 
-    /* In the parameters log_swizzle_size_ is ours; CUTLASS's part of them knows no groups. */
+    /* log_swizzle_size_ of the parameters is used only here; CUTLASS's own code gets no groups. */
     template <class Problem, class Tile, class Cluster>
     static Params to_underlying_arguments(Problem problem, Tile tile, Cluster cluster,
                                           cutlass::KernelHardwareInfo const &hardware,
@@ -54,7 +54,7 @@ class trp_tiles : public cutlass::gemm::kernel::detail::StaticPersistentTileSche
         return 0;
     }
 
-    /* Where a tile is, one line after the other; from there, in groups. */
+    /* Finds a tile's place in line order and converts it to group order. */
     template <class... Rest>
     static CUTLASS_DEVICE auto get_work_idx_m_and_n(uint64_t at,
                                                     cutlass::FastDivmodU64Pow2 const &major,
@@ -88,7 +88,7 @@ class trp_tiles : public cutlass::gemm::kernel::detail::StaticPersistentTileSche
         return given;
     }
 
-    /* In clusters: how many lines there are, and how long they are. */
+    /* Return the number and length of lines in clusters. */
     static CUTLASS_HOST_DEVICE uint32_t lines_of(Params const &params)
     {
         return params.raster_order_ == RasterOrder::AlongN ? params.problem_tiles_m_

@@ -1,5 +1,5 @@
-/* Sizes and places of one group of a grouped product: by the sender, and by the worker where they
- * were in device memory. */
+/* Computes sizes and places of one group of a grouped product: for the sender, and for the worker
+ * if they are in device memory. */
 #include "actors/cutlass/wire/grouped.h"
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ void trp__group_lines(const trp__cutlass_grouped *g, const trp__group *x, int ma
     *count = by_row ? rows : columns;
 }
 
-/* Overflow counts as more than there can be. */
+/* Overflow gives a value above any limit. */
 static uint64_t end_of(const trp__cutlass_grouped *g, const trp__group *x, int matrix)
 {
     int64_t length, count, end;
@@ -68,7 +68,7 @@ static trp_status check_sizes(const trp__cutlass_grouped *g, uint32_t index,
     return TRP_OK;
 }
 
-/* What was promised of a number of elements. */
+/* Checks that a number of elements has the promised alignment. */
 static trp_status check_promise(const trp__cutlass_grouped *g, uint32_t index, int matrix,
                                 const char *what, int64_t elements, trp_error *error)
 {
@@ -93,7 +93,7 @@ static trp_status check_promises(const trp__cutlass_grouped *g, uint32_t index, 
     return status == TRP_OK ? check_promise(g, index, matrix, "lines of ", length, error) : status;
 }
 
-/* One matrix of a group whose sizes are set. */
+/* Places one matrix of a group whose sizes are set. */
 static trp_status place(const trp__cutlass_grouped *g, uint32_t index, int matrix, int64_t at,
                         int64_t ld, uint64_t room, trp__group *out, trp_error *error)
 {
@@ -160,7 +160,7 @@ bool trp__grouped_cuts_lines(const trp__cutlass_grouped *g, int matrix)
     return rows != (g->order[matrix] == TRP_ROW_MAJOR);
 }
 
-/* How far the lines of the cut dimension lie apart in a matrix. */
+/* Returns the distance between lines of the divided dimension in a matrix. */
 static int64_t step_of(const trp__cutlass_grouped *g, int matrix)
 {
     return trp__grouped_cuts_lines(g, matrix) ? 1 : g->ld[matrix];

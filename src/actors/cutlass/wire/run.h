@@ -1,6 +1,6 @@
-/* Payload of a request on a GPU: a kernel of the module that is its first access, and the arguments
- * of the problem, which lie in the request's piece of staging memory. With m or n 0 there is no
- * access and nothing to do. */
+/* Payload of a request on a GPU: the first access is the kernel's module, and the problem's
+ * arguments are in the request's piece of staging memory. With m or n 0 there is no access and
+ * nothing to do. */
 #ifndef TRP_ACTORS_CUTLASS_WIRE_RUN_H
 #define TRP_ACTORS_CUTLASS_WIRE_RUN_H
 
@@ -10,30 +10,29 @@
 
 #include <troupe/cutlass.h>
 
-/* The names of a module, in their order. */
+/* The symbols of a module in their order. */
 enum { TRP__CUTLASS_KERNEL, TRP__CUTLASS_BUILD, TRP__CUTLASS_INFO, TRP__CUTLASS_NAMES };
-/* And of grouped products. */
+/* The symbols of grouped products. */
 enum { TRP__CUTLASS_PREPARE = TRP__CUTLASS_NAMES, TRP__CUTLASS_NAMES_MOST };
 
 enum { TRP__RUN_FILLS_MAX = 64 };
 
 enum { TRP__RUN_BYTES = 0x8000 };
 
-/* As args_bytes: there are no arguments, but a problem for a library behind the run:
- * fallback/cublaslt.h, fallback/cudnn.h. */
+/* Special values of args_bytes: instead of arguments the piece has a problem for a library after
+ * the run: fallback/cublaslt.h, fallback/cudnn.h. */
 #define TRP__RUN_BY_CUBLASLT        UINT32_MAX
 #define TRP__RUN_BY_CUDNN           (UINT32_MAX - 1)
 #define TRP__RUN_BY_CUBLASLT_GROUPS (UINT32_MAX - 2)
 #define TRP__RUN_BY_LIBRARY         TRP__RUN_BY_CUBLASLT_GROUPS /* that and above */
 
-/* Of the arguments: the 8 bytes at `at` are the address of an access; with TRP__RUN_BYTES how many
- * bytes it has. */
+/* The 8 bytes of the arguments at `at` are the address of an access; */
 typedef struct trp__run_address {
     uint16_t at;
     uint16_t access;
 } trp__run_address;
 
-/* Memory that is set before the kernel runs, to what a reduction begins with. */
+/* Memory that is set to a reduction's neutral value before the kernel runs. */
 typedef struct trp__run_fill {
     uint32_t access;
     uint32_t pattern;
@@ -43,40 +42,40 @@ typedef struct trp__run_fill {
 
 typedef struct trp__cutlass_run {
     trp__home home;
-    /* In the piece: trp_cutlass_args up to the last slot that is used, then so many of each, at
-     * multiples of 8 bytes, then a trp__run_search with all that belongs to it. */
+    /* The piece has trp_cutlass_args up to the last used slot, then the arrays counted here, at
+     * multiples of 8 bytes, then a trp__run_search with its data. */
     uint32_t args_bytes; /* 0: nothing to do */
     uint32_t addresses, fills;
-    /* Of grouped products: the access that has the table, plus 1; or, by value, bytes of rows
-     * behind the fills. */
+    /* Grouped products: the access of the table plus 1, or bytes of rows by value after the
+     * fills. */
     uint32_t table;
     uint32_t rows_bytes;
-    uint32_t search_bytes; /* 0: nothing is to be searched */
+    uint32_t search_bytes; /* 0: no search */
 } trp__cutlass_run;
 
-/* A search among kernels that were loaded by requests before this one (TRP__OP_CUTLASS_LOAD): what
- * is not there is not tried. Behind it lie the candidates, the settings of all, and the key of the
- * record in the kernel cache, each at a multiple of 8 bytes. */
+/* A search among kernels that previous requests loaded (TRP__OP_CUTLASS_LOAD); missing ones are not
+ * tried. It is followed by the candidates, the settings of all, and the key of the record in the
+ * kernel cache, each at a multiple of 8 bytes. */
 typedef struct trp__run_search {
     uint32_t level; /* TRP_TUNE_QUICK or _FULL */
     uint32_t candidates, settings;
     uint32_t key_bytes;
-    /* The number of the access, plus 1, that is not to be written while kernels are timed, though
-     * args.d is its address: C lies there too. 0: there is none. */
+    /* The access, plus 1, that must not be written while kernels are timed, because C shares the
+     * memory of args.d. 0: none. */
     uint32_t in_place;
     uint32_t reserved;
-    int64_t budget_ns; /* after which nothing more is tried */
+    int64_t budget_ns; /* time limit: afterwards no trial starts */
 } trp__run_search;
 
 typedef struct trp__run_candidate {
-    uint32_t slot, generation; /* of its module */
-    uint32_t first, count;     /* of the settings; the first are those without a search */
+    uint32_t slot, generation; /* of the candidate's module */
+    uint32_t first, count;     /* settings; the first are those used without a search */
     char kernel[TRP_CUTLASS_NAME_SIZE];
 } trp__run_candidate;
 
 enum { TRP__RUN_CANDIDATES_MAX = 12, TRP__RUN_SETTINGS_MAX = 192 };
 
-/* Where each part of a search lies, from its beginning. */
+/* Return the offsets of a search's parts from its start. */
 static inline uint32_t trp__search_candidates_at(void)
 {
     return (uint32_t)sizeof(trp__run_search);

@@ -5,8 +5,6 @@
 #include "actors/dnn/lower/part.h"
 #include "libs/cudnn/cudnn.h"
 
-#include <stdbool.h>
-
 /* With what and for what graphs are planned. One thread at a time. */
 typedef struct trp__dnn_planner {
     const trp__cudnn *lib;

@@ -6,7 +6,6 @@
 #define TRP_ACTORS_DNN_GRAPH_GRAPH_H
 
 #include <troupe/dnn.h>
-#include <troupe/status.h>
 
 #include <stddef.h>
 #include <stdint.h>

@@ -8,10 +8,8 @@
 #include "actors/dnn/reference/launch.h"
 #include "base/error.h"
 
-#include <troupe/convert.h>
 #include <troupe/dnn.h>
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

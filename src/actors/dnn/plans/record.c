@@ -7,7 +7,6 @@
 
 #include <troupe/dnn.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

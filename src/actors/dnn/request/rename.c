@@ -3,7 +3,6 @@
 #include "actors/dnn/request/making.h"
 #include "base/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

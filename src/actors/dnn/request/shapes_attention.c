@@ -1,7 +1,5 @@
 #include "actors/dnn/request/shapes.h"
 
-#include "base/error.h"
-
 #include <math.h>
 #include <string.h>
 

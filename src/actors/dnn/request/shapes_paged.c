@@ -1,6 +1,5 @@
 /* What a PAGED_LOAD node must be. */
 #include "actors/dnn/request/shapes.h"
-#include "base/error.h"
 
 typedef trp__dnn_checked checked;
 

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "wire/layout.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define FAIL(error, ...) trp__error_set(error, TRP_E_ARGUMENT, __VA_ARGS__)

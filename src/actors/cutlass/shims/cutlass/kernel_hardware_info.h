@@ -1,5 +1,5 @@
-/* In place of CUTLASS's, whose questions to the device NVRTC does not see: the host asks, and
- * passes the answers in.
+/* Replaces CUTLASS's header, whose device queries NVRTC cannot compile: the host queries the device
+ * and passes the answers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once

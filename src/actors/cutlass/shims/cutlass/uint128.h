@@ -1,6 +1,6 @@
-/* CUTLASS's own, with the compiler's 128-bit integers, which it does not look for under NVRTC:
- * without them its division is a breakpoint, and a parameter with a fast divisor that is no power
- * of two is built with one. Needs NVRTC's --device-int128.
+/* Includes CUTLASS's header with the compiler's 128-bit integers, which it does not detect under
+ * NVRTC: without them its division is a breakpoint, and a parameter with a fast divisor that is not
+ * a power of two is built with one. Needs NVRTC's --device-int128.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once

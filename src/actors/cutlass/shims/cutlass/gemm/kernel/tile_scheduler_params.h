@@ -1,4 +1,5 @@
-/* CUTLASS's own, with the part that it hides from NVRTC: how large the workspace of stream-K is.
+/* Includes CUTLASS's header and adds the part that it hides from NVRTC: the size of stream-K's
+ * workspace.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -13,7 +14,7 @@
 #include "cutlass/trace.h"
 #include "cutlass/workspace.h"
 
-/* What is to be zero, the host sees to. */
+/* The host zeroes the workspace. */
 namespace cutlass
 {
 __device__ inline Status zero_workspace(void *, size_t, cudaStream_t, CudaHostAdapter *)

@@ -1,5 +1,6 @@
-#include "epilogue.h"
-#include "epilogue_words.h"
+#include "epilogue_print.h"
+
+#include "cli/commands/cutlass/epilogue_words.h"
 
 #include <stdarg.h>
 #include <stdio.h>
