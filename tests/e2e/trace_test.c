@@ -31,7 +31,7 @@ static cJSON *trace_of(trp_device *device)
 static const cJSON *events_of(const cJSON *trace)
 {
     const cJSON *events = cJSON_GetObjectItem(trace, "traceEvents");
-    H_CHECK(events && events->kind == JSON_ARRAY);
+    H_CHECK(cJSON_IsArray(events));
     return events;
 }
 
