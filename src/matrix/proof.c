@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/numbers/types.h"
+#include "matrix/proving.h"
 #include "matrix/record.h"
 #include "matrix/reference/launch.h"
 #include "tuning/prover.h"
@@ -85,32 +86,9 @@ bool trp__matmul_provable(const trp__matmul *g)
 
 /* Tolerances. */
 
-/* Returns slightly more than a unit in the last place of a type: the relative difference that
- * rounding can make of two almost equal numbers. */
-static double unit_of(uint8_t type)
-{
-    return type == TRP_F16      ? 1.1e-3
-           : type == TRP_BF16   ? 8.8e-3
-           : type == TRP_F8E4M3 ? 0.14
-           : type == TRP_F8E5M2 ? 0.28
-                                : 0;
-}
-
-/* Returns the allowed error of sums of k products, relative to the root mean square of all results.
- * Tensor cores truncate what they add to a sum of f32, and much more with fp8. Errors that must be
- * found: an algorithm that rounds f32 to tf32 has up to 8e-4, one that adds parts rounded to f16
- * has 2e-3 and more. */
 static double of_sums(const trp__matmul *g)
 {
-    const double root = sqrt((double)g->k);
-    const uint8_t type = g->type[TRP__MATMUL_A];
-    if (type == TRP_F64 || type == TRP_C128)
-        return 1e-10;
-    if (is_f8(type))
-        return 2e-2 + 1e-4 * root;
-    if (type == TRP_F16 || type == TRP_BF16)
-        return 3e-4 + 2e-6 * root;
-    return g->compute == TRP_COMPUTE_TF32 ? 5e-3 : 5e-5 + 3e-7 * root;
+    return trp__proving_of_sums(g->type[TRP__MATMUL_A], g->k, g->compute == TRP_COMPUTE_TF32);
 }
 
 /* Returns the allowed error of an activation. The tanh of the hardware has 11 correct bits. */
@@ -159,12 +137,12 @@ static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
         of_sums(g) + of_two_passes(g) + (operand == TRP__MATMUL_AUX ? 0 : of_functions(g));
     if (operand == TRP__MATMUL_VECTOR && o->of_scale < 1e-2 && o->type != TRP_F64)
         o->of_scale = 1e-2; /* the summands may be rounded before */
-    o->relative = o->of_scale + unit_of(o->type);
+    o->relative = o->of_scale + trp__proving_unit(o->type);
     o->absolute = absolute_of(g, operand);
     o->typical = operand == TRP__MATMUL_VECTOR ? 0 : typical_of(g);
     if (operand >=
         TRP__MATMUL_AMAX_D) /* the largest of rounded values or of those before rounding */
-        o->relative += unit_of(g->type[TRP__MATMUL_D]) / 2;
+        o->relative += trp__proving_unit(g->type[TRP__MATMUL_D]) / 2;
 }
 
 /* Operands. */
@@ -374,22 +352,15 @@ static trp_status copy_c(const subject *s, const trp__proof_place *place, void *
                          trp_error *error)
 {
     const trp__matmul *g = &s->g;
-    const size_t width = trp_dtype_bits((trp_dtype)g->type[TRP__MATMUL_D]) / 8;
-    const size_t pitch = (size_t)g->ld[TRP__MATMUL_D] * width;
-    trp__cu_result result = TRP__CU_SUCCESS;
-    for (int64_t l = 0; l < g->batch && result == TRP__CU_SUCCESS; l++) {
-        const uintptr_t skipped = (uintptr_t)(l * g->stride[TRP__MATMUL_D]) * width;
-        const trp__cu_memcpy_2d copy = {.srcMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
-                                        .srcDevice = (uintptr_t)at[TRP__MATMUL_C] + skipped,
-                                        .srcPitch = pitch,
-                                        .dstMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
-                                        .dstDevice = (uintptr_t)at[TRP__MATMUL_D] + skipped,
-                                        .dstPitch = pitch,
-                                        .WidthInBytes = (size_t)g->m * width,
-                                        .Height = (size_t)g->n};
-        result = s->cu->cuMemcpy2DAsync_v2(&copy, place->stream);
-    }
-    return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, "cuMemcpy2DAsync");
+    const trp__proving_lines lines = {.length = g->m,
+                                      .count = g->n,
+                                      .batch = g->batch,
+                                      .ld = g->ld[TRP__MATMUL_D],
+                                      .stride = g->stride[TRP__MATMUL_D],
+                                      .width =
+                                          trp_dtype_bits((trp_dtype)g->type[TRP__MATMUL_D]) / 8};
+    return trp__proving_copy(s->cu, &lines, (uintptr_t)at[TRP__MATMUL_C],
+                             (uintptr_t)at[TRP__MATMUL_D], place->stream, error);
 }
 
 static trp_status run_plan(void *context, const trp__proof_place *place, trp_error *error)

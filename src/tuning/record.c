@@ -2,6 +2,8 @@
 
 #include "base/bytes.h"
 #include "base/numbers/half.h"
+#include "driver/cuda.h"
+#include "driver/device_memory.h"
 
 #include <troupe/matmul.h>
 
@@ -17,6 +19,24 @@ void trp__tuning_site_set(trp__tuning_site *site, const char *gpu, uint32_t proc
     snprintf(site->target, sizeof site->target, "sm_%u", compute);
     snprintf(site->driver, sizeof site->driver, "for CUDA %d.%d", driver / 1000,
              driver % 1000 / 10);
+}
+
+trp_status trp__tuning_site_of(trp__tuning_site *site, uint32_t ordinal, trp_error *error)
+{
+    const trp__cuda *cu;
+    trp__cuda_device_info info;
+    int driver = 0;
+    trp_status status = trp__cuda_load(&cu, error);
+    if (status == TRP_OK)
+        status = trp__cuda_device_describe(ordinal, &info, error);
+    if (status != TRP_OK)
+        return status;
+    const trp__cu_result result = cu->cuDriverGetVersion(&driver);
+    if (result != TRP__CU_SUCCESS)
+        return trp__cuda_error(error, result, "cuDriverGetVersion");
+    trp__tuning_site_set(site, info.name, info.processors,
+                         10 * info.compute_major + info.compute_minor, driver);
+    return TRP_OK;
 }
 
 void trp__tuning_key_setting(trp__key *key, const char *name, const char *value)

@@ -27,6 +27,9 @@ typedef struct trp__tuning_site {
 void trp__tuning_site_set(trp__tuning_site *site, const char *gpu, uint32_t processors,
                           uint32_t compute, int driver);
 
+/* Describes a device but for the library, from any thread without a context. */
+trp_status trp__tuning_site_of(trp__tuning_site *site, uint32_t ordinal, trp_error *error);
+
 /* Begins the key of a record: the problem as text, the kind of output, and a setting with the
  * version of the format. The caller adds the problem as bytes, and ends the key. */
 void trp__tuning_key_begin(trp__key *key, const char *kind, const trp__tuning_site *site,

@@ -69,20 +69,15 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     enum { WANTED = sizeof wanted / sizeof *wanted };
     state *s = instance->state;
     trp__tuning_site *site = &s->site;
-    char name[96] = "", version[32];
-    int driver = 0, is[WANTED] = {0};
+    char version[32];
+    int is[WANTED] = {0};
     trp__cudnn_version(s->lib, version, sizeof version);
-    trp_status status = trp_cuda_check(
-        instance, s->cu->cuDeviceGetName(name, sizeof name, s->device), "cuDeviceGetName", error);
-    if (status == TRP_OK)
-        status = trp_cuda_check(instance, s->cu->cuDriverGetVersion(&driver), "cuDriverGetVersion",
-                                error);
+    trp_status status = trp__tuning_site_of(site, instance->ordinal, error);
     for (int i = 0; i < WANTED && status == TRP_OK; i++)
         status = trp_cuda_check(instance, s->cu->cuDeviceGetAttribute(&is[i], wanted[i], s->device),
                                 "cuDeviceGetAttribute", error);
     if (status != TRP_OK)
         return status;
-    trp__tuning_site_set(site, name, (uint32_t)is[2], (uint32_t)(10 * is[0] + is[1]), driver);
     snprintf(site->library, sizeof site->library, "cuDNN %s", version);
     s->l2_bytes = (uint64_t)is[3];
     s->capability = 10 * is[0] + is[1];

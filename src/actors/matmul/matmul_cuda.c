@@ -131,21 +131,14 @@ static bool serves(void *context, const trp__matmul_key *key, const trp__matmul_
 }
 
 /* Describes GPU, driver and library, for which the results of measurements are valid. */
-static trp_status describe_site(trp_instance *instance, int processors, trp_error *error)
+static trp_status describe_site(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
-    char name[96] = "", version[32];
-    int driver = 0;
+    char version[32];
     trp__cublaslt_version(s->planner.lt, version, sizeof version);
-    trp_status status = trp_cuda_check(
-        instance, s->cu->cuDeviceGetName(name, sizeof name, s->device), "cuDeviceGetName", error);
-    if (status == TRP_OK)
-        status = trp_cuda_check(instance, s->cu->cuDriverGetVersion(&driver), "cuDriverGetVersion",
-                                error);
+    const trp_status status = trp__tuning_site_of(&s->site, instance->ordinal, error);
     if (status != TRP_OK)
         return status;
-    trp__tuning_site_set(&s->site, name, (uint32_t)processors,
-                         (uint32_t)(10 * s->planner.major + s->planner.minor), driver);
     snprintf(s->site.library, sizeof s->site.library, "cuBLASLt %s", version);
     s->store = trp__store_of_process();
     s->proofs = (trp__matmul_proofs){.cu = s->cu,
@@ -164,7 +157,7 @@ static trp_status open_device(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
     const trp__cuda *cu = s->cu;
-    int processors = 0, l2 = 0;
+    int l2 = 0;
     trp_status status = trp_cuda_check(
         instance, cu->cuDeviceGet(&s->device, (int)instance->ordinal), "cuDeviceGet", error);
     if (status == TRP_OK)
@@ -178,10 +171,8 @@ static trp_status open_device(trp_instance *instance, trp_error *error)
                            error);
     if (status == TRP_OK)
         status = attribute(instance, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE, &l2, error);
-    if (status == TRP_OK)
-        status = attribute(instance, TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors, error);
     s->planner.l2_bytes = (uint64_t)l2;
-    return status == TRP_OK ? describe_site(instance, processors, error) : status;
+    return status == TRP_OK ? describe_site(instance, error) : status;
 }
 
 static trp_status add_workspace(trp_instance *instance, size_t bytes, trp_error *error)
@@ -470,7 +461,7 @@ static trp_status run_plan(trp_instance *instance, const trp__matmul_plan *plan,
         return trp__matmul_plan_launch(&s->planner, plan, g, at, (char *)workspace_of(s) + zeros,
                                        s->workspace_bytes - zeros, instance->stream, error);
     const trp_status status =
-        trp__product_launch_all(s->cu, s->proofs.reference, g, at, instance->stream, error);
+        trp__product_launch_all(s->cu, s->proofs.reference.kernel, g, at, instance->stream, error);
     return status == TRP_OK
                ? TRP_OK
                : trp_cuda_check(instance, error->code, "a launch of the reference kernel", error);

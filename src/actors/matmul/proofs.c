@@ -1,10 +1,7 @@
 #include "actors/matmul/proofs.h"
 
-#include "base/error.h"
 #include "matrix/record.h"
 #include "matrix/reference/launch.h"
-
-#include <stdlib.h>
 
 const trp__own_program trp__matmul_reference_program = {
     .actor = "matmul", .name = "reference", .file = TRP__PRODUCT_FILE};
@@ -19,23 +16,7 @@ typedef struct judged {
 void trp__matmul_proofs_close(trp__matmul_proofs *p, trp_instance *instance)
 {
     trp__verdicts_end(&p->proofs.verdicts);
-    if (p->module)
-        trp_cuda_check(instance, p->cu->cuModuleUnload(p->module), "cuModuleUnload", NULL);
-    free(p->image);
-}
-
-static trp_status load(trp__matmul_proofs *p, trp_error *error)
-{
-    trp__cu_result result = p->cu->cuModuleLoadData(&p->module, p->image);
-    if (result != TRP__CU_SUCCESS) {
-        p->module = NULL;
-        return trp__cuda_error(error, result, "cuModuleLoadData");
-    }
-    result = p->cu->cuModuleGetFunction(&p->reference, p->module, TRP__PRODUCT_KERNEL);
-    if (result != TRP__CU_SUCCESS)
-        p->reference = NULL;
-    return result == TRP__CU_SUCCESS ? TRP_OK
-                                     : trp__cuda_error(error, result, "cuModuleGetFunction");
+    trp__own_module_unload(&p->reference, p->cu, instance);
 }
 
 /* Loads the reference kernel. If neither the cache nor a pack has it, this thread compiles it at
@@ -43,17 +24,12 @@ static trp_status load(trp__matmul_proofs *p, trp_error *error)
 static bool have_reference(trp__matmul_proofs *p)
 {
     const trp__verdicts *verdicts = &p->proofs.verdicts;
-    size_t bytes;
     trp_error error;
-    trp_status status = TRP_OK;
-    if (p->reference || p->proofs.no_reference)
-        return p->reference != NULL;
-    if (!p->image)
-        status =
-            trp__own_image(verdicts->store, verdicts->site->target, &trp__matmul_reference_program,
-                           p->proofs.unwanted, &p->image, &bytes, &error);
-    if (status == TRP_OK)
-        status = load(p, &error);
+    if (p->reference.kernel || p->proofs.no_reference)
+        return p->reference.kernel != NULL;
+    const trp_status status = trp__own_module_load(
+        &p->reference, p->cu, verdicts->store, verdicts->site->target,
+        &trp__matmul_reference_program, TRP__PRODUCT_KERNEL, p->proofs.unwanted, &error);
     return trp__proofs_have_reference(&p->proofs, status, &error);
 }
 
@@ -70,7 +46,7 @@ static bool is_ready(void *context)
 static void prove(void *context, trp__proof_verdict *out)
 {
     const judged *j = context;
-    trp__matmul_prove(j->p->planner, j->p->cu, j->key, j->plan, j->p->reference, out);
+    trp__matmul_prove(j->p->planner, j->p->cu, j->key, j->plan, j->p->reference.kernel, out);
 }
 
 bool trp__matmul_proofs_accept(trp__matmul_proofs *p, const trp__matmul_key *key,
@@ -95,5 +71,5 @@ bool trp__matmul_proofs_accept(trp__matmul_proofs *p, const trp__matmul_key *key
 
 bool trp__matmul_proofs_can_run(const trp__matmul_proofs *p, const trp__matmul_key *key)
 {
-    return p->reference && trp__product_takes(&key->problem);
+    return p->reference.kernel && trp__product_takes(&key->problem);
 }

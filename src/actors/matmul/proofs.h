@@ -3,7 +3,7 @@
 #ifndef TRP_ACTORS_MATMUL_PROOFS_H
 #define TRP_ACTORS_MATMUL_PROOFS_H
 
-#include "compile/own.h"
+#include "compile/own_module.h"
 #include "matrix/proof.h"
 #include "tuning/proofs.h"
 
@@ -18,11 +18,9 @@ typedef struct trp__matmul_proofs {
     const trp__matmul_planner *planner;
     trp__proofs proofs;
 
-    void *image;
-    trp__cu_module module;
-    trp__cu_function reference; /* NULL: not loaded */
-    bool ahead;                 /* the plan is for a rehearsal, so nothing is proven */
-    bool skipped;               /* a proof was skipped for this reason */
+    trp__own_module reference;
+    bool ahead;   /* the plan is for a rehearsal, so nothing is proven */
+    bool skipped; /* a proof was skipped for this reason */
 } trp__matmul_proofs;
 
 /* Frees the module and the image. The context must be current. */
