@@ -112,8 +112,9 @@ static int specials_of(uint8_t type, uint32_t special, double out[SPECIALS])
 /* The distribution of one operand's numbers. */
 typedef struct source {
     double low, span;
-    bool some; /* ordinary numbers are nonzero integers: in a product of few elements a zero would
-                  hide errors in the others */
+    bool whole; /* ordinary numbers are integers */
+    bool some;  /* ordinary numbers are nonzero integers: in a product of few elements a zero would
+                   hide errors in the others */
     uint32_t pass;
     double special[SPECIALS];
     unsigned specials;
@@ -123,8 +124,9 @@ static source source_of(const trp__proof_operand *o, uint32_t pass, uint32_t spe
 {
     source s = {.low = o->low,
                 .span = o->high - o->low,
-                .some = is_whole(o->type) && o->type != TRP_BOOL && o->low != o->high,
+                .whole = o->whole && pass != TRP__PROOF_SATURATING,
                 .pass = o->ordinary_only ? TRP__PROOF_ORDINARY : pass};
+    s.some = (s.whole || is_whole(o->type)) && o->type != TRP_BOOL && o->low != o->high;
     s.specials = (unsigned)specials_of(o->type, special, s.special);
     return s;
 }
@@ -140,6 +142,8 @@ static double next_number(const source *s, uint64_t *state)
     double value = s->low + s->span * ((double)(draw >> 11) * 0x1p-53);
     if (s->some && fabs(value) <= 0.5)
         value = value < 0 ? -1 : 1;
+    else if (s->whole)
+        value = rint(value);
     if (s->pass == TRP__PROOF_SATURATING)
         return value * scale[rest % (sizeof scale / sizeof *scale)];
     return s->pass == TRP__PROOF_EXTREME && rest % 4 == 0 ? s->special[rest / 4 % s->specials]

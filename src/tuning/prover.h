@@ -34,6 +34,11 @@ typedef struct trp__proof_operand {
     int64_t dim[TRP__PROOF_RANK], stride[TRP__PROOF_RANK]; /* elements; strides not negative */
     double low, high;   /* range of ordinary numbers of an input; equal: a constant */
     bool ordinary_only; /* an input with a meaning, such as lengths or variances */
+    /* Input: ordinary numbers are nonzero integers, so that sums of products do not depend on their
+     * order. Output: all passes but the saturating one allow
+     * |got - expected| <= whole_relative (|expected| + s) + absolute. */
+    bool whole;
+    double whole_relative;
     /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is
      * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
      * be what remains of large ones. The first three 0: equality. */

@@ -162,20 +162,34 @@ void trp__proof_take_expected(bench *b, uint32_t pass)
     }
 }
 
-static bool agrees(const trp__proof_operand *o, double scale, double got, double expected)
+/* How far results may lie apart. */
+typedef struct tolerance {
+    double relative, of_scale, absolute;
+} tolerance;
+
+static tolerance tolerance_of(const trp__proof_operand *o, uint32_t pass)
+{
+    if (o->whole && pass != TRP__PROOF_SATURATING)
+        return (tolerance){o->whole_relative, o->whole_relative, o->absolute};
+    return (tolerance){o->relative, o->of_scale, o->absolute};
+}
+
+static bool agrees(const trp__proof_operand *o, uint32_t pass, double scale, double got,
+                   double expected)
 {
     const double largest = trp__proof_largest(o->type);
+    const tolerance t = tolerance_of(o, pass);
     if (isnan(got) || isnan(expected))
         return isnan(got) && isnan(expected);
-    if (o->relative == 0 && o->of_scale == 0 && o->absolute == 0)
+    if (t.relative == 0 && t.of_scale == 0 && t.absolute == 0)
         return got == expected;
     if (isinf(got) || isinf(expected))
         return signbit(got) == signbit(expected) && fabs(got) >= OVERFLOW * largest &&
                fabs(expected) >= OVERFLOW * largest;
     /* Denormals may be flushed. */
     const double tiny = trp__proof_width(o->type) > 1 ? trp__proof_smallest(o->type) : 0;
-    return fabs(got - expected) <= o->relative * fabs(expected) +
-                                       o->of_scale * (isfinite(scale) ? scale : 0) + o->absolute +
+    return fabs(got - expected) <= t.relative * fabs(expected) +
+                                       t.of_scale * (isfinite(scale) ? scale : 0) + t.absolute +
                                        tiny;
 }
 
@@ -234,7 +248,7 @@ static bool compare_target(bench *b, const target *t, uint32_t pass, int round)
         const trp__proof_run *run = &t->picks.run[r];
         read_run(b, round, t, run, got);
         for (size_t i = 0; i < run->count; i++) {
-            if (!agrees(o, t->scale, got[i], t->expected[run->first + i]))
+            if (!agrees(o, pass, t->scale, got[i], t->expected[run->first + i]))
                 return differs(b, t, run->first + i, pass, round, got[i]);
         }
     }

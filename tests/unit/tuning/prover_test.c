@@ -388,11 +388,36 @@ static void extremes(void **unused)
         assert_true(got[i] >= -1 && got[i] <= 1);
 }
 
+/* Whole numbers are nonzero integers of the range in every pass but the saturating one, which has
+ * fractions; in the extreme pass special numbers are among them. */
+static void whole_numbers(void **unused)
+{
+    enum { COUNT = 4096 };
+    static const uint32_t passes[] = {TRP__PROOF_ORDINARY, TRP__PROOF_SATURATING,
+                                      TRP__PROOF_EXTREME};
+    (void)unused;
+    trp__proof_operand o = {.type = TRP_F32, .low = -2.4, .high = 2.4, .whole = true};
+    float got[COUNT];
+    for (size_t p = 0; p < sizeof passes / sizeof *passes; p++) {
+        bool fractions = false, large = false, two = false;
+        assert_true(trp__proof_numbers(&o, passes[p], TRP__PROOF_INFINITE, 5, got, COUNT));
+        for (int i = 0; i < COUNT; i++) {
+            fractions = fractions || (isfinite(got[i]) && got[i] != rintf(got[i]));
+            large = large || fabsf(got[i]) > 2;
+            two = two || got[i] == -2;
+            assert_true(got[i] != 0 || passes[p] == TRP__PROOF_EXTREME);
+        }
+        assert_true(fractions == (passes[p] == TRP__PROOF_SATURATING));
+        assert_true(large == (passes[p] != TRP__PROOF_ORDINARY));
+        assert_true(two || passes[p] == TRP__PROOF_SATURATING);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(honest),  cmocka_unit_test(lies),     cmocka_unit_test(no_memory),
-        cmocka_unit_test(samples), cmocka_unit_test(extremes),
+        cmocka_unit_test(samples), cmocka_unit_test(extremes), cmocka_unit_test(whole_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
