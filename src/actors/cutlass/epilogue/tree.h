@@ -13,6 +13,7 @@
 #define TRP_ACTORS_CUTLASS_EPILOGUE_TREE_H
 
 #include "actors/cutlass/epilogue/functions.h"
+#include "actors/cutlass/epilogue/ops.h"
 #include "matrix/operands.h"
 
 #include <troupe/cutlass.h>
@@ -26,22 +27,6 @@ enum {
     TRP__TREE_INPUTS = 3,
     TRP__TREE_BYTES_MAX = 8 + 6 * TRP__TREE_NODES_MAX, /* of the canonical form */
 };
-
-typedef enum trp__tree_op {
-    TRP__TREE_ACCUMULATOR,
-    TRP__TREE_C,
-    TRP__TREE_SCALAR,         /* slot */
-    TRP__TREE_PER_ROW,        /* slot, type */
-    TRP__TREE_PER_COLUMN,     /* slot, type */
-    TRP__TREE_LOAD,           /* slot, type, detail: trp_order */
-    TRP__TREE_FUNCTION,       /* detail: trp__tree_function; its inputs */
-    TRP__TREE_CONVERT,        /* type; one input */
-    TRP__TREE_STORE,          /* slot, type, detail: trp_order; one input */
-    TRP__TREE_REDUCE_ROWS,    /* slot, detail: trp_reduction; one input */
-    TRP__TREE_REDUCE_COLUMNS, /* likewise */
-    TRP__TREE_REDUCE_ALL,     /* likewise */
-    TRP__TREE_OPS
-} trp__tree_op;
 
 typedef struct trp__tree_node {
     uint8_t op;     /* trp__tree_op */
