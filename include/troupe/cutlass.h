@@ -169,6 +169,22 @@ typedef struct trp_cutlass_chosen {
     bool searching; /* this request searches; it runs what that finds, if not this one */
 } trp_cutlass_chosen;
 
+/* How a request was computed. */
+typedef struct trp_cutlass_ran {
+    char
+        kernel[TRP_MATMUL_ALGORITHM_SIZE]; /* as `troupe cutlass kernels` has it; "reference": a
+                                            * kernel of Troupe's, for the one that was chosen is
+                                            * rejected; of libraries an algorithm, as trp_matmul_ran
+                                            * has it, of groups "cublaslt", or "cudnn"; on the host
+                                            * "host"; "none": there was nothing to compute */
+    bool proven; /* the kernel was proven on this device, see trp_proof, or is a kernel of Troupe's.
+                  * False: proofs are off; or one could not be made, for lack of device memory or of
+                  * NVRTC, or of an epilogue whose results can't be foretold. Always false of groups
+                  * by cuBLASLt and of cuDNN, of which nobody is told, and on the host. */
+    uint64_t workspace_bytes;
+    uint64_t reserved[4]; /* 0 */
+} trp_cutlass_ran;
+
 /* Factors of a B that is narrower than A, in A's type, and what is added: of column j and group g
  * of k at element g * n + j. */
 typedef struct trp_cutlass_groups {
@@ -250,6 +266,7 @@ typedef struct trp_cutlass_gemm_request {
     trp_cutlass_first first;
     trp_tune tune;              /* see below */
     trp_cutlass_chosen *chosen; /* out, written by the call if it succeeds; may be NULL */
+    trp_cutlass_ran *ran;       /* filled when the request succeeds; NULL: nobody asks */
 } trp_cutlass_gemm_request;
 
 /* Searching. With `tune` kernels are timed on the device, on the request's own operands, before it
@@ -391,6 +408,7 @@ typedef struct trp_cutlass_grouped_gemm_request {
     trp_cutlass_first first;
     trp_tune tune;
     trp_cutlass_chosen *chosen;
+    trp_cutlass_ran *ran;
 } trp_cutlass_grouped_gemm_request;
 
 /* Sends grouped products; see trp_submit() for completion and errors. */
@@ -494,10 +512,11 @@ typedef struct trp_cutlass_conv_request {
     trp_scalar beta;  /* default 0 */
     const trp_epilogue_node *epilogue;
     uint32_t epilogue_count;
-    const char *kernel; /* as of trp_cutlass_gemm_request, like the next three */
+    const char *kernel; /* as of trp_cutlass_gemm_request, like the next four */
     trp_cutlass_first first;
     trp_tune tune;
     trp_cutlass_chosen *chosen;
+    trp_cutlass_ran *ran;
 } trp_cutlass_conv_request;
 
 /* Sends a convolution; see trp_submit() for completion and errors. */

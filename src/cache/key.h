@@ -18,6 +18,7 @@
 #define TRP__KIND_MATMUL_TUNING  "matmul tuning"
 #define TRP__KIND_MATMUL_PROOF   "matmul proof"
 #define TRP__KIND_CUTLASS_TUNING "cutlass tuning"
+#define TRP__KIND_CUTLASS_PROOF  "cutlass proof"
 #define TRP__KIND_DNN_PLAN       "dnn plan"
 #define TRP__KIND_DNN_ENGINE     "dnn engine"
 

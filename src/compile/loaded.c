@@ -231,15 +231,18 @@ trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
     if (!m)
         return no_memory(error);
     trp_status status = copy_output(source, &head, &body, error);
+    const char *image =
+        status == TRP_OK ? body + head.log_bytes + head.names_bytes + head.headers_bytes : NULL;
     if (status == TRP_OK)
         status = read_names(m, &head, body, error);
     if (status == TRP_OK)
-        status = load_image(
-            instance, cu, body + head.log_bytes + head.names_bytes + head.headers_bytes, m, error);
+        status = load_image(instance, cu, image, m, error);
     if (status == TRP_OK)
         status = find_kernels(instance, cu, m, error);
     if (status == TRP_OK)
         status = set_all_again(instance, cu, m, source, error);
+    if (status == TRP_OK)
+        m->image_sum = trp__checksum(image, head.image_bytes);
     free(body);
     if (status != TRP_OK) {
         trp__jit_module_unload(instance, cu, m);

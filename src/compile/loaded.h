@@ -26,7 +26,8 @@ typedef struct trp__jit_loaded {
     uint32_t slot, generation; /* of the module's token */
     trp__cu_module module;
     uint64_t bytes;
-    uint64_t used; /* a rising stamp */
+    uint64_t image_sum; /* the checksum of the image */
+    uint64_t used;      /* a rising stamp */
     uint32_t count;
     trp__jit_kernel *kernel; /* an element for each name */
     void *extra;             /* the actor's data (loader.h), freed with the module; may be NULL */

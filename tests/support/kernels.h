@@ -17,7 +17,7 @@ bool h_kernels_are_fake(void);
 
 /* The folder alone, before workers are there: for a test with another actor. */
 void h_kernels_make_folder(h_kernels *k);
-/* options NULL: h_options(). */
+/* options NULL: h_options() without proofs, for what they compile and run is counted, too. */
 h_kernels h_kernels_open(const trp_device_options *options);
 void h_kernels_close(h_kernels *k);
 
@@ -49,6 +49,7 @@ typedef struct h_product {
     trp_tune tune;
     uint64_t deadline_ns;
     trp_cutlass_chosen chosen;
+    trp_cutlass_ran ran;
     int16_t *a, *b; /* as numbers */
     trp_buffer buffer[3];
     trp_completion done;

@@ -4,6 +4,7 @@
 #include "ui/options.h"
 #include "ui/ui.h"
 
+#include "actors/cutlass/reference/launch.h"
 #include "actors/dnn/kernels/launch/modules.h"
 #include "actors/matmul/proofs.h"
 #include "cache/pack.h"
@@ -57,6 +58,8 @@ static trp_status add_all(const packing *p, trp__cache_pack_writer *writer, trp_
         }
         if (status == TRP_OK)
             status = add_one(p, t, &trp__matmul_reference_program, writer, error);
+        if (status == TRP_OK)
+            status = add_one(p, t, &trp__cutlass_reference_program, writer, error);
     }
     return status;
 }

@@ -4,7 +4,9 @@
 #include "actors/cutlass/fallback/worker.h"
 #include "actors/cutlass/plan/headers.h"
 #include "actors/cutlass/plan/tune.h"
+#include "actors/cutlass/proof/proofs.h"
 #include "actors/cutlass/run/builder.h"
+#include "actors/cutlass/run/launch.h"
 #include "actors/cutlass/run/tune.h"
 #include "actors/cutlass/wire/run.h"
 #include "base/error.h"
@@ -26,6 +28,7 @@ typedef struct state {
     trp__jit_loader loader;
     trp__cutlass_builder builder;
     trp__cutlass_tuner tuner;
+    trp__cutlass_proofs proofs;
     trp__by_libraries libraries;
     int processors;
     trp__cu_address workspace[WORKSPACES];
@@ -54,6 +57,10 @@ static void stop(trp_instance *instance)
     free_workspaces(s, 0);
     trp__cutlass_builder_close(&s->builder);
     trp__cutlass_tuner_close(&s->tuner);
+    atomic_store(&s->proofs.unwanted, true);
+    trp__side_stop(s->loader.side);
+    s->loader.side = NULL;
+    trp__cutlass_proofs_close(&s->proofs);
     trp__jit_loader_stop(&s->loader);
 }
 
@@ -161,10 +168,13 @@ static trp_status init(trp_instance *instance, trp_error *error)
         s->loader.cu->cuDeviceGetAttribute(&s->processors, TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                            s->loader.device),
         "cuDeviceGetAttribute", error);
+    s->builder.makes = &((trp__instance *)instance)->makes;
     if (status == TRP_OK)
         status = trp__cutlass_builder_open(&s->builder, instance, s->loader.cu, error);
     if (status == TRP_OK)
         status = trp__cutlass_tuner_open(&s->tuner, &s->loader, error);
+    if (status == TRP_OK)
+        status = trp__cutlass_proofs_open(&s->proofs, &s->loader, error);
     if (status == TRP_OK)
         begin_reading(s);
     else
@@ -194,16 +204,20 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job,
     const trp__record *record = ((const trp__job *)job)->record;
     void *at = NULL;
     if (record->piece == 0 || record->piece > TRP__SMALL_COUNT ||
+        run->subject_bytes != sizeof(trp__cutlass_subject) || run->result_bytes % 8 != 0 ||
+        run->result_bytes > record->piece_bytes ||
         run->args_bytes < offsetof(trp_cutlass_args, slot) ||
         run->args_bytes > sizeof(trp_cutlass_args) || run->args_bytes % 8 != 0 ||
         run->addresses > TRP_CUSTOM_ACCESSES_MAX * 2 || run->fills > TRP__RUN_FILLS_MAX ||
-        trp__run_bytes(run) > record->piece_bytes)
+        trp__run_bytes(run) > record->piece_bytes - run->result_bytes)
         return damaged(error);
-    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker, 0,
-                                                 trp__small_offset(record->piece - 1),
-                                                 trp__run_bytes(run), &at, error);
-    *out = at;
-    return status == TRP_OK && !at ? damaged(error) : status;
+    trp_status status = trp__worker_host_address(
+        ((trp__instance *)instance)->worker, 0, trp__small_offset(record->piece - 1),
+        run->result_bytes + trp__run_bytes(run), &at, error);
+    if (status == TRP_OK && !at)
+        return damaged(error);
+    *out = (const char *)at + run->result_bytes;
+    return status;
 }
 
 /* Sets the key to the problem with its operands' addresses in the worker. */
@@ -261,7 +275,7 @@ static trp_status grow_workspace(state *s, uint64_t bytes, trp_error *error)
 
 /* Finds the kernel's parameter, building it and enlarging the workspace if needed. */
 static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
-                                 const trp__cutlass_parameter **out, trp_error *error)
+                                 trp__cutlass_parameter **out, trp_error *error)
 {
     trp_cutlass_args *args = &s->key.args;
     for (;;) {
@@ -298,7 +312,8 @@ typedef struct running {
     const trp__cutlass_run *run;
     const char *piece;
     const trp__cutlass_facts *facts; /* of the kernel to launch */
-    const trp__cutlass_parameter *parameter;
+    trp__cutlass_parameter *parameter;
+    const char *kernel; /* its name, if a search has found it; else NULL */
 } running;
 
 static trp_status fill(const running *x, trp_error *error)
@@ -329,78 +344,114 @@ static trp_status zero_workspace(const running *x, trp_error *error)
                                        1, p->zero_bytes, error);
 }
 
-static trp_status launch(const running *x, trp_error *error)
+static trp__cutlass_launcher launcher_of(const running *x)
 {
     const state *s = x->instance->state;
-    const trp__cutlass_parameter *p = x->parameter;
-    const uint32_t *info = x->facts->info, *cluster = info + TRP_CUTLASS_INFO_CLUSTER;
-    trp__cu_launch_attribute attribute[2];
-    void *parameters[] = {p->data};
-    memset(attribute, 0, sizeof attribute);
-    trp__cu_launch_config config = {.gridDimX = p->grid[0],
-                                    .gridDimY = p->grid[1],
-                                    .gridDimZ = p->grid[2],
-                                    .blockDimX = info[TRP_CUTLASS_INFO_THREADS],
-                                    .blockDimY = 1,
-                                    .blockDimZ = 1,
-                                    .sharedMemBytes = info[TRP_CUTLASS_INFO_SHARED],
-                                    .hStream = x->instance->stream,
-                                    .attrs = attribute};
-    if (cluster[0] * cluster[1] * cluster[2] > 1) {
-        trp__cu_launch_attribute *one = &attribute[config.numAttrs++];
-        one->id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-        one->value.cluster.x = cluster[0];
-        one->value.cluster.y = cluster[1];
-        one->value.cluster.z = cluster[2];
-    }
-    if (info[TRP_CUTLASS_INFO_OVERLAPS]) {
-        trp__cu_launch_attribute *one = &attribute[config.numAttrs++];
-        one->id = TRP__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        one->value.programmatic = 1;
-    }
-    return trp_cuda_check(
-        x->instance, s->loader.cu->cuLaunchKernelEx(&config, x->facts->kernel, parameters, NULL),
-        "cuLaunchKernelEx", error);
+    return (trp__cutlass_launcher){s->loader.cu, x->instance, x->instance->stream};
 }
 
-/* Builds in the workspace the arrays that a grouped kernel reads, from what the device holds at
- * that point of the stream; all work in the stream shares the workspace. Rows passed by value are
- * read from staging memory, where the sender has written them. */
-static trp_status prepare(const running *x, trp_error *error)
+/* Finds the table of a grouped product. Rows passed by value are read from staging memory, where
+ * the sender has written them. */
+static trp_status find_table(const running *x, uint64_t *table, trp_error *error)
 {
-    state *s = x->instance->state;
-    const trp__cutlass_facts *facts = x->facts;
-    const uint32_t threads = facts->info[TRP_CUTLASS_INFO_PREPARE];
-    const uint32_t most = facts->info[TRP_CUTLASS_INFO_PREPARE + 1];
     const trp__worker *worker = ((trp__instance *)x->instance)->worker;
-    uint32_t blocks, groups = (uint32_t)s->key.args.l;
-    uint64_t table;
-    if (!facts->prepare || threads == 0 || most == 0 || s->key.args.l < 1 ||
-        x->run->table > x->job->access_count)
+    if (x->run->table > x->job->access_count)
         return damaged(error);
-    if (x->run->table)
-        table = (uintptr_t)x->job->access[x->run->table - 1].address;
-    else
-        table = (uintptr_t)worker->backend->host_address(
-            worker->accel, (void *)(uintptr_t)(x->piece + trp__run_rows_at(x->run)));
-    void *parameters[] = {&s->key.args, &table};
-    blocks = (groups - 1) / threads + 1;
-    return trp_cuda_check(
-        x->instance,
-        s->loader.cu->cuLaunchKernel(facts->prepare, blocks < most ? blocks : most, 1, 1, threads,
-                                     1, 1, 0, x->instance->stream, parameters, NULL),
-        "cuLaunchKernel", error);
+    *table = x->run->table
+                 ? (uintptr_t)x->job->access[x->run->table - 1].address
+                 : (uintptr_t)worker->backend->host_address(
+                       worker->accel, (void *)(uintptr_t)(x->piece + trp__run_rows_at(x->run)));
+    return TRP_OK;
+}
+
+static bool has_groups(const running *x)
+{
+    return x->run->table || x->run->rows_bytes;
 }
 
 /* Enqueues all device work of a request after its kernel's parameter is built. */
 static trp_status enqueue(const running *x, trp_error *error)
 {
+    const state *s = x->instance->state;
+    const trp__cutlass_launcher launcher = launcher_of(x);
+    uint64_t table = 0;
     trp_status status = fill(x, error);
     if (status == TRP_OK)
         status = zero_workspace(x, error);
-    if (status == TRP_OK && (x->run->table || x->run->rows_bytes))
-        status = prepare(x, error);
-    return status == TRP_OK ? launch(x, error) : status;
+    if (status == TRP_OK && has_groups(x))
+        status = find_table(x, &table, error);
+    if (status == TRP_OK && has_groups(x))
+        status = trp__cutlass_prepare(&launcher, x->facts, &s->key.args, table, error);
+    return status == TRP_OK ? trp__cutlass_launch(&launcher, x->facts, x->parameter, error)
+                            : status;
+}
+
+/* Proofs. */
+
+static trp__cutlass_subject subject_of(const running *x)
+{
+    trp__cutlass_subject subject;
+    memcpy(&subject, x->piece + trp__run_subject_at(x->run), sizeof subject);
+    if (x->kernel)
+        trp__copy_string(subject.kernel, sizeof subject.kernel, x->kernel);
+    return subject;
+}
+
+/* The sender looks for another kernel next time. */
+static void note_rejection(const running *x)
+{
+    const trp__home *home = &x->run->home;
+    void *at = NULL;
+    trp_error ignored;
+    if (trp__worker_host_address(((trp__instance *)x->instance)->worker, home->segment,
+                                 home->offset, sizeof(trp__home_head), &at, &ignored) == TRP_OK &&
+        at)
+        atomic_fetch_add(&((trp__home_head *)at)->rejections, 1);
+}
+
+/* Whether the kernel of a module, whose parameter is there, may serve. TRP_AGAIN while it is
+ * proven. */
+static trp_status judge(const running *x, const trp__jit_loaded *m, trp_error *error)
+{
+    state *s = x->instance->state;
+    trp__cutlass_judgement judgement;
+    if (x->parameter->judged != TRP__CUTLASS_NOT_JUDGED)
+        return TRP_OK;
+    const trp__cutlass_subject subject = subject_of(x);
+    trp_status status = trp__cutlass_judge(&s->proofs, m, &subject, &s->key,
+                                           x->parameter->workspace, &judgement, error);
+    if (status != TRP_OK)
+        return status;
+    x->parameter->judged = judgement;
+    if (judgement == TRP__CUTLASS_REJECTED)
+        note_rejection(x);
+    return TRP_OK;
+}
+
+/* All that a request has on the device where its kernel may not serve. */
+static trp_status enqueue_reference(const running *x, trp_error *error)
+{
+    const state *s = x->instance->state;
+    const trp__cutlass_subject subject = subject_of(x);
+    uint64_t table = 0;
+    trp_status status = fill(x, error);
+    if (status == TRP_OK && has_groups(x))
+        status = find_table(x, &table, error);
+    return status == TRP_OK
+               ? trp__cutlass_run_reference(&s->proofs, &subject, &s->key.args, table, error)
+               : status;
+}
+
+/* How the request is computed, for whoever asks. */
+static void tell(const running *x)
+{
+    const bool own = x->parameter->judged == TRP__CUTLASS_REJECTED;
+    trp_cutlass_ran ran = {.proven = x->parameter->judged != TRP__CUTLASS_UNPROVEN,
+                           .workspace_bytes = own ? 0 : x->parameter->workspace};
+    if (x->run->result_bytes != sizeof ran)
+        return;
+    trp__copy_string(ran.kernel, sizeof ran.kernel, own ? "reference" : subject_of(x).kernel);
+    memcpy((char *)(uintptr_t)x->piece - sizeof ran, &ran, sizeof ran);
 }
 
 /* Directs the output of timed kernels to separate memory if C is read from D's place. */
@@ -433,17 +484,24 @@ static void end_apart(trp_instance *instance)
     s->apart = 0;
 }
 
-static trp_status prepare_timed(void *context, trp__jit_loaded *m,
+static trp_status prepare_timed(void *context, trp__jit_loaded *m, const char *kernel,
                                 const trp__cutlass_settings *settings, trp_error *error)
 {
     running *x = context;
+    x->kernel = kernel;
     state *s = x->instance->state;
     x->facts = m->extra;
     trp_status status = set_key(s, x->job, m, x->run, x->piece, error);
     trp__cutlass_set(settings, &s->key.args);
     if (status == TRP_OK)
         status = write_apart(x, s->tuner.head.in_place, error);
-    return status == TRP_OK ? find_parameter(s, x->facts, &x->parameter, error) : status;
+    if (status == TRP_OK)
+        status = find_parameter(s, x->facts, &x->parameter, error);
+    if (status == TRP_OK)
+        status = judge(x, m, error);
+    return status == TRP_OK && x->parameter->judged == TRP__CUTLASS_REJECTED
+               ? trp__error_set(error, TRP_E_UNSUPPORTED, "a kernel that was rejected")
+               : status;
 }
 
 static trp_status enqueue_timed(void *context, trp_error *error)
@@ -467,23 +525,37 @@ static trp_status search(running *x, trp__jit_loaded **m, trp_error *error)
         return status;
     }
     end_apart(x->instance);
+    x->kernel = s->tuner.record.kernel[0] ? s->tuner.record.kernel : NULL;
     if (status == TRP_OK)
         status = set_key(s, x->job, *m, x->run, x->piece, error);
     trp__cutlass_set(&settings, &s->key.args);
     return status;
 }
 
+/* The kernel's parameter, and whether it may serve. */
+static trp_status make_ready(running *x, const trp__jit_loaded *m, trp_error *error)
+{
+    x->facts = m->extra;
+    const trp_status status = find_parameter(x->instance->state, x->facts, &x->parameter, error);
+    return status == TRP_OK ? judge(x, m, error) : status;
+}
+
+/* Nothing is timed before it was proven, the request's own kernel first. */
 static trp_status run_kernel(running *x, trp__jit_loaded *m, trp_error *error)
 {
     state *s = x->instance->state;
     trp_status status = set_key(s, x->job, m, x->run, x->piece, error);
     if (status == TRP_OK && x->run->search_bytes > 0)
+        status = make_ready(x, m, error);
+    if (status == TRP_OK && x->run->search_bytes > 0)
         status = search(x, &m, error);
+    if (status == TRP_OK)
+        status = make_ready(x, m, error);
     if (status != TRP_OK)
         return status;
-    x->facts = m->extra;
-    status = find_parameter(s, x->facts, &x->parameter, error);
-    return status == TRP_OK ? enqueue(x, error) : status;
+    tell(x);
+    return x->parameter->judged == TRP__CUTLASS_REJECTED ? enqueue_reference(x, error)
+                                                         : enqueue(x, error);
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)

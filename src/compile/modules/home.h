@@ -2,7 +2,7 @@
  * *home* in the heap: the sender stores the input there, the worker the output, and every later
  * worker finds the output there.
  *
- *   head     trp__home_head: writes to variables
+ *   head     trp__home_head: writes to variables, rejections of kernels
  *   input    of the compile; the actor defines it
  *   output   trp__home_output, then log, names, headers, image and stamps
  */
@@ -41,6 +41,10 @@ typedef struct trp__home_set {
 
 typedef struct trp__home_head {
     trp__home_set set[TRP__MODULE_SETS];
+    /* How often a worker has found that a kernel may not serve a problem: who sends requests looks
+     * for the verdicts. */
+    _Atomic uint32_t rejections;
+    uint32_t reserved;
 } trp__home_head;
 
 typedef struct trp__home_output {

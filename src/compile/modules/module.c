@@ -134,6 +134,7 @@ static void describe_place(trp__module *m, trp__module_place *place)
     trp__lock_drop(&m->lock);
     place->input = trp__heap_at(m->heap, trp__home_input_at(&place->home));
     place->output = trp__heap_at(m->heap, trp__home_output_at(&place->home));
+    place->head = (const trp__home_head *)(const void *)trp__heap_at(m->heap, place->home.offset);
     place->name_count = m->name_count;
     place->names = (const char *const *)m->names;
     place->module = m;

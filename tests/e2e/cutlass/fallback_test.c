@@ -10,14 +10,6 @@
 
 TROUPE_TEST_FAKE_GPU("cutlass");
 
-/* Without proofs: the reference is a compile of its own, which they would wait for. */
-static h_kernels open_unproven(void)
-{
-    trp_device_options options = h_options();
-    options.proof = TRP_PROOF_OFF;
-    return h_kernels_open(&options);
-}
-
 static const h_product usual = {.m = 24, .n = 40, .k = 16, .first = TRP_CUTLASS_FIRST_FALLBACK};
 
 static trp_cutlass_chosen run(const h_kernels *k, h_product p)
@@ -43,7 +35,7 @@ static bool by_cublaslt(const trp_cutlass_chosen *c)
 /* From the first request on, until the kernel is compiled; then the kernel. */
 static void products(void)
 {
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c;
     h_kernels_tell(&k, "compile_ms", "100000");
     for (int i = 0; i < 20; i++) {
@@ -125,7 +117,7 @@ static void kinds(void)
                                {TRP_F16, TRP_F32, TRP_COL_MAJOR, true, 3},
                                {TRP_BF16, TRP_BF16, TRP_ROW_MAJOR, false, 1},
                                {TRP_BF16, TRP_F32, TRP_COL_MAJOR, false, 1}};
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "compile_ms", "100000");
     trp_buffer a = h_buffer(k.world.device, 8192), b = h_buffer(k.world.device, 8192),
                c = h_buffer(k.world.device, 8192), d = h_buffer(k.world.device, 8192);
@@ -172,7 +164,7 @@ static void others(void)
 {
     enum { NONE, SUM, COUNT };
     const trp_epilogue_node nodes[COUNT] = {[SUM] = {.kind = TRP_EPILOGUE_ACCUMULATOR}};
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     trp_buffer a = h_buffer(k.world.device, 4096), b = h_buffer(k.world.device, 4096),
                d = h_buffer(k.world.device, 4096);
     h_fill(k.world.device, a, 0);
@@ -212,7 +204,7 @@ static void others(void)
 static void missing(void)
 {
     setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so", 1);
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c = run(&k, usual);
     H_CHECK(!by_cublaslt(&c) && !c.fallback && !c.ready);
     H_EQUAL(h_kernels_told(&k, "runs"), 1);
@@ -240,7 +232,7 @@ static void cut_off(void)
     close(fd);
     copy_beginning(library, path, 4096);
     setenv("TROUPE_CUBLASLT", path, 1);
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c = run(&k, usual);
     H_CHECK(!by_cublaslt(&c) && !c.fallback && !c.ready);
     h_kernels_close(&k);
@@ -250,7 +242,7 @@ static void cut_off(void)
 /* What is said of a C that is not there is not looked at, whatever computes. */
 static void no_c(void)
 {
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     trp_buffer all = h_buffer(k.world.device, 4096), d = h_buffer(k.world.device, 4096);
     trp_completion done = {0};
     trp_cutlass_chosen chosen = {0};
@@ -278,7 +270,7 @@ static void killed(void)
     h_product p = usual;
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         return;
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "compile_ms", "100000");
     run(&k, usual);
     h_product_make(&k, &p);
@@ -298,7 +290,7 @@ static void killed(void)
 static void searching(void)
 {
     h_product p = usual;
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "fast", "128x64");
     h_kernels_tell(&k, "compile_ms", "100000");
     p.tune = TRP_TUNE_QUICK;

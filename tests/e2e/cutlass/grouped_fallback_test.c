@@ -32,14 +32,6 @@ typedef struct problem {
     trp_completion done;
 } problem;
 
-/* Without proofs: the reference is a compile of its own, which they would wait for. */
-static h_kernels open_unproven(void)
-{
-    trp_device_options options = h_options();
-    options.proof = TRP_PROOF_OFF;
-    return h_kernels_open(&options);
-}
-
 static size_t below(size_t bound)
 {
     return ref_rng_below(h_rng(), bound);
@@ -215,7 +207,7 @@ static bool run(const h_kernels *k, problem p)
 /* All types, orders, with C, in D's place or not. */
 static void groups(void)
 {
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     const int count = H_SANITIZED ? 30 : 100;
     h_kernels_tell(&k, "compile_ms", "100000");
     for (int i = 0; i < count; i++)
@@ -228,7 +220,7 @@ static void groups(void)
 
 static void until_compiled(void)
 {
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     problem p = draw();
     h_kernels_tell(&k, "compile_ms", "100000");
     H_CHECK(run(&k, p));
@@ -246,7 +238,7 @@ static void others(void)
     enum { MOST = 234, ALL = MOST + 1 };
     static const trp_epilogue_node tree[2] = {[1] = {.kind = TRP_EPILOGUE_ACCUMULATOR}};
     for (int i = 0; i < 7; i++) {
-        h_kernels k = open_unproven();
+        h_kernels k = h_kernels_open(NULL);
         trp_cutlass_group group[ALL];
         trp_cutlass_chosen chosen;
         trp_completion done = {0};
@@ -293,7 +285,7 @@ static void others(void)
 /* Errors are those of groups, whoever computes. */
 static void wrong(void)
 {
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     problem p = draw();
     trp_completion done = {0};
     h_kernels_tell(&k, "compile_ms", "100000");
@@ -313,7 +305,7 @@ static void wrong(void)
 static void missing(void)
 {
     setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so", 1);
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     H_CHECK(!run(&k, draw()));
     H_CHECK(h_kernels_told(&k, "runs") > 0);
     h_kernels_close(&k);
@@ -324,7 +316,7 @@ static void killed(void)
 {
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         return;
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     problem p = draw();
     p.in_place = false;
     h_kernels_tell(&k, "compile_ms", "100000");
@@ -343,7 +335,7 @@ static void killed(void)
 /* Cancelled at any time: one that has begun goes on, for D is written. */
 static void cancelled(void)
 {
-    h_kernels k = open_unproven();
+    h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "compile_ms", "100000");
     for (int i = 0; i < 20; i++) {
         problem p = draw(), q = draw();

@@ -1,5 +1,6 @@
 /* Kernels of the fake driver: what those do that the tests launch. */
 #include "support/fake_cuda/cutlass/cutlass.h"
+#include "support/fake_cuda/cutlass/cutlass_reference.h"
 #include "support/fake_cuda/device_kernels.h"
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
@@ -133,6 +134,7 @@ static const fake_kernel kernels[] = {
     {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL, NULL},
     {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL, NULL},
     {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL, NULL},
+    {"trp_cutlass_reference", fake_cutlass_reference, 1, NULL, NULL},
     {"trp_product_reference", fake_product_reference, 1, NULL, NULL},
 #define DIRECT(name, ...) {"trp_direct_" #name, fake_direct_##name, 1, NULL, NULL},
     FAKE_DIRECT_KERNELS(DIRECT)

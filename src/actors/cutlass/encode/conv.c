@@ -424,7 +424,7 @@ trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request)
     bool host = pack->backend == TRP_BACKEND_HOST;
     trp_status status = check_choices(&m);
     if (status == TRP_OK)
-        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen);
+        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen, m.r->ran);
     if (status == TRP_OK)
         status = check_counts(&m);
     if (status == TRP_OK)

@@ -274,7 +274,8 @@ trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_con
                       .library = &trp__by_cudnn,
                       .asked = x,
                       .in_place = x->in_place,
-                      .chosen = x->request->chosen},
+                      .chosen = x->request->chosen,
+                      .ran = x->request->ran},
                 .x = x};
     set_strides(&m);
     set_groups(&m);

@@ -377,7 +377,7 @@ trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = check_sizes(&m);
     if (status == TRP_OK)
-        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen);
+        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen, m.r->ran);
     if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)

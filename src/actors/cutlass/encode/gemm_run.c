@@ -132,7 +132,8 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
                               .library = &trp__by_cublaslt,
                               .asked = x,
                               .in_place = x->in_place,
-                              .chosen = x->request->chosen};
+                              .chosen = x->request->chosen,
+                              .ran = x->request->ran};
     trp_status status = trp__run_check_offsets(&w, x->matrix, TRP__GEMM_OPERANDS);
     if (status != TRP_OK)
         return status;

@@ -231,7 +231,7 @@ trp_status trp__cutlass_pack_grouped(trp__pack *pack, const trp_request *request
     if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK)
-        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen);
+        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen, m.r->ran);
     if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)
         memset(pack->record->payload, 0, sizeof(trp__cutlass_run)); /* nothing to do */
     if (status == TRP_OK)

@@ -306,7 +306,8 @@ trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
                               .library = &trp__groups_by_cublaslt,
                               .asked = m,
                               .in_place = m->g.in_place,
-                              .chosen = m->r->chosen};
+                              .chosen = m->r->chosen,
+                              .ran = m->r->ran};
     trp_status status = trp__run_check_offsets(&w, m->matrix, TRP__GEMM_MATRICES);
     if (status == TRP_OK)
         status = check_numbers(&w, m);

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 bool trp__by_cublaslt_multiplies(const uint8_t type[TRP__GEMM_MATRICES], trp_scalar alpha)
@@ -31,6 +32,12 @@ static atomic_bool found;
 const trp__run_library trp__by_cublaslt = {
     .name = "cublaslt", .takes = takes, .find = trp__cublaslt_find, .found = &found};
 
+_Static_assert(sizeof(trp_cutlass_ran) == sizeof(trp_matmul_ran) &&
+                   offsetof(trp_cutlass_ran, proven) == offsetof(trp_matmul_ran, proven) &&
+                   offsetof(trp_cutlass_ran, workspace_bytes) ==
+                       offsetof(trp_matmul_ran, workspace_bytes),
+               "what is told of both is the same");
+
 trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
                                  bool reads_c)
 {
@@ -46,7 +53,8 @@ trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request
                                   .c = reads_c ? request->c : none,
                                   .d = request->d,
                                   .alpha = request->alpha,
-                                  .beta = request->beta};
+                                  .beta = request->beta,
+                                  .ran = (trp_matmul_ran *)(void *)request->ran};
     trp__by_cublaslt_run x = {.run = {.args_bytes = TRP__RUN_BY_CUBLASLT}};
     trp_status status = trp__matmul_pack(pack, &r.header);
     memcpy(&x.problem, pack->record->payload, sizeof x.problem);

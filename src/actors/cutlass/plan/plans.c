@@ -1,6 +1,8 @@
 #include "actors/cutlass/plan/plans.h"
 
 #include "actors/cutlass/plan/compile.h"
+#include "actors/cutlass/plan/subject.h"
+#include "base/checksum.h"
 #include "base/error.h"
 #include "cache/lru.h"
 
@@ -31,13 +33,17 @@ _Static_assert(sizeof(trp__cutlass_choice_key) % 8 == 0 &&
 
 typedef struct plan {
     trp_module module;
-    bool ready; /* it was seen to be */
+    const trp__home_head *head; /* of the module's home, once it was used; else NULL */
+    uint64_t image;             /* checksum of the image; 0: not looked at */
+    bool ready;                 /* it was seen to be */
 } plan;
 
 typedef struct sender {
     pthread_mutex_t lock;
     trp__lru *plans, *choices;
     trp_device *device; /* that plans are freed on; NULL: none yet, or it is closing */
+    trp__tuning_site site;
+    trp__verdicts verdicts; /* `site` NULL: not asked for yet */
 } sender;
 
 static void drop_plan(void *context, void *value)
@@ -70,6 +76,7 @@ void trp__cutlass_sender_end(void *state, trp_device *device)
     s->device = device;
     trp__lru_destroy(s->plans);
     trp__lru_destroy(s->choices);
+    trp__verdicts_end(&s->verdicts);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -171,17 +178,57 @@ static trp_status find_plan(trp__pack *pack, sender *s, const trp__cutlass_row *
     return status;
 }
 
+/* Once for a module. */
+static bool know_image(trp__pack *pack, plan *p)
+{
+    trp_device *device = trp_actor_device(pack->actor);
+    uint64_t bytes = 0;
+    if (p->image != 0)
+        return true;
+    if (trp__module_read(device, p->module, TRP_MODULE_IMAGE, NULL, 0, &bytes) != TRP_OK)
+        return false;
+    void *image = malloc(bytes ? bytes : 1);
+    if (image &&
+        trp__module_read(device, p->module, TRP_MODULE_IMAGE, image, bytes, &bytes) == TRP_OK)
+        p->image = trp__checksum(image, bytes);
+    free(image);
+    return p->image != 0;
+}
+
+static bool know_site(trp__pack *pack, sender *s)
+{
+    if (s->verdicts.site)
+        return true;
+    if (!trp__cutlass_site_of(pack, &s->site))
+        return false;
+    s->verdicts = (trp__verdicts){.store = trp__store_of_process(), .site = &s->site};
+    return true;
+}
+
+/* What workers have found of it is looked for where one has rejected it for some problem. */
+static bool is_rejected(trp__pack *pack, sender *s, plan *p, trp__cutlass_may_serve *may_serve,
+                        void *context)
+{
+    return may_serve && p->head && atomic_load(&p->head->rejections) > 0 && know_image(pack, p) &&
+           know_site(pack, s) && !may_serve(context, &s->verdicts, p->image);
+}
+
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
                              const trp__cutlass_problem *problem, trp__module_place *place,
-                             trp__cutlass_want want, bool *ready)
+                             trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
+                             void *context, bool *ready, bool *rejected)
 {
     sender *s = pack->sender;
     plan *p = NULL;
     pthread_mutex_lock(&s->lock);
     trp_status status = find_plan(pack, s, row, problem, want, &p);
     *ready = status == TRP_OK && p && p->ready;
-    if (status == TRP_OK && p && (*ready || want == TRP__CUTLASS_USE))
+    *rejected = *ready && is_rejected(pack, s, p, may_serve, context);
+    if (status == TRP_OK && p && !*rejected && (*ready || want == TRP__CUTLASS_USE)) {
         status = trp__module_use(pack, "kernel", p->module, TRP__READ, place);
+        if (status == TRP_OK)
+            p->head = place->head;
+    }
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -20,15 +20,23 @@ typedef enum trp__cutlass_want {
     TRP__CUTLASS_USE_IF_THERE, /* the same, but it is not compiled for that */
 } trp__cutlass_want;
 
+/* Whether a kernel that a worker has rejected for some problem may serve the one in hand; `image`
+ * is the checksum of its image, `verdicts` are the actor's. */
+struct trp__verdicts;
+typedef bool trp__cutlass_may_serve(void *context, struct trp__verdicts *verdicts, uint64_t image);
+
 /* Adds the kernel of a row for a problem as the record's next access, and says whether it was
  * compiled already; with one of the other wishes only if it was. What is not known yet is rendered
- * and sent to a companion to be compiled; requests that use the module wait for it. Any thread.
+ * and sent to a companion to be compiled; requests that use the module wait for it. `may_serve`,
+ * NULL: all may, is asked about a kernel that was rejected for some problem; where it says no
+ * *rejected is true, and nothing is added. Any thread.
  * TRP_E_LIBRARY: it could not be compiled, and why; of TRP__CUTLASS_USE the next request tries
  * again, the other wishes don't, for they have other kernels. TRP_E_MISSING: headers;
  * TRP_E_UNSUPPORTED: the row can't have the tree; and those of trp_jit_compile(). */
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
                              const trp__cutlass_problem *problem, trp__module_place *place,
-                             trp__cutlass_want want, bool *ready);
+                             trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
+                             void *context, bool *ready, bool *rejected);
 
 /* The same without a request that uses it: the module, compiled or on its way. For more kernels
  * than one of the same problem. */

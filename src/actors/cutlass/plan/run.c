@@ -1,6 +1,7 @@
 #include "actors/cutlass/plan/run.h"
 
 #include "actors/cutlass/epilogue/render.h"
+#include "actors/cutlass/plan/subject.h"
 #include "actors/cutlass/plan/tune.h"
 #include "base/build_id.h"
 #include "base/error.h"
@@ -59,21 +60,47 @@ trp_status trp__run_check_offsets(const trp__cutlass_running *w, const trp__oper
 
 /* The kernel. */
 
+/* A row that is tried. */
+typedef struct trying {
+    const trp__cutlass_running *w;
+    const trp__cutlass_row *row;
+    const trp__cutlass_settings *settings;
+} trying;
+
+static bool may_serve(void *context, trp__verdicts *verdicts, uint64_t image)
+{
+    const trying *t = context;
+    const trp__cutlass_subject subject =
+        trp__cutlass_subject_of(&t->w->problem, &t->w->args, t->w->in_place, t->row->name);
+    trp__key key;
+    trp__cutlass_verdict_key(verdicts, &subject, t->settings, image, &key);
+    const trp__verdict verdict = trp__verdict_find(verdicts, &key);
+    trp__key_end(&key);
+    return verdict.state != TRP__VERDICT_REJECTED;
+}
+
 /* Tries a row with settings, NULL: those that it has without a search. */
 static trp_status try_row(trp__cutlass_running *w, const trp__cutlass_row *row,
                           const trp__cutlass_settings *settings, trp__cutlass_want want, bool *used)
 {
     trp__cutlass_settings variants[TRP__CUTLASS_VARIANTS_MAX];
     trp__module_place place;
-    bool ready;
-    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &place, want, &ready);
-    *used = status == TRP_OK && (ready || want == TRP__CUTLASS_USE);
-    if (!*used)
-        return status;
+    bool ready, rejected;
     if (!settings)
         trp__cutlass_row_variants(row, &w->problem, variants);
-    trp__cutlass_set(settings ? settings : variants, &w->args);
+    trying t = {w, row, settings ? settings : variants};
+    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &place, want,
+                                          w->any ? NULL : may_serve, &t, &ready, &rejected);
+    w->rejected = w->rejected || rejected;
+    *used = status == TRP_OK && !rejected && (ready || want == TRP__CUTLASS_USE);
+    if (status == TRP_OK && rejected)
+        return trp__error_set(w->pack->error, TRP_E_UNSUPPORTED,
+                              "the kernel %.60s was rejected for this problem", row->name);
+    if (!*used)
+        return status;
+    trp__cutlass_set(t.settings, &w->args);
     w->run.home = place.home;
+    w->subject = trp__cutlass_subject_of(&w->problem, &w->args, w->in_place, row->name);
     if (w->chosen) {
         *w->chosen = (trp_cutlass_chosen){.ready = ready,
                                           .fallback = want == TRP__CUTLASS_USE_IF_THERE,
@@ -140,10 +167,12 @@ static bool is_there(const trp__run_library *library)
 static trp_status add_last(trp__cutlass_running *w, const trp__cutlass_row *row,
                            const trp__cutlass_settings *settings, bool *used)
 {
-    bool wait = w->first == TRP_CUTLASS_FIRST_WAIT || w->named;
+    bool wait = (w->first == TRP_CUTLASS_FIRST_WAIT || w->named) && !w->any;
     if (wait || !w->library || !w->library->takes(w->asked) || !is_there(w->library))
         return try_row(w, row, settings, TRP__CUTLASS_USE, used);
     w->by_library = *used = true;
+    if (w->ran) /* but of products, of which the worker tells more */
+        trp__copy_string(w->ran->kernel, sizeof w->ran->kernel, w->library->name);
     if (w->chosen) {
         *w->chosen = (trp_cutlass_chosen){.ready = true, .fallback = true};
         trp__copy_string(w->chosen->kernel, sizeof w->chosen->kernel, w->library->name);
@@ -207,6 +236,35 @@ static trp_status add_search(trp__cutlass_running *w, const trp__cutlass_row *co
     return try_row(w, main, known->tuned ? &known->settings : NULL, TRP__CUTLASS_USE, used);
 }
 
+/* The request's kernel, or the library. */
+static trp_status add_kernel(trp__cutlass_running *w, const trp__cutlass_row *const *row,
+                             uint32_t count, trp__cutlass_choice *known)
+{
+    bool used = false;
+    trp_status status = TRP_OK;
+    if (known->tuned < w->tune)
+        status = add_search(w, row, count, known, &used);
+    if (status == TRP_E_UNSUPPORTED && w->rejected) { /* its own kernel can't run */
+        memset(&w->search, 0, sizeof w->search);
+        status = TRP_OK;
+    }
+    if (status != TRP_OK || used || !known->tuned)
+        return status == TRP_OK && !used ? add_best(w, row, count, known) : status;
+    /* The best one is known and on its way. */
+    status = add_there(w, row, count, known->row, &used);
+    return status == TRP_OK && !used ? add_last(w, known->row, &known->settings, &used) : status;
+}
+
+/* Where proofs have rejected all that there is: the library, or a worker that computes in place of
+ * a kernel. */
+static trp_status add_any(trp__cutlass_running *w, const trp__cutlass_row *row)
+{
+    bool used = false;
+    w->any = true;
+    memset(&w->search, 0, sizeof w->search);
+    return add_last(w, row, NULL, &used);
+}
+
 trp_status trp__run_add_kernel(trp__cutlass_running *w)
 {
     const trp__cutlass_row *row[ROWS_MAX];
@@ -218,6 +276,10 @@ trp_status trp__run_add_kernel(trp__cutlass_running *w)
         return status;
     if (trp__tune_known(w, &known))
         status = add_known(w, &known, &used);
+    if (status != TRP_OK && w->rejected) { /* what was the best is none */
+        memset(&known, 0, sizeof known);
+        status = TRP_OK;
+    }
     if (status != TRP_OK || used)
         return status;
     if (w->named)
@@ -226,13 +288,8 @@ trp_status trp__run_add_kernel(trp__cutlass_running *w)
         count = trp__cutlass_choose(&w->problem, row, ROWS_MAX, w->pack->error);
     if (count == 0)
         return w->pack->error->status;
-    if (known.tuned < w->tune)
-        status = add_search(w, row, count, &known, &used);
-    if (status != TRP_OK || used || !known.tuned)
-        return status == TRP_OK && !used ? add_best(w, row, count, &known) : status;
-    /* The best one is known and on its way. */
-    status = add_there(w, row, count, known.row, &used);
-    return status == TRP_OK && !used ? add_last(w, known.row, &known.settings, &used) : status;
+    status = add_kernel(w, row, count, &known);
+    return status != TRP_OK && w->rejected ? add_any(w, row[0]) : status;
 }
 
 /* Accesses and arguments. */
@@ -327,9 +384,14 @@ trp_status trp__run_write(trp__cutlass_running *w)
     void *piece = NULL;
     w->run.args_bytes = (uint32_t)(offsetof(trp_cutlass_args, slot) + words * 8);
     w->run.search_bytes = trp__tune_measure(w, &key);
-    trp_status status = w->pack->input(w->pack, trp__run_bytes(&w->run), &piece);
+    w->run.subject_bytes = sizeof(trp__cutlass_subject);
+    w->run.result_bytes = w->ran ? sizeof *w->ran : 0;
+    const uint32_t bytes = w->run.result_bytes + trp__run_bytes(&w->run);
+    trp_status status = w->ran
+                            ? w->pack->exchange(w->pack, w->ran, w->run.result_bytes, bytes, &piece)
+                            : w->pack->input(w->pack, bytes, &piece);
     if (status == TRP_OK) {
-        room = piece;
+        room = (char *)piece + w->run.result_bytes;
         memcpy(room, &w->args, w->run.args_bytes);
         memcpy(room + trp__run_addresses_at(&w->run), w->address,
                w->run.addresses * sizeof *w->address);
@@ -338,6 +400,7 @@ trp_status trp__run_write(trp__cutlass_running *w)
             memcpy(room + trp__run_rows_at(&w->run), w->rows, w->run.rows_bytes);
         if (w->run.search_bytes > 0)
             trp__tune_write(w, &key, room + trp__run_search_at(&w->run));
+        memcpy(room + trp__run_subject_at(&w->run), &w->subject, sizeof w->subject);
         memcpy(w->pack->record->payload, &w->run, sizeof w->run);
     }
     trp__key_end(&key);

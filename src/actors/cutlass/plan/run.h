@@ -6,7 +6,7 @@
 #define TRP_ACTORS_CUTLASS_PLAN_RUN_H
 
 #include "actors/cutlass/catalogue/catalogue.h"
-#include "actors/cutlass/plan/plans.h"
+#include "actors/cutlass/plan/subject.h"
 #include "actors/cutlass/wire/gemm.h"
 #include "actors/cutlass/wire/run.h"
 #include "base/os/dynlib.h"
@@ -48,13 +48,17 @@ typedef struct trp__cutlass_running {
     const void *asked;               /* the problem, as the library is asked for it */
     bool in_place;                   /* C is read where D is written, whose address is args.d */
     trp_cutlass_chosen *chosen;      /* or NULL */
+    trp_cutlass_ran *ran;            /* likewise */
 
     const trp__cutlass_row *named; /* what `kernel` means */
     trp__run_search_ahead search;
     bool by_library; /* the library computes, and no kernel was added */
+    bool rejected;   /* a kernel was passed over that a proof has rejected; */
+    bool any;        /* there is no other: the worker computes in its place */
 
     trp_cutlass_args args;
     trp__cutlass_run run;
+    trp__cutlass_subject subject; /* what a proof of the kernel is about */
     trp__run_address address[TRP__RUN_ADDRESSES_MAX];
     trp__run_fill fill[TRP__RUN_FILLS_MAX];
     const void *rows; /* run.rows_bytes of them */

@@ -1,12 +1,10 @@
 #include "actors/cutlass/plan/tune.h"
 
 #include "actors/cutlass/plan/record.h"
+#include "actors/cutlass/plan/subject.h"
 #include "base/os/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "driver/cuda.h"
-
-#include <troupe/version.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -50,26 +48,11 @@ static void read_patience(void)
 
 /* Records. */
 
-static bool describe_site(const trp__pack *pack, trp__tuning_site *site)
-{
-    const trp__cuda *cu;
-    trp_device_info info;
-    trp_error ignored;
-    int driver = 0;
-    if (trp__cuda_load(&cu, &ignored) != TRP_OK || cu->cuDriverGetVersion(&driver) != 0 ||
-        trp__device_info(trp_actor_device(pack->actor), &info) != TRP_OK)
-        return false;
-    trp__tuning_site_set(site, info.name, info.processors, pack->compute, driver);
-    snprintf(site->library, sizeof site->library, "templates of Troupe %s, ABI %d",
-             TRP_VERSION_STRING, TRP_CUTLASS_ABI);
-    return true;
-}
-
 static bool make_key(const trp__cutlass_running *w, trp__key *key)
 {
     trp__tuning_site site;
     const trp__cutlass_choice_key problem = trp__cutlass_choice_key_of(&w->problem, w->named);
-    if (!describe_site(w->pack, &site))
+    if (!trp__cutlass_site_of(w->pack, &site))
         return false;
     trp__cutlass_record_key(&site, &problem, key);
     if (key->status != TRP_OK)

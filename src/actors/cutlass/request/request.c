@@ -28,14 +28,20 @@ trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matm
                           name);
 }
 
-trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen)
+trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen,
+                             trp_cutlass_ran *ran)
 {
+    if (ran)
+        *ran = (trp_cutlass_ran){.kernel = "none"};
+
     if (chosen)
         *chosen = (trp_cutlass_chosen){.ready = true};
     if (pack->backend != TRP_BACKEND_HOST)
         return TRP_OK;
     if (chosen)
         trp__copy_string(chosen->kernel, sizeof chosen->kernel, "host");
+    if (ran)
+        trp__copy_string(ran->kernel, sizeof ran->kernel, "host");
     return kernel
                ? trp__error_set(pack->error, TRP_E_UNSUPPORTED,
                                 "kernel: expected NULL on the host, which has none, got \"%.60s\"",

@@ -49,9 +49,10 @@ trp_status trp__check_choices(trp__pack *pack, const trp__choice *choices, size_
 /* Checks that the named matrix has no scale: */
 trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matmul_matrix *matrix);
 
-/* Checks a request's choice of a kernel: the host has no kernels and says so in `chosen`, which may
- * be NULL. */
-trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen);
+/* Checks a request's choice of a kernel: the host has no kernels and says so in `chosen` and `ran`,
+ * which may be NULL. `ran` is set to "none" elsewhere, which the worker replaces. */
+trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen,
+                             trp_cutlass_ran *ran);
 
 /* Tells whether B is narrower than A. */
 bool trp__is_mixed(trp_dtype a, trp_dtype b);

@@ -1,7 +1,6 @@
 #include "actors/cutlass/run/builder.h"
 
 #include "base/error.h"
-#include "worker/actor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +212,7 @@ static void learn(trp__cutlass_builder *b, const trp_cutlass_built *built,
 
 /* The parameter of a problem whose shape is known; *out NULL: it has to be built. */
 static trp_status refit(trp__cutlass_builder *b, const trp__cutlass_problem_key *key,
-                        const trp__cutlass_parameter **out, trp_error *error)
+                        trp__cutlass_parameter **out, trp_error *error)
 {
     const trp__cutlass_problem_key all = shape_of(key);
     const shape *x = trp__lru_find(b->shapes, &all);
@@ -281,7 +280,7 @@ static trp_status take(trp__cutlass_builder *b, trp_error *error)
  * one that does not end. */
 static trp_status wait_for_it(trp__cutlass_builder *b)
 {
-    ((trp__instance *)b->instance)->makes = true;
+    *b->makes = true;
     return TRP_AGAIN;
 }
 
@@ -313,9 +312,9 @@ static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts
 
 trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
                                      const trp__cutlass_problem_key *key,
-                                     const trp__cutlass_parameter **out, trp_error *error)
+                                     trp__cutlass_parameter **out, trp_error *error)
 {
-    ((trp__instance *)b->instance)->makes = false;
+    *b->makes = false;
     *out = trp__lru_find(b->known, key);
     if (*out)
         return TRP_OK;

@@ -33,12 +33,14 @@ typedef struct trp__cutlass_parameter {
     uint64_t workspace;           /* bytes that it needs, */
     uint64_t zero_at, zero_bytes; /* what of it is zero at each launch */
     unsigned char *data;          /* on its own */
+    uint32_t judged;              /* the caller's: 0 at first */
 } trp__cutlass_parameter;
 
 typedef struct trp__cutlass_builder {
     const trp__cuda *cu;
     trp_instance *instance;
-    int driver; /* its version, as cuDriverGetVersion() has it */
+    bool *makes; /* set while a parameter is made */
+    int driver;  /* its version, as cuDriverGetVersion() has it */
     trp__cu_stream stream;
     trp__cu_event done;
     void *room; /* of the host, which the device writes */
@@ -53,7 +55,7 @@ typedef struct trp__cutlass_builder {
 
 enum { TRP__CUTLASS_PARAMETERS = 1024, TRP__CUTLASS_SHAPES = 512 }; /* that are kept */
 
-/* Zeroed before. */
+/* Zeroed before, but for `makes`. One thread at a time. */
 trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *instance,
                                      const trp__cuda *cu, trp_error *error);
 /* What was not opened is ignored. */
@@ -62,6 +64,6 @@ void trp__cutlass_builder_close(trp__cutlass_builder *b);
 /* The parameter of a problem, valid until the next call. TRP_AGAIN while it is made. */
 trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
                                      const trp__cutlass_problem_key *key,
-                                     const trp__cutlass_parameter **out, trp_error *error);
+                                     trp__cutlass_parameter **out, trp_error *error);
 
 #endif

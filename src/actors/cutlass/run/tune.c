@@ -178,11 +178,12 @@ static trp_status measure(trp__cutlass_tuner *t, const trp__search_step *step,
     const trp__cuda *cu = t->loader->cu;
     float ms = 0;
     if (!t->flying) {
-        trp__jit_loaded *module = module_of(t, candidate_of(t, step->entry));
+        const uint32_t candidate = candidate_of(t, step->entry);
+        trp__jit_loaded *module = module_of(t, candidate);
         if (!module)
             return trp__error_set(error, TRP_E_STALE, "a kernel that was freed meanwhile");
-        trp_status status =
-            ways->prepare(ways->context, module, settings_of(t, step->entry), error);
+        trp_status status = ways->prepare(ways->context, module, t->candidate[candidate].kernel,
+                                          settings_of(t, step->entry), error);
         if (status == TRP_OK)
             status = launch(t, step->runs, ways, error);
         t->flying = status == TRP_OK;

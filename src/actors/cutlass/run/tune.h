@@ -43,8 +43,9 @@ typedef struct trp__cutlass_tuner {
 /* How kernels are run. */
 typedef struct trp__tune_ways {
     void *context;
-    /* Makes a kernel with settings ready to be launched. TRP_AGAIN: not yet. */
-    trp_status (*prepare)(void *context, trp__jit_loaded *module,
+    /* Makes a kernel, whose name is given, with settings ready to be launched. TRP_AGAIN: not yet.
+     */
+    trp_status (*prepare)(void *context, trp__jit_loaded *module, const char *kernel,
                           const trp__cutlass_settings *settings, trp_error *error);
     /* Enqueues what was prepared last. */
     trp_status (*enqueue)(void *context, trp_error *error);

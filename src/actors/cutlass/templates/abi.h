@@ -20,11 +20,10 @@
 #ifndef TRP_ACTORS_CUTLASS_TEMPLATES_ABI_H
 #define TRP_ACTORS_CUTLASS_TEMPLATES_ABI_H
 
-#ifdef __CUDACC__
+#if defined __CUDACC__ && !defined TRP_CUTLASS_PLAIN
 #include "troupe_std.h"
 #define TRP_CUTLASS_ASSERT static_assert
 #else
-#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #define TRP_CUTLASS_ASSERT _Static_assert

@@ -6,7 +6,7 @@
 #ifndef TRP_ACTORS_CUTLASS_GROUPS_H
 #define TRP_ACTORS_CUTLASS_GROUPS_H
 
-#ifdef __CUDACC__
+#if defined __CUDACC__ && !defined TRP_CUTLASS_PLAIN
 #include "abi.h"
 #define TRP_GROUP_FUNCTION __device__ inline
 #else

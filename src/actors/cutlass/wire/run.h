@@ -50,7 +50,9 @@ typedef struct trp__cutlass_run {
      * fills. */
     uint32_t table;
     uint32_t rows_bytes;
-    uint32_t search_bytes; /* 0: no search */
+    uint32_t search_bytes;  /* 0: no search */
+    uint32_t subject_bytes; /* of the subject of a proof, behind the search: plan/subject.h */
+    uint32_t result_bytes;  /* of the reply, before all of it; 0: no reply */
 } trp__cutlass_run;
 
 /* A search among kernels that previous requests loaded (TRP__OP_CUTLASS_LOAD); missing ones are not
@@ -119,9 +121,15 @@ static inline uint32_t trp__run_search_at(const trp__cutlass_run *run)
     return trp__run_rows_at(run) + (run->rows_bytes + 7) / 8 * 8;
 }
 
+static inline uint32_t trp__run_subject_at(const trp__cutlass_run *run)
+{
+    return trp__run_search_at(run) + (run->search_bytes + 7) / 8 * 8;
+}
+
+/* But for the result. */
 static inline uint32_t trp__run_bytes(const trp__cutlass_run *run)
 {
-    return trp__run_search_at(run) + run->search_bytes;
+    return trp__run_subject_at(run) + run->subject_bytes;
 }
 
 #endif

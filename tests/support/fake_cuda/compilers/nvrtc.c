@@ -119,7 +119,8 @@ trp__nvrtc_result nvrtcSetFlowCallback(trp__nvrtc_program p, int (*callback)(voi
 static bool is_own(const struct trp__nvrtc_program_opaque *p)
 {
     return strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0 ||
-           strncmp(p->name, FAKE_MATMUL_PROGRAM, strlen(FAKE_MATMUL_PROGRAM)) == 0;
+           strncmp(p->name, FAKE_MATMUL_PROGRAM, strlen(FAKE_MATMUL_PROGRAM)) == 0 ||
+           strncmp(p->name, FAKE_CUTLASS_PROGRAM, strlen(FAKE_CUTLASS_PROGRAM)) == 0;
 }
 
 /* As long as the test wants it; false: it was called off. */

@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /* How programs begin that hold own kernels of the dnn and the matmul actor. */
-#define FAKE_DNN_PROGRAM    "trp_dnn_"
-#define FAKE_MATMUL_PROGRAM "trp_matmul_"
+#define FAKE_DNN_PROGRAM     "trp_dnn_"
+#define FAKE_MATMUL_PROGRAM  "trp_matmul_"
+#define FAKE_CUTLASS_PROGRAM "trp_cutlass_"
 
 enum { FAKE_NVRTC_HEADERS = 64 };
 

@@ -3,6 +3,7 @@
  * they include is looked at, and nothing else. */
 #include "support/fake_cuda/compilers/nvrtc.h"
 
+#include "actors/cutlass/reference/problem.h"
 #include "actors/dnn/reference/node.h"
 #include "matrix/reference/problem.h"
 #include "support/fake_cuda/device_kernels.h"
@@ -25,12 +26,23 @@ static const char *header_of(const fake_nvrtc_texts *t, const char *name, size_t
     return NULL;
 }
 
+/* What a text includes for templates alone stands before the "#else". */
+static const char *skip_templates(const char *line)
+{
+    static const char templates[] = "#if defined __CUDACC__ && !defined TRP_CUTLASS_PLAIN\n";
+    const char *other = starts(line, templates) ? strstr(line, "\n#") : NULL;
+    while (other && !starts(other, "\n#else") && !starts(other, "\n#endif"))
+        other = strstr(other + 1, "\n#");
+    return other ? other + 1 : line;
+}
+
 /* Whether each "#include" at the beginning of a line of a text is that of a header. */
 static bool all_there(const fake_nvrtc_texts *t, const char *text, const char *of, char *log,
                       size_t size)
 {
     static const char include[] = "#include ";
     for (const char *line = text; line[0];) {
+        line = skip_templates(line);
         const char *name = line + sizeof include; /* behind the quotation mark */
         if (starts(line, include) && !header_of(t, name, strcspn(name, "\">"))) {
             snprintf(log, size, "%s: catastrophic error: cannot open source file \"%.*s\"\n", of,
@@ -67,8 +79,9 @@ static size_t add_direct(const char *text, char *out, size_t room)
     for (const char *at = text; (at = strstr(at, kernel));) {
         at += sizeof kernel - 1;
         used += add_entry(at, (int)strcspn(at, "("),
-                          starts(at, "trp_product_") ? sizeof(trp__product_launch)
-                                                     : sizeof(trp__direct),
+                          starts(at, "trp_product_")   ? sizeof(trp__product_launch)
+                          : starts(at, "trp_cutlass_") ? sizeof(trp__cutlass_reference)
+                                                       : sizeof(trp__direct),
                           out + used, room - used);
     }
     return used;

@@ -72,6 +72,16 @@ static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_ar
     fake_cuda_took(ms * INT64_C(1000000));
 }
 
+/* Whether a test wants kernels of this tile, or all, to be wrong in the first element of D. */
+static bool is_wrong(const fake_cutlass_kernel *k)
+{
+    char tiles[256], label[32];
+    if (getenv("TROUPE_FAKE_CUTLASS_WRONG"))
+        return true;
+    snprintf(label, sizeof label, "%ux%u,", k->tile[0], k->tile[1]);
+    return fake_told("cutlass_wrong", tiles, sizeof tiles) && strstr(tiles, label);
+}
+
 /* The kernel. */
 
 enum { PINS = TRP__TREE_SLOTS_MAX + 7 };
@@ -82,7 +92,7 @@ typedef struct running {
     trp__tree tree;
     fake_pin pin[PINS];
     uint32_t pins;
-    bool failed;
+    bool failed, wrong;
     trp__tree_data slot[TRP__TREE_SLOTS_MAX];
     void *a, *b, *scale_a, *scale_b, *zero;
     int64_t m, n; /* as the tree has them */
@@ -326,6 +336,15 @@ static void finish_integers(const running *x, int64_t l, const int32_t *sums)
     }
 }
 
+/* The element becomes another by much, in any type. */
+static void spoil(const running *x)
+{
+    const uint32_t width = fake_cutlass_bytes(x->k.d);
+    unsigned char *d = x->slot[TRP__TREE_SLOT_D].at;
+    for (int64_t l = 0; l < x->p.args.l; l++)
+        d[(uint64_t)(l * x->p.args.batch_d) * width + width - 1] ^= 0x40;
+}
+
 static void compute(running *x, void *sums)
 {
     const trp_cutlass_args *a = &x->p.args;
@@ -350,6 +369,8 @@ static void compute(running *x, void *sums)
     }
     if (eval.sums)
         trp__tree_eval_end(&eval);
+    if (x->wrong)
+        spoil(x);
     free(eval.sums);
 }
 
@@ -474,6 +495,7 @@ void fake_cutlass_run(const uint64_t *parameter)
     x->failed = !fake_cutlass_read(parameter[sizeof x->p / 8], &x->k);
     if (!x->failed)
         take_time_if_slow(&x->k, &x->p.args);
+    x->wrong = !x->failed && is_wrong(&x->k);
     if (fake_told_number("run_traps"))
         fail(x);
     if (!x->failed && x->k.tree_bytes > 0 &&

@@ -1,0 +1,22 @@
+/* Enqueueing a kernel of a module, for a request or for a proof of it. */
+#ifndef TRP_ACTORS_CUTLASS_RUN_LAUNCH_H
+#define TRP_ACTORS_CUTLASS_RUN_LAUNCH_H
+
+#include "actors/cutlass/run/builder.h"
+
+typedef struct trp__cutlass_launcher {
+    const trp__cuda *cu;
+    trp_instance *instance; /* that is told of errors */
+    trp__cu_stream stream;
+} trp__cutlass_launcher;
+
+/* Of grouped products: the arrays that the kernel reads are made of what is on the device by then,
+ * at `table`, in the workspace, which belongs to whatever runs in the stream. */
+trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+                                const trp_cutlass_args *args, uint64_t table, trp_error *error);
+
+/* The kernel. The workspace has its zeros by then. */
+trp_status trp__cutlass_launch(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+                               const trp__cutlass_parameter *parameter, trp_error *error);
+
+#endif
