@@ -16,8 +16,8 @@ const command_entry commands[] = {
     {"norm", "normalise arrays in NumPy files", command_norm, NULL, NULL},
     {"attention", "attention of arrays in NumPy files, and its gradient", command_attention, NULL,
      NULL},
-    {"dnn", "what proofs have found about engines of libraries", NULL,
-     "What there is to know of the dnn actor beside its requests.", dnn_commands},
+    {"proofs", "what proofs have found about engines, algorithms and kernels", command_proofs, NULL,
+     NULL},
     {"tune", "search for the fastest algorithms ahead of time", command_tune, NULL, NULL},
     {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", NULL,
      "The kernel cache: what was compiled once, by any process of this user, and the packs\n"

@@ -17,6 +17,7 @@ extern const command_entry commands[]; /* ends with an empty row */
 int commands_run(int argc, char **argv);
 
 int command_kernels(int argc, char **argv);
+int command_proofs(int argc, char **argv);
 int command_matmul(int argc, char **argv);
 int command_conv(int argc, char **argv);
 int command_pool(int argc, char **argv);
@@ -31,6 +32,6 @@ int command_completion(int argc, char **argv);
 int command_version(int argc, char **argv);
 
 /* The groups, each in the file of its name. */
-extern const command_entry cutlass_commands[], dnn_commands[], cache_commands[];
+extern const command_entry cutlass_commands[], cache_commands[];
 
 #endif

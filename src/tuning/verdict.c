@@ -142,8 +142,18 @@ void trp__verdict_keep(trp__verdicts *v, const trp__key *key, const trp__verdict
 
 /* Lists. */
 
+bool trp__verdict_is_kind(const char *kind)
+{
+    static const char *const kinds[] = {TRP__KIND_DNN_ENGINE, TRP__KIND_MATMUL_PROOF,
+                                        TRP__KIND_CUTLASS_PROOF};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 typedef struct listing {
-    const char *kind;
     bool (*see)(void *context, const trp__entry *entry, const trp__verdict *verdict);
     void *context;
 } listing;
@@ -156,17 +166,17 @@ static bool see_entry(void *context, const trp__inspected *one)
     if (one->wrong)
         return true;
     trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
-    if (strcmp(kind, l->kind) != 0 || !one->entry.payload ||
+    if (!trp__verdict_is_kind(kind) || !one->entry.payload ||
         !trp__verdict_read(one->entry.payload, (size_t)one->entry.bytes, &verdict))
         return true;
     return l->see(l->context, &one->entry, &verdict);
 }
 
-trp_status trp__verdicts_list(trp__store *store, const char *kind,
+trp_status trp__verdicts_list(trp__store *store,
                               bool (*see)(void *context, const trp__entry *entry,
                                           const trp__verdict *verdict),
                               void *context, trp_error *error)
 {
-    listing l = {kind, see, context};
+    listing l = {see, context};
     return trp__inspect_all(store, true, see_entry, &l, error);
 }

@@ -51,8 +51,11 @@ bool trp__verdict_read(const void *bytes, size_t size, trp__verdict *out);
 
 const char *trp__verdict_name(trp__verdict_state state);
 
-/* Passes all verdicts of a kind in a store, with their entries, to see() until it returns false. */
-trp_status trp__verdicts_list(trp__store *store, const char *kind,
+/* Returns whether entries of a kind are verdicts. */
+bool trp__verdict_is_kind(const char *kind);
+
+/* Passes all verdicts in a store, with their entries, to see() until it returns false. */
+trp_status trp__verdicts_list(trp__store *store,
                               bool (*see)(void *context, const trp__entry *entry,
                                           const trp__verdict *verdict),
                               void *context, trp_error *error);

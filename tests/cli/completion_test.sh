@@ -46,7 +46,7 @@ cache ls
 cache warm
 cache pack
 cache prune
-dnn engines
+proofs
 END
 
 # bash: completes WORDS, the last of which is being typed.

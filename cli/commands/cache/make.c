@@ -358,7 +358,7 @@ static bool fold_one(void *context, const trp__inspected *one)
 static bool is_record(const char *kind, const trp__store_hit *hit)
 {
     trp__verdict verdict;
-    if (strcmp(kind, TRP__KIND_DNN_ENGINE) == 0 || strcmp(kind, TRP__KIND_MATMUL_PROOF) == 0)
+    if (trp__verdict_is_kind(kind))
         return trp__verdict_read(hit->payload, hit->bytes, &verdict) &&
                (verdict.state == TRP__VERDICT_PROVEN || verdict.state == TRP__VERDICT_REJECTED);
     return true;
@@ -375,7 +375,7 @@ static bool fold_record(void *context, const trp__inspected *one)
         return true;
     trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
     if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0 && strcmp(kind, TRP__KIND_CUTLASS_TUNING) != 0 &&
-        strcmp(kind, TRP__KIND_DNN_ENGINE) != 0 && strcmp(kind, TRP__KIND_MATMUL_PROOF) != 0)
+        !trp__verdict_is_kind(kind))
         return true;
     cache_copy_key(&one->entry, &key);
     const trp__store_request request = {.key = &key};

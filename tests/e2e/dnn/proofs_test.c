@@ -183,12 +183,13 @@ static void listed(void)
     db_bed b = open_bed("conv");
     h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
     conv(&b, 1, "eng1_k2=1", true);
-    command("dnn engines", out, sizeof out);
-    H_CHECK(strstr(out, "rejected  eng0_k2=0 ") && strstr(out, "of saturating numbers"));
-    H_CHECK(strstr(out, "proven    eng1_k2=1 ") && strstr(out, "conv_forward 1x16x6x6 f16"));
+    command("proofs", out, sizeof out);
+    H_CHECK(strstr(out, "rejected  dnn      eng0_k2=0 ") && strstr(out, "of saturating numbers"));
+    H_CHECK(strstr(out, "proven    dnn      eng1_k2=1 ") &&
+            strstr(out, "conv_forward 1x16x6x6 f16"));
     H_CHECK(strstr(out, "1 proven, 1 rejected"));
-    command("dnn engines --json --rejected", out, sizeof out);
-    H_CHECK(strstr(out, "\"verdict\": \"rejected\"") && strstr(out, "\"engine\": \"eng0_k2=0\"") &&
+    command("proofs --json --rejected", out, sizeof out);
+    H_CHECK(strstr(out, "\"verdict\": \"rejected\"") && strstr(out, "\"plan\": \"eng0_k2=0\"") &&
             !strstr(out, "eng1"));
     db_close(&b);
 }

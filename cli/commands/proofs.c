@@ -1,6 +1,6 @@
-/* troupe dnn: information about the dnn actor beyond its requests. */
-#include "commands/cache/cache.h"
+/* troupe proofs: what proofs have found, of all actors. */
 #include "commands.h"
+#include "commands/cache/cache.h"
 #include "ui/options.h"
 #include "ui/ui.h"
 
@@ -14,20 +14,30 @@ enum { TEXT = 256 };
 
 typedef struct listing {
     bool json, rejected;
+    const char *actor; /* NULL: all */
     uint64_t count[TRP__VERDICT_STATES], shown;
 } listing;
+
+/* Whose plan it is: the kind of an entry begins with that. */
+static void find_actor(const trp__entry *entry, char out[TEXT])
+{
+    trp__inspect_field(entry, TRP__KEY_KIND, out, TEXT);
+    out[strcspn(out, " ")] = '\0';
+}
 
 static void list_json(const trp__entry *entry, const trp__verdict *verdict, bool first)
 {
     static const struct {
         const char *name;
         uint32_t tag;
-    } fields[] = {{"part", TRP__KEY_NAME},
-                  {"engine", TRP__KEY_OPTION},
+    } fields[] = {{"problem", TRP__KEY_NAME},
+                  {"plan", TRP__KEY_OPTION},
                   {"library", TRP__KEY_COMPILER},
                   {"target", TRP__KEY_TARGET}};
     char text[TEXT];
-    printf("%s\n  {\"verdict\": \"%s\"", first ? "" : ",", trp__verdict_name(verdict->state));
+    find_actor(entry, text);
+    printf("%s\n  {\"verdict\": \"%s\", \"actor\": \"%s\"", first ? "" : ",",
+           trp__verdict_name(verdict->state), text);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         trp__inspect_field(entry, fields[i].tag, text, sizeof text);
         printf(", \"%s\": ", fields[i].name);
@@ -41,23 +51,26 @@ static void list_json(const trp__entry *entry, const trp__verdict *verdict, bool
 static bool list_one(void *context, const trp__entry *entry, const trp__verdict *verdict)
 {
     listing *l = context;
-    char part[TEXT], engine[TEXT];
+    char actor[TEXT], problem[TEXT], plan[TEXT];
+    find_actor(entry, actor);
+    if (l->actor && strcmp(l->actor, actor) != 0)
+        return true;
     l->count[verdict->state]++;
     if (verdict->state == TRP__VERDICT_UNKNOWN ||
         (l->rejected && verdict->state != TRP__VERDICT_REJECTED))
         return true;
-    trp__inspect_field(entry, TRP__KEY_NAME, part, sizeof part);
-    trp__inspect_field(entry, TRP__KEY_OPTION, engine, sizeof engine);
+    trp__inspect_field(entry, TRP__KEY_NAME, problem, sizeof problem);
+    trp__inspect_field(entry, TRP__KEY_OPTION, plan, sizeof plan);
     if (l->json)
         list_json(entry, verdict, l->shown == 0);
     else
-        ui_line("%-8s  %-24s  %s%s%s", trp__verdict_name(verdict->state), engine, part,
-                verdict->reason[0] ? ": " : "", verdict->reason);
+        ui_line("%-8s  %-7s  %-24s  %s%s%s", trp__verdict_name(verdict->state), actor, plan,
+                problem, verdict->reason[0] ? ": " : "", verdict->reason);
     l->shown++;
     return true;
 }
 
-static int engines(int argc, char **argv)
+int command_proofs(int argc, char **argv)
 {
     listing l = {0};
     trp__store *store;
@@ -65,15 +78,17 @@ static int engines(int argc, char **argv)
     int exit_status;
     const option options[] = {
         {0, "json", NULL, "as JSON", OPTION_FLAG, &l.json, NULL},
+        {0, "actor", "NAME", "only those of dnn, matmul or cutlass", OPTION_TEXT, &l.actor, NULL},
         {0, "rejected", NULL, "only those that were rejected", OPTION_FLAG, &l.rejected, NULL},
     };
     const struct command command = {
-        .name = "dnn engines",
+        .name = "proofs",
         .operands = "",
         .about =
-            "Lists what proofs have found about engines of cuDNN and algorithms of cuBLASLt: the\n"
-            "verdict, the engine, the part of a graph, and the reason. 'proving' is one that a\n"
-            "worker is at, or died of. Those of packs come first.",
+            "Lists what proofs have found about engines of cuDNN, algorithms of cuBLASLt and\n"
+            "kernels of CUTLASS: the verdict, the actor, the engine, algorithm or kernel, the\n"
+            "problem, and the reason. 'proving' is one that a worker is at, or died of. Those of\n"
+            "packs come first.",
         OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))
@@ -82,7 +97,7 @@ static int engines(int argc, char **argv)
         return EXIT_FAILED;
     if (l.json)
         printf("[");
-    trp_status status = trp__verdicts_list(store, TRP__KIND_DNN_ENGINE, list_one, &l, &error);
+    trp_status status = trp__verdicts_list(store, list_one, &l, &error);
     if (l.json)
         printf("\n]\n");
     else
@@ -93,8 +108,3 @@ static int engines(int argc, char **argv)
         ui_error("%s", error.message);
     return status == TRP_OK ? EXIT_DONE : EXIT_FAILED;
 }
-
-const command_entry dnn_commands[] = {
-    {"engines", "what proofs have found about engines of libraries", engines, NULL, NULL},
-    {0},
-};
