@@ -148,9 +148,10 @@ typedef struct cf_actor {
     size_t count;
     const h_case *more; /* cases of the actor's own */
     size_t more_count;
-    int rounds;        /* problems of a variant, at least; 0: 100 */
-    bool few_proofs;   /* on the fake GPU, whose processor takes long: in one case of four */
-    bool slow_fake;    /* on the fake GPU a part of them is enough */
+    int rounds;      /* problems of a variant, at least; 0: 100 */
+    bool few_proofs; /* on the fake GPU, whose processor takes long: in one case of four */
+    bool slow_fake;  /* on the fake GPU a part of them is enough */
+    bool keeps; /* on GPUs has buffers and requests of its own, for the kernels that it knows */
     void (*end)(void); /* of each case */
 } cf_actor;
 
