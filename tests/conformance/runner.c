@@ -314,7 +314,7 @@ static void killed_workers(void)
         kills += kill_under(&bench, group, count, &t) ? 1 : 0;
     printf("    %d problems under %u workers killed, %d of them ended with a fault\n", t.problems,
            kills, t.faults);
-    H_CHECK(kills > 0);
+    H_CHECK(kills > 0 || t.problems == 0);
     cf_close(&bench);
 }
 

@@ -9,7 +9,7 @@
 
 TROUPE_TEST("long");
 TROUPE_TEST_FAKE_GPU("no sanitizer", "nvrtc",
-                     "cases launching arguments tensor_maps attributes variables stale_handles "
+                     "cases arguments tensor_maps attributes variables stale_handles "
                      "many_modules bad_images launch_of_a_failed_compile compile_and_launch");
 
 enum { MANY = 100, N = 1000 };
@@ -657,41 +657,6 @@ static void check_filled(const bench *b, trp_buffer out, uint32_t value)
         H_EQUAL(got[i], value + i);
 }
 
-/* Loaded, launched and read without waiting in between. */
-static void launching(void)
-{
-    need_gpu();
-    bench b = open_bench();
-    float x[N], y[N], got[N];
-    trp_module m = loaded(&b);
-    trp_buffer bx = h_buffer(b.device, sizeof x), by = h_buffer(b.device, sizeof y);
-    for (int i = 0; i < N; i++) {
-        x[i] = (float)ref_rng_uniform(h_rng(), -1, 1);
-        y[i] = (float)ref_rng_uniform(h_rng(), -1, 1);
-    }
-    H_OK(trp_write(b.device, bx, 0, x, sizeof x, NULL));
-    H_OK(trp_write(b.device, by, 0, y, sizeof y, NULL));
-    trp_kernel_arg args[] = {trp_arg_buffer(bx, TRP_ACCESS_READ),
-                             trp_arg_buffer(by, TRP_ACCESS_READ_WRITE), trp_arg_f32(2.5f),
-                             trp_arg_u32(N)};
-    trp_kernel_launch_request r = launch_of(m, NULL, args, 4); /* the first name */
-    H_OK(trp_kernel_launch(b.jit, &r, NULL));
-    h_read(b.device, by, 0, got, sizeof got);
-    for (int i = 0; i < N; i++)
-        H_CHECK(fabsf(got[i] - (y[i] + 2.5f * x[i])) < 1e-5f);
-
-    /* At an offset. */
-    args[0].offset = args[1].offset = 400;
-    args[3] = trp_arg_u32(N - 100);
-    H_OK(trp_kernel_launch(b.jit, &r, NULL));
-    h_read(b.device, by, 0, got, sizeof got);
-    for (int i = 0; i < N; i++)
-        H_CHECK(fabsf(got[i] - (y[i] + (i < 100 ? 2.5f : 5.0f) * x[i])) < 1e-5f);
-    H_OK(trp_buffer_free(b.device, bx));
-    H_OK(trp_buffer_free(b.device, by));
-    close_bench(&b);
-}
-
 /* A struct as an argument, in the record and, beside many others, in staging memory. */
 static void arguments(void)
 {
@@ -991,7 +956,6 @@ static const h_case cases[] = {
     {"few_places", few_places},
     {"others_go_on", others_go_on},
     {"refused_on_the_host", refused_on_the_host},
-    {"launching", launching},
     {"arguments", arguments},
     {"tensor_maps", tensor_maps},
     {"attributes", attributes},

@@ -335,35 +335,6 @@ static void order_of_sets(void)
     close_bench(&b);
 }
 
-/* What reads and writes one buffer can't run again; what only writes does. */
-static void replay(void)
-{
-    need_gpu();
-    bench b = open_with(NULL);
-    trp_module m = loaded(&b);
-    trp_buffer x = ones(&b), y = ones(&b), out = h_buffer(b.device, N * 4);
-    const trp_kernel_arg wait[] = {trp_arg_u64(200000000)};
-    const trp_kernel_arg axpy[] = {trp_arg_buffer(x, TRP_ACCESS_READ),
-                                   trp_arg_buffer(y, TRP_ACCESS_DEFAULT), trp_arg_f32(2),
-                                   trp_arg_u32(N)};
-    trp_completion spin = {0}, in_out = {0}, again = {0};
-    trp_error error = {0};
-    H_OK(fill(&b, m, out, 1, NULL));
-    check_filled(&b, out, 1); /* the module is loaded */
-    H_OK(launch(&b, m, "jit_spin", wait, 1, &spin));
-    H_OK(launch(&b, m, "jit_axpy", axpy, 4, &in_out));
-    H_OK(fill(&b, m, out, 5, &again));
-    h_sleep(50 * H_MS);
-    kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
-    trp_status status = h_await(in_out.future, &error);
-    H_CHECK(status == TRP_E_FAULT || status == TRP_OK); /* if it was not issued yet */
-    H_OK(h_await(again.future, NULL));
-    check_filled(&b, out, 5);
-    if (status == TRP_E_FAULT)
-        H_CHECK(h_buffer_info(b.device, y).lost);
-    close_bench(&b);
-}
-
 /* Where the memory that is shared for modules is mapped here, and in the worker. */
 static char *shared_modules(void)
 {
@@ -422,7 +393,6 @@ static const h_case cases[] = {
     {"with_all_lost", with_all_lost},
     {"trap", trap},
     {"order_of_sets", order_of_sets},
-    {"replay", replay},
     {"wild_writes_into_records", wild_writes_into_records},
 };
 
