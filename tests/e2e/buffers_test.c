@@ -607,26 +607,8 @@ static void host_memory_that_is_not_there(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"host_memory_that_is_not_there", host_memory_that_is_not_there},
-        {"sizes", sizes},
-        {"bad_arguments", bad_arguments},
-        {"stale_handles", stale_handles},
-        {"generations", generations},
-        {"too_large", too_large},
-        {"memory_limit", memory_limit},
-        {"odd_limits", odd_limits},
-        {"create_takes_back_what_is_done", create_takes_back_what_is_done},
-        {"free_in_flight", free_in_flight},
-        {"churn", churn},
-        {"churn_in_threads", churn_in_threads},
-        {"info_against_free", info_against_free},
-        {"limit_under_pressure", limit_under_pressure},
-        {"little_unused", little_unused},
-        {"trim", trim},
-        {"all_handles", all_handles},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(host_memory_that_is_not_there), H_CASE(sizes), H_CASE(bad_arguments),
+        H_CASE(stale_handles), H_CASE(generations), H_CASE(too_large), H_CASE(memory_limit),
+        H_CASE(odd_limits), H_CASE(create_takes_back_what_is_done), H_CASE(free_in_flight),
+        H_CASE(churn), H_CASE(churn_in_threads), H_CASE(info_against_free),
+        H_CASE(limit_under_pressure), H_CASE(little_unused), H_CASE(trim), H_CASE(all_handles))

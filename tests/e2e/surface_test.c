@@ -808,31 +808,11 @@ static void room(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"futures", futures},
-        {"error_record", error_record},
-        {"forged_futures", forged_futures},
-        {"one_future_many_threads", one_future_many_threads},
-        {"drop_against_await", drop_against_await},
-        {"queues", queues},
-        {"queue_descriptor", queue_descriptor},
-        {"mailbox_full", mailbox_full},
-        {"mailbox_sizes", mailbox_sizes},
-        {"ten_thousand_in_flight", ten_thousand_in_flight},
-        {"waiting_for_slots", waiting_for_slots},
-        {"all_slots", all_slots},
-        {"sixteen_threads_one_actor", sixteen_threads_one_actor},
-        {"sixteen_threads_sixteen_actors", sixteen_threads_sixteen_actors},
-        {"drain", drain},
-        {"drain_then_queue", drain_then_queue},
-        {"close_with_pending_work", close_with_pending_work},
-        {"close_under_an_event_loop", close_under_an_event_loop},
-        {"systems_and_devices", systems_and_devices},
-        {"many_actors", many_actors},
-        {"short_lived_actors", short_lived_actors},
-        {"room", room},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(futures), H_CASE(error_record), H_CASE(forged_futures),
+        H_CASE(one_future_many_threads), H_CASE(drop_against_await), H_CASE(queues),
+        H_CASE(queue_descriptor), H_CASE(mailbox_full), H_CASE(mailbox_sizes),
+        H_CASE(ten_thousand_in_flight), H_CASE(waiting_for_slots), H_CASE(all_slots),
+        H_CASE(sixteen_threads_one_actor), H_CASE(sixteen_threads_sixteen_actors), H_CASE(drain),
+        H_CASE(drain_then_queue), H_CASE(close_with_pending_work),
+        H_CASE(close_under_an_event_loop), H_CASE(systems_and_devices), H_CASE(many_actors),
+        H_CASE(short_lived_actors), H_CASE(room))

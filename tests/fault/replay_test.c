@@ -822,19 +822,6 @@ static void exactly_once(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"innocents", innocents},
-        {"one_of_three", one_of_three},
-        {"not_idempotent", not_idempotent},
-        {"at_most_twice", at_most_twice},
-        {"chains", chains},
-        {"there_and_back", there_and_back},
-        {"order_of_each_actor", order_of_each_actor},
-        {"large_copies", large_copies},
-        {"exactly_once", exactly_once},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(innocents), H_CASE(one_of_three), H_CASE(not_idempotent),
+                     H_CASE(at_most_twice), H_CASE(chains), H_CASE(there_and_back),
+                     H_CASE(order_of_each_actor), H_CASE(large_copies), H_CASE(exactly_once))

@@ -468,18 +468,6 @@ static void storm_all(void)
     in_a_storm(TRP_FAULT_SCOPE_ALL);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"write_faults", write_faults},
-        {"lost_content", lost_content},
-        {"writer_dies", writer_dies},
-        {"stuck_worker", stuck_worker},
-        {"killed_while_asked", killed_while_asked},
-        {"down", down},
-        {"storm_outputs", storm_outputs},
-        {"storm_all", storm_all},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(write_faults), H_CASE(lost_content), H_CASE(writer_dies),
+                     H_CASE(stuck_worker), H_CASE(killed_while_asked), H_CASE(down),
+                     H_CASE(storm_outputs), H_CASE(storm_all))

@@ -493,22 +493,8 @@ static void killed_at_a_lane(void)
     h_folder_remove(folder);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"promotion", promotion},
-        {"cold", cold},
-        {"off", off},
-        {"killed_while_idle", killed_while_idle},
-        {"killed_while_it_starts", killed_while_it_starts},
-        {"both_at_once", both_at_once},
-        {"killed_after_promotion", killed_after_promotion},
-        {"in_a_row", in_a_row},
-        {"known_to_it", known_to_it},
-        {"being_made_at_the_fault", being_made_at_the_fault},
-        {"close_while_it_starts", close_while_it_starts},
-        {"killed_at_a_lane", killed_at_a_lane},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(promotion), H_CASE(cold), H_CASE(off), H_CASE(killed_while_idle),
+                     H_CASE(killed_while_it_starts), H_CASE(both_at_once),
+                     H_CASE(killed_after_promotion), H_CASE(in_a_row), H_CASE(known_to_it),
+                     H_CASE(being_made_at_the_fault), H_CASE(close_while_it_starts),
+                     H_CASE(killed_at_a_lane))

@@ -306,11 +306,7 @@ static void refused(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"wrapping", wrapping},
-    {"bias_gelu_residual", bias_gelu_residual},
-    {"refused", refused},
-};
+static const h_case cases[] = {H_CASE(wrapping), H_CASE(bias_gelu_residual), H_CASE(refused)};
 
 int main(int argc, char **argv)
 {

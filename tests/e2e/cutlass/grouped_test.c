@@ -527,13 +527,4 @@ static void many(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {{"routed", routed},
-                               {"tables", tables},
-                               {"left_out", left_out},
-                               {"refused", refused},
-                               {"many", many}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(routed), H_CASE(tables), H_CASE(left_out), H_CASE(refused), H_CASE(many))

@@ -429,13 +429,4 @@ static void layers(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"chains_of_nodes", chains_of_nodes},
-    {"order_of_tensors", order_of_tensors},
-    {"layers", layers},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(chains_of_nodes), H_CASE(order_of_tensors), H_CASE(layers))

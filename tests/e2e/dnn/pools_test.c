@@ -183,9 +183,4 @@ static void pools(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {{"pools", pools}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(pools))

@@ -486,12 +486,5 @@ static void widths_in_turns(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"softmax", softmax}, {"softmax_specials", softmax_specials}, {"norms", norms},
-    {"groups", groups},   {"widths_in_turns", widths_in_turns},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(softmax), H_CASE(softmax_specials), H_CASE(norms), H_CASE(groups),
+        H_CASE(widths_in_turns))

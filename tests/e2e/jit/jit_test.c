@@ -943,31 +943,9 @@ static void compile_and_launch(void)
     close_bench(&b);
 }
 
-static const h_case cases[] = {
-    {"outputs", outputs},
-    {"whole_programs", whole_programs},
-    {"errors_of_a_compile", errors_of_a_compile},
-    {"headers", headers},
-    {"linking", linking},
-    {"side_by_side", side_by_side},
-    {"cancelling", cancelling},
-    {"not_sent", not_sent},
-    {"one_place_each", one_place_each},
-    {"few_places", few_places},
-    {"others_go_on", others_go_on},
-    {"refused_on_the_host", refused_on_the_host},
-    {"arguments", arguments},
-    {"tensor_maps", tensor_maps},
-    {"attributes", attributes},
-    {"variables", variables},
-    {"stale_handles", stale_handles},
-    {"many_modules", many_modules},
-    {"bad_images", bad_images},
-    {"launch_of_a_failed_compile", launch_of_a_failed_compile},
-    {"compile_and_launch", compile_and_launch},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(outputs), H_CASE(whole_programs), H_CASE(errors_of_a_compile), H_CASE(headers),
+        H_CASE(linking), H_CASE(side_by_side), H_CASE(cancelling), H_CASE(not_sent),
+        H_CASE(one_place_each), H_CASE(few_places), H_CASE(others_go_on),
+        H_CASE(refused_on_the_host), H_CASE(arguments), H_CASE(tensor_maps), H_CASE(attributes),
+        H_CASE(variables), H_CASE(stale_handles), H_CASE(many_modules), H_CASE(bad_images),
+        H_CASE(launch_of_a_failed_compile), H_CASE(compile_and_launch))

@@ -385,19 +385,6 @@ static void wild_writes_into_records(void)
     close_bench(&b);
 }
 
-static const h_case cases[] = {
-    {"killed_in_a_compile", killed_in_a_compile},
-    {"deadline_of_a_compile", deadline_of_a_compile},
-    {"closed_in_a_compile", closed_in_a_compile},
-    {"after_a_restart", after_a_restart},
-    {"with_all_lost", with_all_lost},
-    {"trap", trap},
-    {"order_of_sets", order_of_sets},
-    {"wild_writes_into_records", wild_writes_into_records},
-};
-
-int main(int argc, char **argv)
-{
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(killed_in_a_compile), H_CASE(deadline_of_a_compile),
+                     H_CASE(closed_in_a_compile), H_CASE(after_a_restart), H_CASE(with_all_lost),
+                     H_CASE(trap), H_CASE(order_of_sets), H_CASE(wild_writes_into_records))

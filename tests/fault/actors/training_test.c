@@ -184,10 +184,4 @@ static void one_buffer(void)
     train(true);
 }
 
-static const h_case cases[] = {{"buffers_for_all", buffers_for_all}, {"one_buffer", one_buffer}};
-
-int main(int argc, char **argv)
-{
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(buffers_for_all), H_CASE(one_buffer))

@@ -11,20 +11,12 @@
 #include "support/reference/random.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -868,30 +860,9 @@ static void places(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(put_and_found),
-        CASE(taken_out_by_dd),
-        CASE(keys_that_failed),
-        CASE(headers),
-        CASE(many_sets),
-        CASE(every_byte),
-        CASE(damaged_list),
-        CASE(collision),
-        CASE(hostile_entries),
-        CASE(hostile_folders),
-        CASE(no_folder),
-        CASE(folder_removed_meanwhile),
-        CASE(read_only_folder),
-        CASE(file_limit),
-        CASE(full_and_read_only_disk),
-        CASE(least_recently_used_go),
-        CASE(bounded),
-        CASE(stale_temporaries),
-        CASE(ten_thousand),
-        CASE(sizes),
-        CASE(places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(CASE(put_and_found), CASE(taken_out_by_dd), CASE(keys_that_failed), CASE(headers),
+          CASE(many_sets), CASE(every_byte), CASE(damaged_list), CASE(collision),
+          CASE(hostile_entries), CASE(hostile_folders), CASE(no_folder),
+          CASE(folder_removed_meanwhile), CASE(read_only_folder), CASE(file_limit),
+          CASE(full_and_read_only_disk), CASE(least_recently_used_go), CASE(bounded),
+          CASE(stale_temporaries), CASE(ten_thousand), CASE(sizes), CASE(places))

@@ -3,11 +3,7 @@
  * not linked, so that its own allocations can be made to fail and its bookkeeping be spoilt on
  * purpose. TROUPE_TEST_SEED repeats a random run.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "support/reference/random.h"
 #include "support/label.h"
@@ -15,9 +11,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -645,20 +638,20 @@ static void random_runs_against_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_to_give_without_regions),
-        cmocka_unit_test(sizes_are_rounded_up),
-        cmocka_unit_test(impossible_sizes_are_refused),
-        cmocka_unit_test(whole_region_of_any_size),
-        cmocka_unit_test(the_only_fit_of_a_class_is_found),
-        cmocka_unit_test(neighbours_merge),
-        cmocka_unit_test(exhaustion_and_back),
-        cmocka_unit_test(regions_come_and_go),
-        cmocka_unit_test(region_of_all_64_bits),
-        cmocka_unit_test(many_regions_never_merge_with_each_other),
-        cmocka_unit_test(each_failed_allocation_is_reported_and_harmless),
-        cmocka_unit_test(a_wrong_free_stops_at_an_assertion),
-        cmocka_unit_test(the_checker_sees_damage),
-        cmocka_unit_test(random_runs_against_the_model),
+        UNIT(nothing_to_give_without_regions),
+        UNIT(sizes_are_rounded_up),
+        UNIT(impossible_sizes_are_refused),
+        UNIT(whole_region_of_any_size),
+        UNIT(the_only_fit_of_a_class_is_found),
+        UNIT(neighbours_merge),
+        UNIT(exhaustion_and_back),
+        UNIT(regions_come_and_go),
+        UNIT(region_of_all_64_bits),
+        UNIT(many_regions_never_merge_with_each_other),
+        UNIT(each_failed_allocation_is_reported_and_harmless),
+        UNIT(a_wrong_free_stops_at_an_assertion),
+        UNIT(the_checker_sees_damage),
+        UNIT(random_runs_against_the_model),
     };
     return cmocka_run_group_tests_name("suballoc", tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* The catalogue of kernels: which rows apply to a problem and why not, in which order, and what
  * text they become. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/catalogue/catalogue.h"
 #include "support/problems/epilogue_draw.h"
@@ -13,9 +9,6 @@
 #include "support/label.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -723,21 +716,21 @@ int main(void)
 {
     seed = ref_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_large_products),
-        cmocka_unit_test(test_fp8),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_integers_without_a_tree),
-        cmocka_unit_test(test_few_tiles),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_every_row_renders),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_text_differs),
-        cmocka_unit_test(test_architecture),
-        cmocka_unit_test(test_random_problems),
+        UNIT(test_rows),
+        UNIT(test_large_products),
+        UNIT(test_fp8),
+        UNIT(test_mixed),
+        UNIT(test_integers_without_a_tree),
+        UNIT(test_few_tiles),
+        UNIT(test_alignment),
+        UNIT(test_sizes),
+        UNIT(test_layouts),
+        UNIT(test_convolutions),
+        UNIT(test_every_row_renders),
+        UNIT(test_groups),
+        UNIT(test_text_differs),
+        UNIT(test_architecture),
+        UNIT(test_random_problems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

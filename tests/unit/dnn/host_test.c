@@ -1,18 +1,13 @@
 /* The dnn actor on the host where neither a random problem goes nor e2e/dnn/numbers: functions with
  * parameters at infinity, results that saturate, windows of nothing but padding, and requests whose
  * sizes do not fit together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/dnn/dnn.h"
 #include "unit/dnn/dnn_direct.h"
 #include "support/label.h"
 
 #include <math.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -437,16 +432,11 @@ static void windows_too_large_for_an_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(activations_of_infinity),
-        cmocka_unit_test(results_saturate),
-        cmocka_unit_test(what_is_between_is_rounded),
-        cmocka_unit_test(integers_are_exact),
-        cmocka_unit_test(the_largest_of_a_window),
-        cmocka_unit_test(places_in_windows),
-        cmocka_unit_test(windows_of_padding_alone),
-        cmocka_unit_test(running_variance_of_one),
-        cmocka_unit_test(sizes_that_disagree),
-        cmocka_unit_test(windows_too_large_for_an_index),
+        UNIT(activations_of_infinity),    UNIT(results_saturate),
+        UNIT(what_is_between_is_rounded), UNIT(integers_are_exact),
+        UNIT(the_largest_of_a_window),    UNIT(places_in_windows),
+        UNIT(windows_of_padding_alone),   UNIT(running_variance_of_one),
+        UNIT(sizes_that_disagree),        UNIT(windows_too_large_for_an_index),
     };
     trp_status status = dd_open();
     if (status != TRP_OK) {

@@ -5,16 +5,7 @@
 
 #include "actors/dnn/reference/launch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 #include "support/label.h"
 
@@ -93,6 +84,6 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest plans[] = {cmocka_unit_test(among_others)};
+    const struct CMUnitTest plans[] = {UNIT(among_others)};
     return cmocka_run_group_tests(plans, set_up, tear_down);
 }

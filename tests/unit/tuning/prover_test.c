@@ -4,14 +4,7 @@
 #include <troupe/convert.h>
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 /* A driver. */
 
@@ -388,11 +381,4 @@ static void extremes(void **unused)
         assert_true(got[i] >= -1 && got[i] <= 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(honest),  cmocka_unit_test(lies),     cmocka_unit_test(no_memory),
-        cmocka_unit_test(samples), cmocka_unit_test(extremes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(honest), UNIT(lies), UNIT(no_memory), UNIT(samples), UNIT(extremes))
