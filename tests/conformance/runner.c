@@ -371,6 +371,10 @@ int cf_main(int argc, char **argv, const cf_actor *actor)
         cf_print_table(actor);
         return 0;
     }
+    if (argc == 2 && strcmp(argv[1], "--bench") == 0) {
+        cf_time(actor);
+        return 0;
+    }
     H_CHECK(COMMON + actor->more_count <= sizeof cases / sizeof *cases);
     if (actor->more_count > 0)
         memcpy(&cases[COMMON], actor->more, actor->more_count * sizeof *cases);
