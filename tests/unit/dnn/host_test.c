@@ -1,4 +1,4 @@
-/* The dnn actor on the host where neither a random problem goes nor e2e/dnn/numbers: functions with
+/* The dnn actor on the host where neither a random problem goes nor e2e/dnn/number*: functions with
  * parameters at infinity, results that saturate, windows of nothing but padding, and requests whose
  * sizes do not fit together. */
 #include "support/unit.h"
