@@ -7,11 +7,6 @@
 
 TROUPE_TEST("many workers");
 
-static int rounds(int host, int cuda)
-{
-    return h_is_cuda() ? cuda : H_SANITIZED ? (host + 2) / 3 : host;
-}
-
 static void send_signal(int64_t pid, int number)
 {
     if (pid > 0)
@@ -54,7 +49,7 @@ static void write_faults(void)
             h_await_standby(d); /* it is told of the seal; the next ones begin with it */
         h_write(d, s, 0, data, BYTES);
         H_OK(trp_buffer_seal(d, s, TRP_FOREVER));
-        for (int i = 0; i < rounds(4, 4); i++) {
+        for (int i = 0; i < h_rounds(4, 4); i++) {
             trp_error error;
             trp_device_info before = h_info(d);
             H_OK(trp_fill(d, out, 0, 64, 1, 1, NULL));

@@ -117,6 +117,11 @@ static void *run_nothing(void *unused)
     return unused;
 }
 
+int h_rounds(int host, int gpu)
+{
+    return h_is_gpu() ? gpu : H_SANITIZED ? (host + 2) / 3 : host;
+}
+
 int h_main(int argc, char **argv, const h_case *cases, size_t count)
 {
     size_t ran = 0;

@@ -187,6 +187,8 @@ uint64_t h_random_size(ref_rng *rng, uint64_t limit);
 
 int64_t h_now(void);
 void h_sleep(int64_t ns);
+/* How many rounds a test does: on the fake driver as on the host, fewer under a sanitizer. */
+int h_rounds(int host, int gpu);
 /* Seconds that a soak may take: TROUPE_TEST_SECONDS, else `standard`. */
 int64_t h_soak_ns(double standard);
 

@@ -120,7 +120,7 @@ static int64_t walk(const net *n, const float *start, int64_t span, float *losse
     for (int i = 0; i < 3; i++)
         h_write(n->device, n->state[0][i].buffer, n->state[0][i].offset, i == 0 ? start : zeros,
                 sizeof zeros);
-    h_killer_start(&killer, n->device, span);
+    h_killer_start(&killer, n->device, span > 0, span);
     for (int i = 0; i < STEPS; i++)
         send_step(n, i, &done[i]);
     for (int i = 0; i < STEPS; i++)
