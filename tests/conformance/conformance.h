@@ -3,12 +3,12 @@
  * isolation of the environment (see harness.h):
  *
  *   numbers         random problems against the reference; nothing else may be written
- *   killed_workers  problems in flight when their worker is killed: the same bits as undisturbed;
- * or TRP_E_FAULT, and outputs that are lost, where the operation writes what it reads bad_input one
- * thing wrong in a request that is right: it is refused at once, and the message names it
- *   exclusions      what exclusions.def leaves out of a backend is refused, with the words that it
- * gives
+ *   killed_workers  problems in flight when their worker is killed: the same bits; or, where one
+ *                   writes what it reads, TRP_E_FAULT, and what it writes is lost
+ *   bad_input       one thing wrong in a request that is right: refused at once, with its name
+ *   exclusions      what exclusions.def leaves out of a backend is refused, with those words
  *   --table         the coverage of the documentation, see scripts/coverage.sh
+ *   --bench         how long each variant takes at one size
  *
  * TROUPE_TEST_OPERATION names one operation to run alone. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_CONFORMANCE_CONFORMANCE_H
@@ -148,9 +148,10 @@ typedef struct cf_actor {
     size_t count;
     const h_case *more; /* cases of the actor's own */
     size_t more_count;
-    int rounds;        /* problems of a variant, at least; 0: 100 */
-    bool few_proofs;   /* on the fake GPU, whose processor takes long: in one case of four */
-    bool slow_fake;    /* on the fake GPU a part of them is enough */
+    int rounds;      /* problems of a variant, at least; 0: 100 */
+    bool few_proofs; /* on the fake GPU, whose processor takes long: in one case of four */
+    bool slow_fake;  /* on the fake GPU a part of them is enough */
+    bool keeps; /* on GPUs has buffers and requests of its own, for the kernels that it knows */
     void (*end)(void); /* of each case */
 } cf_actor;
 
@@ -182,5 +183,6 @@ void cf_bad_input(cf_bench *bench);
 const char *cf_excluded(const cf_actor *actor, const cf_operation *operation, unsigned variant,
                         trp_backend backend, const char **words);
 void cf_print_table(const cf_actor *actor);
+void cf_time(const cf_actor *actor);
 
 #endif

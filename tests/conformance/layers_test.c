@@ -361,6 +361,68 @@ static bool glu_backward(cf_fields *p, trp_dtype type, unsigned way)
     return true;
 }
 
+/* --- Softmax --- */
+
+/* The dimensions around an axis. */
+typedef struct line_case {
+    int64_t dim[3], length, inner;
+    uint32_t axis;
+} line_case;
+
+static line_case draw_lines(unsigned way)
+{
+    line_case c = {.dim = {f_from(1, 4), f_from(1, 7), f_from(1, 9)}, .axis = way / 2 % 3};
+    if (way >= 6)
+        c.dim[c.axis] = f_from(100, 3000);
+    c.length = c.dim[c.axis];
+    c.inner = c.axis == 2 ? 1 : c.axis == 1 ? c.dim[2] : c.dim[1] * c.dim[2];
+    return c;
+}
+
+static bool softmax_forward(cf_fields *p, trp_dtype type, unsigned way)
+{
+    const line_case c = draw_lines(way);
+    const bool log = way % 2;
+    p->packed = f_below(2);
+    const f_field *x = cf_in(p, type, 3, c.dim, -4, 4), *y = cf_out(p, type, 3, c.dim);
+    double *ys = cf_want(p, y, log ? 8 : 1, 64, type == TRP_F64);
+    for (int64_t line = 0; line < x->count / c.length; line++) {
+        const int64_t at = line / c.inner * c.length * c.inner + line % c.inner;
+        double sum = 0;
+        for (int64_t i = 0; i < c.length; i++)
+            sum += exp(x->v[at + i * c.inner]);
+        for (int64_t i = 0; i < c.length; i++) {
+            const double v = x->v[at + i * c.inner];
+            ys[at + i * c.inner] = log ? v - log1p(sum - 1) : exp(v) / sum;
+        }
+    }
+    *CF_REQUEST(p, softmax) =
+        (trp_softmax_request){.axis = c.axis, .log = log, .x = x->t, .y = y->t};
+    return true;
+}
+
+/* Of a y of its own: its gradient is that formula, whatever y is. */
+static bool softmax_backward(cf_fields *p, trp_dtype type, unsigned way)
+{
+    const line_case c = draw_lines(way);
+    const bool log = way % 2;
+    p->packed = f_below(2);
+    const f_field *y = cf_in(p, type, 3, c.dim, log ? -2 : 0, log ? 0 : 1);
+    const f_field *dy = cf_in(p, type, 3, c.dim, -1, 1), *dx = cf_out(p, type, 3, c.dim);
+    double *dxs = cf_want(p, dx, (double)c.length, 64, type == TRP_F64);
+    for (int64_t line = 0; line < y->count / c.length; line++) {
+        const int64_t at = line / c.inner * c.length * c.inner + line % c.inner;
+        double sum = 0;
+        for (int64_t i = at; i < at + c.length * c.inner; i += c.inner)
+            sum += dy->v[i] * (log ? 1 : y->v[i]);
+        for (int64_t i = at; i < at + c.length * c.inner; i += c.inner)
+            dxs[i] = log ? dy->v[i] - exp(y->v[i]) * sum : y->v[i] * (dy->v[i] - sum);
+    }
+    *CF_REQUEST(p, softmax) =
+        (trp_softmax_request){.axis = c.axis, .log = log, .y = y->t, .dy = dy->t, .dx = dx->t};
+    return true;
+}
+
 /* --- Rotary embedding --- */
 
 static bool rotary(cf_fields *p, trp_dtype type, bool backward)
@@ -435,16 +497,19 @@ CF_SEND(residual_norm_backward, residual_norm)
 CF_SEND(glu_forward, glu)
 CF_SEND(glu_backward, glu)
 CF_SEND(rotary_forward, rotary)
+CF_SEND(softmax_forward, softmax)
+CF_SEND(softmax_backward, softmax)
 CF_SEND(rotary_backward, rotary)
 
-#define LINEAR(use, x) CF_TENSOR(linear, CF_##use, x)
-#define NORM(use, x)   CF_TENSOR(residual_norm, CF_##use, x)
-#define GLU(use, x)    CF_TENSOR(glu, CF_##use, x)
-#define ROTARY(use, x) CF_TENSOR(rotary, CF_##use, x)
+#define LINEAR(use, x)  CF_TENSOR(linear, CF_##use, x)
+#define NORM(use, x)    CF_TENSOR(residual_norm, CF_##use, x)
+#define GLU(use, x)     CF_TENSOR(glu, CF_##use, x)
+#define ROTARY(use, x)  CF_TENSOR(rotary, CF_##use, x)
+#define SOFTMAX(use, x) CF_TENSOR(softmax, CF_##use, x)
 
 static const cf_call calls[] = {
     {CF_CALL(linear_forward, linear), .types = 4, .ways = 4, .runs_again = true,
-     .tensor = {LINEAR(READ, x), LINEAR(READ, w), LINEAR(READ, bias), LINEAR(SHARED, residual),
+     .tensor = {LINEAR(READ, x), LINEAR(READ, w), LINEAR(SHARED, bias), LINEAR(SHARED, residual),
                 LINEAR(UPDATE, y), LINEAR(UPDATE, z)}},
     {CF_CALL(linear_backward, linear), .types = 4, .ways = 8,
      .tensor = {LINEAR(READ, dy), LINEAR(READ, x), LINEAR(READ, w), LINEAR(SHARED, x_z),
@@ -462,6 +527,10 @@ static const cf_call calls[] = {
     {CF_CALL(glu_backward, glu), .types = 4, .ways = GLU_WAYS, .runs_again = true,
      .tensor = {GLU(SHARED, gate), GLU(SHARED, up), GLU(SHARED, dy), GLU(UPDATE, dgate),
                 GLU(WRITE, dup)}},
+    {CF_CALL(softmax_forward, softmax), .types = 4, .ways = 12, .runs_again = true,
+     .tensor = {SOFTMAX(READ, x), SOFTMAX(WRITE, y)}},
+    {CF_CALL(softmax_backward, softmax), .types = 4, .ways = 12, .runs_again = true,
+     .tensor = {SOFTMAX(READ, y), SOFTMAX(READ, dy), SOFTMAX(WRITE, dx)}},
     {CF_CALL(rotary_forward, rotary), .types = 4, .ways = 1, .runs_again = true,
      .tensor = {ROTARY(SHARED, x), ROTARY(UPDATE, y), ROTARY(READ, positions),
                 ROTARY(READ, cosines), ROTARY(READ, sines)}},

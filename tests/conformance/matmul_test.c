@@ -194,7 +194,7 @@ static void deterministic(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case more[] = {{"empty", empty}, {"deterministic", deterministic}};
+    static const h_case more[] = {H_CASE(empty), H_CASE(deterministic)};
     make_variants();
     const cf_operation matmul = {.name = "matmul",
                                  .op = TRP_OP_MATMUL,

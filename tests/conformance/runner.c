@@ -38,7 +38,8 @@ void cf_close(cf_bench *bench)
         bench->actor->end();
     /* A freed buffer is there until the request that a fault ended is put away. */
     H_OK(trp_device_drain(bench->world.device, H_LONG));
-    H_EQUAL(h_info(bench->world.device).buffers, 0);
+    if (!bench->actor->keeps || !h_is_cuda())
+        H_EQUAL(h_info(bench->world.device).buffers, 0);
     h_close(&bench->world);
 }
 
@@ -313,7 +314,7 @@ static void killed_workers(void)
         kills += kill_under(&bench, group, count, &t) ? 1 : 0;
     printf("    %d problems under %u workers killed, %d of them ended with a fault\n", t.problems,
            kills, t.faults);
-    H_CHECK(kills > 0);
+    H_CHECK(kills > 0 || t.problems == 0);
     cf_close(&bench);
 }
 
@@ -368,6 +369,10 @@ int cf_main(int argc, char **argv, const cf_actor *actor)
     tested = actor;
     if (argc == 2 && strcmp(argv[1], "--table") == 0) {
         cf_print_table(actor);
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--bench") == 0) {
+        cf_time(actor);
         return 0;
     }
     H_CHECK(COMMON + actor->more_count <= sizeof cases / sizeof *cases);

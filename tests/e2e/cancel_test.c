@@ -358,13 +358,5 @@ static void many_threads(void)
     h_close(&s.w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"at_once", at_once},           {"no_effect", no_effect},
-        {"poisons", poisons},           {"large_copies", large_copies},
-        {"leftovers", leftovers},       {"close_with_cancelled", close_with_cancelled},
-        {"many_threads", many_threads},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(at_once), H_CASE(no_effect), H_CASE(poisons), H_CASE(large_copies),
+        H_CASE(leftovers), H_CASE(close_with_cancelled), H_CASE(many_threads))

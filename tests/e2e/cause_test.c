@@ -344,18 +344,6 @@ static void labels_seen(void)
     h_close(&s.w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"one_link", one_link},
-        {"long_chain", long_chain},
-        {"trainer", trainer},
-        {"survives_others", survives_others},
-        {"more_than_records", more_than_records},
-        {"cancelled_root", cancelled_root},
-        {"told_by_queue", told_by_queue},
-        {"labels", labels},
-        {"labels_seen", labels_seen},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(one_link), H_CASE(long_chain), H_CASE(trainer), H_CASE(survives_others),
+        H_CASE(more_than_records), H_CASE(cancelled_root), H_CASE(told_by_queue), H_CASE(labels),
+        H_CASE(labels_seen))

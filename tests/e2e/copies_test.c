@@ -575,23 +575,8 @@ static void bad_boxes(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"size_and_offset", size_and_offset},
-        {"large", large},
-        {"host_memory", host_memory},
-        {"across_two_regions", across_two_regions},
-        {"host_free_while_copying", host_free_while_copying},
-        {"host_memory_bounds", host_memory_bounds},
-        {"many_large_at_once", many_large_at_once},
-        {"many_in_flight", many_in_flight},
-        {"target_is_left_alone_afterwards", target_is_left_alone_afterwards},
-        {"bad_ranges", bad_ranges},
-        {"zero_bytes", zero_bytes},
-        {"host_memory_churn", host_memory_churn},
-        {"boxes_in_one_buffer", boxes_in_one_buffer},
-        {"bad_boxes", bad_boxes},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(size_and_offset), H_CASE(large), H_CASE(host_memory), H_CASE(across_two_regions),
+        H_CASE(host_free_while_copying), H_CASE(host_memory_bounds), H_CASE(many_large_at_once),
+        H_CASE(many_in_flight), H_CASE(target_is_left_alone_afterwards), H_CASE(bad_ranges),
+        H_CASE(zero_bytes), H_CASE(host_memory_churn), H_CASE(boxes_in_one_buffer),
+        H_CASE(bad_boxes))

@@ -441,20 +441,6 @@ static void example(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"work", work},
-        {"what_is_given", what_is_given},
-        {"refusals", refusals},
-        {"bad_requests", bad_requests},
-        {"pieces", pieces},
-        {"trimming", trimming},
-        {"bad_libraries", bad_libraries},
-        {"bad_options", bad_options},
-        {"relative_path", relative_path},
-        {"unloading", unloading},
-        {"example", example},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(work), H_CASE(what_is_given), H_CASE(refusals), H_CASE(bad_requests), H_CASE(pieces),
+        H_CASE(trimming), H_CASE(bad_libraries), H_CASE(bad_options), H_CASE(relative_path),
+        H_CASE(unloading), H_CASE(example))

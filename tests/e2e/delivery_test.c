@@ -302,17 +302,6 @@ static void across_deaths(void)
     end(&s);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"reads_in_order", reads_in_order},
-        {"into_one_place", into_one_place},
-        {"what_it_depended_on", what_it_depended_on},
-        {"values_in_order", values_in_order},
-        {"nobody_awaits", nobody_awaits},
-        {"many_senders", many_senders},
-        {"among_lists", among_lists},
-        {"across_deaths", across_deaths},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(reads_in_order), H_CASE(into_one_place), H_CASE(what_it_depended_on),
+        H_CASE(values_in_order), H_CASE(nobody_awaits), H_CASE(many_senders), H_CASE(among_lists),
+        H_CASE(across_deaths))

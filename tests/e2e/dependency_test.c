@@ -558,17 +558,6 @@ static void random_programs(void)
     free(g);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"names_it", names_it},
-        {"transitive", transitive},
-        {"written_anew", written_anew},
-        {"written_anew_in_the_queue", written_anew_in_the_queue},
-        {"told", told},
-        {"before_and_after_telling", before_and_after_telling},
-        {"freed", freed},
-        {"random_programs", random_programs},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(names_it), H_CASE(transitive), H_CASE(written_anew),
+        H_CASE(written_anew_in_the_queue), H_CASE(told), H_CASE(before_and_after_telling),
+        H_CASE(freed), H_CASE(random_programs))

@@ -380,17 +380,6 @@ static void values(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"destroyed_actors", destroyed_actors},
-        {"destroyed_actor_of_every_kind", destroyed_actor_of_every_kind},
-        {"destroyed_by_four_threads", destroyed_by_four_threads},
-        {"closed_devices", closed_devices},
-        {"closed_devices_cost_nothing", closed_devices_cost_nothing},
-        {"queues", queues},
-        {"watches", watches},
-        {"values", values},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(destroyed_actors), H_CASE(destroyed_actor_of_every_kind),
+        H_CASE(destroyed_by_four_threads), H_CASE(closed_devices),
+        H_CASE(closed_devices_cost_nothing), H_CASE(queues), H_CASE(watches), H_CASE(values))

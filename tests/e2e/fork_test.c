@@ -203,12 +203,5 @@ static void forks_beside_threads(void)
     h_close(&t.w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"child_of_a_busy_parent", child_of_a_busy_parent},
-        {"child_with_its_own_device", child_with_its_own_device},
-        {"forks_beside_threads", forks_beside_threads},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(child_of_a_busy_parent), H_CASE(child_with_its_own_device),
+        H_CASE(forks_beside_threads))

@@ -303,13 +303,5 @@ static void saved_from_buffers(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"sealed_safetensors", sealed_safetensors}, {"sealed_npz", sealed_npz},
-        {"single_tensors", single_tensors},         {"stopped", stopped},
-        {"a_worker_dies", a_worker_dies},           {"a_file_shrinks", a_file_shrinks},
-        {"saved_from_buffers", saved_from_buffers},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(sealed_safetensors), H_CASE(sealed_npz), H_CASE(single_tensors), H_CASE(stopped),
+        H_CASE(a_worker_dies), H_CASE(a_file_shrinks), H_CASE(saved_from_buffers))

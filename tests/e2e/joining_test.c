@@ -204,11 +204,7 @@ static void after_a_death(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case all[] = {
-        {"random_requests", random_requests},
-        {"independent_ones_are_joined", independent_ones_are_joined},
-        {"one_is_cancelled", one_is_cancelled},
-        {"after_a_death", after_a_death},
-    };
+    static const h_case all[] = {H_CASE(random_requests), H_CASE(independent_ones_are_joined),
+                                 H_CASE(one_is_cancelled), H_CASE(after_a_death)};
     return h_main(argc, argv, all, sizeof all / sizeof *all);
 }

@@ -80,10 +80,4 @@ static void freed_host_memory_is_kept(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"freed_host_memory_is_kept", freed_host_memory_is_kept},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(freed_host_memory_is_kept))

@@ -158,13 +158,4 @@ static void under_load(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"long_queue", long_queue},
-        {"waits_count", waits_count},
-        {"chunks_count", chunks_count},
-        {"under_load", under_load},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(long_queue), H_CASE(waits_count), H_CASE(chunks_count), H_CASE(under_load))

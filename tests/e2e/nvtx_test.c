@@ -101,10 +101,7 @@ static void no_tool(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"ranges", ranges},
-        {"no_tool", no_tool},
-    };
+    static const h_case cases[] = {H_CASE(ranges), H_CASE(no_tool)};
     char tool[600];
     const char *folder = getenv("TMPDIR");
     if (!find_tool(tool, sizeof tool)) {

@@ -568,23 +568,7 @@ static void beside_senders(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"at_rest", at_rest},
-        {"counts", counts},
-        {"in_flight", in_flight},
-        {"another_actor", another_actor},
-        {"memory", memory},
-        {"observer", observer},
-        {"metrics", metrics},
-        {"latencies", latencies},
-        {"latencies_of_many", latencies_of_many},
-        {"quantiles", quantiles},
-        {"finding", finding},
-        {"no_devices", no_devices},
-        {"beside_senders", beside_senders},
-        {"bad_arguments", bad_arguments},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(at_rest), H_CASE(counts), H_CASE(in_flight), H_CASE(another_actor), H_CASE(memory),
+        H_CASE(observer), H_CASE(metrics), H_CASE(latencies), H_CASE(latencies_of_many),
+        H_CASE(quantiles), H_CASE(finding), H_CASE(no_devices), H_CASE(beside_senders),
+        H_CASE(bad_arguments))

@@ -385,15 +385,5 @@ static void many_chains(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"random_programs", random_programs},
-        {"with_new_buffers", with_new_buffers},
-        {"hazards", hazards},
-        {"relay", relay},
-        {"overlap", overlap},
-        {"many_chains", many_chains},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(random_programs), H_CASE(with_new_buffers), H_CASE(hazards), H_CASE(relay),
+        H_CASE(overlap), H_CASE(many_chains))

@@ -200,14 +200,5 @@ static void told_of_many(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"halves_are_apart", halves_are_apart},
-        {"overlaps_are_in_order", overlaps_are_in_order},
-        {"discards", discards},
-        {"very_many_ranges", very_many_ranges},
-        {"told_of_many", told_of_many},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(halves_are_apart), H_CASE(overlaps_are_in_order), H_CASE(discards),
+        H_CASE(very_many_ranges), H_CASE(told_of_many))

@@ -292,14 +292,5 @@ static void after_a_death(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"same_as_in_a_buffer", same_as_in_a_buffer},
-        {"refusals", refusals},
-        {"not_written_on_failure", not_written_on_failure},
-        {"room_for_many", room_for_many},
-        {"after_a_death", after_a_death},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(same_as_in_a_buffer), H_CASE(refusals), H_CASE(not_written_on_failure),
+        H_CASE(room_for_many), H_CASE(after_a_death))

@@ -275,16 +275,5 @@ static void many_events(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"any_ends_each_once", any_ends_each_once},
-        {"any_in_order_of_the_array", any_in_order_of_the_array},
-        {"times", times},
-        {"all_of_them", all_of_them},
-        {"results", results},
-        {"two_threads", two_threads},
-        {"many_events", many_events},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(any_ends_each_once), H_CASE(any_in_order_of_the_array), H_CASE(times),
+        H_CASE(all_of_them), H_CASE(results), H_CASE(two_threads), H_CASE(many_events))

@@ -619,15 +619,6 @@ static void imported(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"bytes", bytes},       {"order", order},
-        {"sealing", sealing},   {"lifetime", lifetime},
-        {"refused", refused},   {"deaths", deaths},
-        {"threads", threads},   {"other_process", other_process},
-        {"waits", waits},       {"waits_over_deaths", waits_over_deaths},
-        {"imported", imported},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(bytes), H_CASE(order), H_CASE(sealing), H_CASE(lifetime), H_CASE(refused),
+        H_CASE(deaths), H_CASE(threads), H_CASE(other_process), H_CASE(waits),
+        H_CASE(waits_over_deaths), H_CASE(imported))

@@ -413,18 +413,7 @@ static void lists_among_others(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"hundred_thousand_copies", hundred_thousand_copies},
-        {"copies_of_all_sizes", copies_of_all_sizes},
-        {"layers_behind_a_slow_request", layers_behind_a_slow_request},
-        {"mailbox", mailbox},
-        {"nowait_as_a_timeout", nowait_as_a_timeout},
-        {"futures_fill_the_table", futures_fill_the_table},
-        {"events_fill_the_table", events_fill_the_table},
-        {"senders_in_small_mailboxes", senders_in_small_mailboxes},
-        {"lists_among_others", lists_among_others},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(hundred_thousand_copies), H_CASE(copies_of_all_sizes),
+        H_CASE(layers_behind_a_slow_request), H_CASE(mailbox), H_CASE(nowait_as_a_timeout),
+        H_CASE(futures_fill_the_table), H_CASE(events_fill_the_table),
+        H_CASE(senders_in_small_mailboxes), H_CASE(lists_among_others))

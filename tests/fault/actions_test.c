@@ -389,16 +389,5 @@ static void no_growth(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"each_action", each_action},
-        {"covering", covering},
-        {"library_error", library_error},
-        {"probe_arguments", probe_arguments},
-        {"things_that_survive", things_that_survive},
-        {"no_growth", no_growth},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(each_action), H_CASE(covering), H_CASE(library_error),
+                     H_CASE(probe_arguments), H_CASE(things_that_survive), H_CASE(no_growth))

@@ -222,12 +222,8 @@ static void standbys(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"until_the_budget_is_spent", until_the_budget_is_spent},
-        {"it_starts_at_last", it_starts_at_last},
-        {"closed_while_it_waits", closed_while_it_waits},
-        {"standbys", standbys},
-    };
+    static const h_case cases[] = {H_CASE(until_the_budget_is_spent), H_CASE(it_starts_at_last),
+                                   H_CASE(closed_while_it_waits), H_CASE(standbys)};
     if (argc > 1 && strcmp(argv[1], "--parent") == 0)
         be_worker(argv);
     h_need_process_isolation();

@@ -89,9 +89,4 @@ static void everything_lost(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"chains", chains}, {"everything_lost", everything_lost}};
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(chains), H_CASE(everything_lost))

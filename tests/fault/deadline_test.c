@@ -465,21 +465,7 @@ static void anew_after_a_death(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"hung", hung},
-        {"default_of_the_device", default_of_the_device},
-        {"long_work_is_left_alone", long_work_is_left_alone},
-        {"waiting_is_not_running", waiting_is_not_running},
-        {"the_right_one_is_blamed", the_right_one_is_blamed},
-        {"innocents", innocents},
-        {"two_at_once", two_at_once},
-        {"among_others", among_others},
-        {"stopped_worker", stopped_worker},
-        {"of_copies", of_copies},
-        {"anew_after_a_death", anew_after_a_death},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(hung), H_CASE(default_of_the_device), H_CASE(long_work_is_left_alone),
+                     H_CASE(waiting_is_not_running), H_CASE(the_right_one_is_blamed),
+                     H_CASE(innocents), H_CASE(two_at_once), H_CASE(among_others),
+                     H_CASE(stopped_worker), H_CASE(of_copies), H_CASE(anew_after_a_death))

@@ -250,12 +250,4 @@ static void many_threads(void)
     h_close(&s.w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"across_a_death", across_a_death},
-        {"many_threads", many_threads},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(across_a_death), H_CASE(many_threads))

@@ -330,18 +330,7 @@ static void all_at_once(void)
     tear_down(&s);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"an_actor_restarts", an_actor_restarts},
-        {"only_a_reply", only_a_reply},
-        {"memory_is_given_back", memory_is_given_back},
-        {"restarts_that_do_not_help", restarts_that_do_not_help},
-        {"the_device_is_gone", the_device_is_gone},
-        {"dropped_while_it_restarts", dropped_while_it_restarts},
-        {"a_fault_meets_a_restart", a_fault_meets_a_restart},
-        {"all_at_once", all_at_once},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(an_actor_restarts), H_CASE(only_a_reply), H_CASE(memory_is_given_back),
+                     H_CASE(restarts_that_do_not_help), H_CASE(the_device_is_gone),
+                     H_CASE(dropped_while_it_restarts), H_CASE(a_fault_meets_a_restart),
+                     H_CASE(all_at_once))

@@ -345,14 +345,12 @@ static void close_while_recovering(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"budget", budget},
-        {"window", window},
-        {"workers_that_exit", workers_that_exit},
-        {"waiting_calls", waiting_calls},
-        {"waiting_calls_are_served", waiting_calls_are_served},
-        {"close_while_recovering", close_while_recovering},
-    };
+    static const h_case cases[] = {H_CASE(budget),
+                                   H_CASE(window),
+                                   H_CASE(workers_that_exit),
+                                   H_CASE(waiting_calls),
+                                   H_CASE(waiting_calls_are_served),
+                                   H_CASE(close_while_recovering)};
     if (argc > 1 && strcmp(argv[1], "--parent") == 0)
         be_worker(argv);
     h_need_process_isolation();

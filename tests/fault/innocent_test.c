@@ -14,7 +14,7 @@ static void one_culprit(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {{"one_culprit", one_culprit}};
+    static const h_case cases[] = {H_CASE(one_culprit)};
     h_need_process_isolation();
     return h_main(argc, argv, cases, 1);
 }

@@ -223,13 +223,8 @@ static void lines_of_the_worker(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"nobody_watches", nobody_watches},
-        {"a_log", a_log},
-        {"a_watch", a_watch},
-        {"notices_have_text", notices_have_text},
-        {"lines_of_the_worker", lines_of_the_worker},
-    };
+    static const h_case cases[] = {H_CASE(nobody_watches), H_CASE(a_log), H_CASE(a_watch),
+                                   H_CASE(notices_have_text), H_CASE(lines_of_the_worker)};
     if (argc == 3 && strcmp(argv[1], "--program") == 0) {
         told = map_report(atoi(argv[2]));
         live_through_a_fault(&told->plan);

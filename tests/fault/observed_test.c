@@ -256,14 +256,5 @@ static void interrupted(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"figures", figures},
-        {"down", down},
-        {"watched_all_the_time", watched_all_the_time},
-        {"interrupted", interrupted},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(figures), H_CASE(down), H_CASE(watched_all_the_time),
+                     H_CASE(interrupted))

@@ -211,15 +211,5 @@ static void program_that_reaps_all(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"by_sigkill", by_sigkill},
-        {"by_sigterm", by_sigterm},
-        {"worker_ignores_the_terminal", worker_ignores_the_terminal},
-        {"opened_by_a_thread_that_ends", opened_by_a_thread_that_ends},
-        {"program_that_reaps_all", program_that_reaps_all},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(by_sigkill), H_CASE(by_sigterm), H_CASE(worker_ignores_the_terminal),
+                     H_CASE(opened_by_a_thread_that_ends), H_CASE(program_that_reaps_all))

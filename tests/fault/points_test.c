@@ -403,7 +403,7 @@ static void walk_one(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case all[] = {{"walk_all", walk_all}}, one[] = {{"walk_one", walk_one}};
+    static const h_case all[] = {H_CASE(walk_all)}, one[] = {H_CASE(walk_one)};
     h_need_process_isolation();
     if (!h_points_built()) {
         printf("skipped: this build has no fault points (TROUPE_FAULT_POINTS)\n");

@@ -308,14 +308,5 @@ static void order_is_kept(void)
     h_close(&s.w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"queued", queued},
-        {"lost_stays_lost", lost_stays_lost},
-        {"freed_while_queued", freed_while_queued},
-        {"order_is_kept", order_is_kept},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(queued), H_CASE(lost_stays_lost), H_CASE(freed_while_queued),
+                     H_CASE(order_is_kept))

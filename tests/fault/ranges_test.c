@@ -163,12 +163,4 @@ static void costs_what_it_writes(void)
     tear_down(&s);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"runs_again", runs_again},
-        {"costs_what_it_writes", costs_what_it_writes},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(runs_again), H_CASE(costs_what_it_writes))

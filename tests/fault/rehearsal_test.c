@@ -168,10 +168,8 @@ static void convolutions(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"products", products}, {"searched", searched},         {"nothing_kept", nothing_kept},
-        {"proven", proven},     {"convolutions", convolutions},
-    };
+    static const h_case cases[] = {H_CASE(products), H_CASE(searched), H_CASE(nothing_kept),
+                                   H_CASE(proven), H_CASE(convolutions)};
     if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
         return H_EXIT_SKIPPED;
     return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);

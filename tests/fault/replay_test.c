@@ -1,25 +1,13 @@
 /* What was in flight when the worker died: what can run again does, in the order sent, on the right
  * inputs, and whoever is guilty is found. */
-#include "support/harness.h"
+#include "support/faults/killer.h"
 
 #include <signal.h>
 
 TROUPE_TEST("long", "many workers");
 TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_REPORT_MS=1",
-                     "cases innocents one_of_three not_idempotent at_most_twice chains "
+                     "cases innocents one_of_three not_idempotent at_most_twice "
                      "order_of_each_actor exactly_once");
-
-static int rounds(int host, int cuda)
-{
-    return h_is_gpu() ? cuda : H_SANITIZED ? (host + 3) / 4 : host;
-}
-
-static void kill_worker(trp_device *device)
-{
-    trp_device_info info = h_info(device);
-    if (info.state == TRP_DEVICE_READY && info.worker_pid > 0)
-        kill((pid_t)info.worker_pid, SIGKILL);
-}
 
 static void spin_with(trp_actor *probe, int64_t ns, trp_buffer input, trp_buffer output,
                       trp_completion *c)
@@ -58,7 +46,7 @@ static void innocents(void)
         actor[i] = h_actor(d, i % 2 ? "blas" : "probe");
         out[i] = h_buffer(d, MATRIX);
     }
-    for (int round = 0; round < rounds(30, 8); round++) {
+    for (int round = 0; round < h_rounds(30, 8); round++) {
         trp_completion c[INNOCENTS][EACH], guilty = {0};
         trp_device_info before = h_info(d);
         trp_probe_action action = actions[round % 5];
@@ -110,7 +98,7 @@ static void one_of_three(void)
     static const trp_probe_action actions[] = {TRP_PROBE_SEGV, TRP_PROBE_KILL, TRP_PROBE_EXIT};
     h_world w = h_open(NULL);
     trp_actor *probe = h_actor(w.device, "probe");
-    for (int round = 0; round < rounds(18, 9); round++) {
+    for (int round = 0; round < h_rounds(18, 9); round++) {
         trp_completion c[3] = {{0}}, before = {0};
         trp_device_info info = h_info(w.device);
         int culprit = round % 3;
@@ -254,10 +242,10 @@ static void at_most_twice(void)
         before = h_info(d);
         h_spin(one, (round + 1) * 300 * H_MS, &alone);
         h_sleep(50 * H_MS);
-        kill_worker(d);
+        h_kill_worker(d);
         h_await_incarnation(d, before.incarnation + 1);
         h_sleep(50 * H_MS);
-        kill_worker(d);
+        h_kill_worker(d);
         trp_error error;
         trp_status status = h_await(alone.future, &error);
         hit = status == TRP_E_FAULT;
@@ -275,344 +263,6 @@ static void at_most_twice(void)
 
 /* ---- a chain of work against a model ---- */
 
-/* Every buffer is a square matrix of float32, in CELLS equal stripes that each hold one number,
- * small and whole, so that all arithmetic is exact. The model keeps the numbers. */
-enum { SQUARE = 96, SQUARE_BYTES = SQUARE * SQUARE * 4, CELLS = 16, STRIPE = SQUARE_BYTES / CELLS };
-enum { POOL = 8, STEPS = 160 };
-
-typedef enum step_kind {
-    STEP_FILL,
-    STEP_COPY,
-    STEP_MOVE,     /* from one place to another of one buffer */
-    STEP_MULTIPLY, /* C = alpha * 1 * 1 */
-    STEP_ADD,      /* C = alpha * 1 * 1 + C: runs once only */
-    STEP_UPLOAD,
-    STEP_READ,
-    STEP_SPIN,
-    STEP_TOUCH, /* empty work with an output: runs once only */
-    STEP_FAIL,  /* a library's error: does nothing */
-    STEP_CRASH,
-} step_kind;
-
-typedef struct step {
-    step_kind kind;
-    int from, to;                       /* buffers, -1 for none */
-    uint32_t from_cell, to_cell, cells; /* what is read of `from`, and written of `to` */
-    float value;
-    bool sent, cancelled;
-    trp_completion c;
-    trp_status status;
-    float *memory;
-} step;
-
-typedef struct cell {
-    float value;
-    bool unknown; /* a request died while it wrote this */
-    bool failed;  /* the last request that should have written this has not */
-} cell;
-
-typedef struct content {
-    cell cell[CELLS];
-} content;
-
-typedef struct chain {
-    h_world w;
-    trp_actor *blas[2], *probe;
-    trp_buffer ones, pool[POOL];
-    step step[STEPS];
-    content model[POOL];
-} chain;
-
-static bool runs_once_only(step_kind kind)
-{
-    return kind == STEP_ADD || kind == STEP_TOUCH;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static trp_status send_gemm(chain *k, step *s)
-{
-    bool add = s->kind == STEP_ADD;
-    trp_gemm_request g = {.type = TRP_F32,
-                          .m = SQUARE,
-                          .n = SQUARE,
-                          .k = 1,
-                          .a = k->ones,
-                          .b = k->ones,
-                          .c = k->pool[s->to],
-                          .alpha = trp_real((double)s->value),
-                          .beta = trp_real(add ? 1 : 0)};
-    return trp_gemm(k->blas[s->to % 2], &g, &s->c);
-}
-
-static trp_status send_step(chain *k, step *s)
-{
-    trp_device *d = k->w.device;
-    uint64_t from = (uint64_t)s->from_cell * STRIPE, to = (uint64_t)s->to_cell * STRIPE;
-    uint64_t bytes = (uint64_t)s->cells * STRIPE;
-    trp_probe_request p = {.action = s->kind == STEP_CRASH   ? TRP_PROBE_ABORT
-                                     : s->kind == STEP_TOUCH ? TRP_PROBE_NOP
-                                     : s->kind == STEP_FAIL  ? TRP_PROBE_LIBRARY_ERROR
-                                                             : TRP_PROBE_SPIN,
-                           .duration_ns = 100000};
-    switch (s->kind) {
-    case STEP_FILL:
-        return trp_fill(d, k->pool[s->to], to, bytes, bits_of(s->value), 4, &s->c);
-    case STEP_COPY:
-    case STEP_MOVE:
-        return trp_copy(d, k->pool[s->from], from, k->pool[s->to], to, bytes, &s->c);
-    case STEP_MULTIPLY:
-    case STEP_ADD:
-        return send_gemm(k, s);
-    case STEP_UPLOAD:
-        return trp_write(d, k->pool[s->to], to, s->memory, bytes, &s->c);
-    case STEP_READ:
-        return trp_read(d, k->pool[s->from], from, s->memory, bytes, &s->c);
-    default:
-        if (s->from >= 0)
-            p.inputs[0] = k->pool[s->from];
-        if (s->to >= 0)
-            p.outputs[0] = k->pool[s->to];
-        return trp_probe(k->probe, &p, &s->c);
-    }
-}
-
-static step random_step(bool crash)
-{
-    ref_rng *rng = h_rng();
-    step s = {.kind = crash ? STEP_CRASH : (step_kind)ref_rng_below(rng, STEP_CRASH),
-              .from = (int)ref_rng_below(rng, POOL),
-              .to = (int)ref_rng_below(rng, POOL),
-              .cells = CELLS,
-              .value = (float)(1 + ref_rng_below(rng, 1000))};
-    bool part = ref_rng_below(rng, 3) == 0;
-    if (s.kind == STEP_COPY && s.to == s.from)
-        s.to = (s.from + 1) % POOL;
-    if (s.kind == STEP_MOVE) {
-        s.to = s.from;
-        s.cells = 1 + (uint32_t)ref_rng_below(rng, CELLS / 2);
-        s.to_cell = CELLS - s.cells;
-    } else if (part && s.kind <= STEP_READ && s.kind != STEP_MULTIPLY && s.kind != STEP_ADD) {
-        s.cells = 1 + (uint32_t)ref_rng_below(rng, CELLS - 1);
-        s.to_cell = (uint32_t)ref_rng_below(rng, CELLS - s.cells + 1);
-        s.from_cell = (uint32_t)ref_rng_below(rng, CELLS - s.cells + 1);
-    }
-    if (s.kind == STEP_FAIL && part) /* fewer, or little else would run */
-        s.kind = STEP_TOUCH;
-    if (s.kind == STEP_FILL || s.kind == STEP_MULTIPLY || s.kind == STEP_UPLOAD ||
-        s.kind == STEP_FAIL || s.kind == STEP_CRASH)
-        s.from = -1;
-    if (s.kind == STEP_READ || s.kind == STEP_SPIN)
-        s.to = -1;
-    if (s.kind == STEP_TOUCH || s.kind == STEP_ADD)
-        s.from = s.to;
-    if (s.kind == STEP_UPLOAD || s.kind == STEP_READ) {
-        s.memory = h_malloc(SQUARE_BYTES);
-        for (uint32_t i = 0; i < SQUARE_BYTES / 4; i++)
-            s.memory[i] = s.kind == STEP_UPLOAD ? s.value : -7;
-    }
-    return s;
-}
-
-static void check_stripes(int number, const float *got, const cell *want, uint32_t cells)
-{
-    for (uint32_t i = 0; i < cells * STRIPE / 4; i++) {
-        float value = want[i / (STRIPE / 4)].value;
-        if (got[i] != value)
-            h_fail(__FILE__, __LINE__, "%s %d: element %u is %g, the model has %g",
-                   number < STEPS ? "read of step" : "buffer", number % STEPS, i, (double)got[i],
-                   (double)value);
-    }
-}
-
-/* What a request that succeeded has done. */
-static void apply(chain *k, int number)
-{
-    step *s = &k->step[number];
-    content *to = s->to >= 0 ? &k->model[s->to] : NULL;
-    content *from = s->from >= 0 ? &k->model[s->from] : NULL;
-    cell moved[CELLS];
-    for (uint32_t i = 0; from && i < s->cells; i++) {
-        moved[i] = from->cell[s->from_cell + i];
-        if (moved[i].unknown || moved[i].failed)
-            h_fail(__FILE__, __LINE__, "step %d (kind %d) has read what is %s", number,
-                   (int)s->kind, moved[i].unknown ? "lost" : "poisoned");
-    }
-    if (s->kind == STEP_READ)
-        check_stripes(number, s->memory, moved, s->cells);
-    if (!to || s->kind == STEP_TOUCH)
-        return;
-    for (uint32_t i = 0; i < s->cells; i++) {
-        cell *x = &to->cell[s->to_cell + i];
-        if (s->kind == STEP_ADD)
-            x->value += s->value;
-        else
-            *x =
-                s->kind == STEP_COPY || s->kind == STEP_MOVE ? moved[i] : (cell){.value = s->value};
-    }
-}
-
-static void spoil(chain *k, const step *s, bool unknown)
-{
-    for (uint32_t i = 0; s->to >= 0 && i < s->cells; i++) {
-        cell *x = &k->model[s->to].cell[s->to_cell + i];
-        x->unknown = x->unknown || unknown;
-        x->failed = x->failed || !unknown;
-    }
-}
-
-static bool input_is_bad(const chain *k, const step *s)
-{
-    for (uint32_t i = 0; s->from >= 0 && i < s->cells; i++) {
-        const cell *x = &k->model[s->from].cell[s->from_cell + i];
-        if (x->unknown || x->failed)
-            return true;
-    }
-    return false;
-}
-
-static void play_model(chain *k, bool one_death)
-{
-    for (int i = 0; i < STEPS; i++) {
-        step *s = &k->step[i];
-        if ((s->kind == STEP_CRASH || s->kind == STEP_FAIL) && s->status == TRP_OK)
-            h_fail(__FILE__, __LINE__, "step %d crashes or fails, and ended well", i);
-        if (s->status == TRP_OK) {
-            apply(k, i);
-        } else if (s->status == TRP_E_FAULT) {
-            if (one_death && !runs_once_only(s->kind))
-                h_fail(__FILE__, __LINE__, "step %d (kind %d) could have run again", i,
-                       (int)s->kind);
-            spoil(k, s, true);
-        } else if (s->status == TRP_E_CANCELLED || s->status == TRP_E_LIBRARY) {
-            if (s->status == TRP_E_LIBRARY ? s->kind != STEP_FAIL : !s->cancelled)
-                h_fail(__FILE__, __LINE__, "step %d (kind %d) ended with %s", i, (int)s->kind,
-                       trp_status_name(s->status));
-            spoil(k, s, false);
-        } else {
-            if ((s->status != TRP_E_LOST && s->status != TRP_E_DEPENDENCY) || !input_is_bad(k, s))
-                h_fail(__FILE__, __LINE__, "step %d (kind %d) ended with %s, input %d was good", i,
-                       (int)s->kind, trp_status_name(s->status), s->from);
-            if (s->sent)
-                spoil(k, s, false);
-        }
-    }
-}
-
-/* Stripe by stripe: all failures were told, so what no request has half-written is there. */
-static void check_pool(chain *k)
-{
-    float *got = h_malloc(STRIPE);
-    for (int i = 0; i < POOL; i++) {
-        bool lost = false;
-        for (uint32_t n = 0; n < CELLS; n++) {
-            const cell *x = &k->model[i].cell[n];
-            trp_completion c = {0};
-            trp_status status =
-                trp_read(k->w.device, k->pool[i], (uint64_t)n * STRIPE, got, STRIPE, &c);
-            if (status == TRP_OK)
-                status = h_await_any(c);
-            if (status == TRP_E_LOST) {
-                lost = true;
-                if (!x->unknown && !x->failed)
-                    h_fail(__FILE__, __LINE__, "stripe %u of buffer %d is lost for no reason", n,
-                           i);
-                continue;
-            }
-            H_OK(status);
-            if (x->unknown)
-                h_fail(__FILE__, __LINE__, "stripe %u of buffer %d was half-written", n, i);
-            check_stripes(STEPS + i, got, x, 1);
-        }
-        H_EQUAL(h_buffer_info(k->w.device, k->pool[i]).lost, lost);
-    }
-    free(got);
-}
-
-typedef struct killer {
-    trp_device *device;
-    int64_t after_ns[2];
-    int kills;
-} killer;
-
-static void *kill_later(void *argument)
-{
-    killer *k = argument;
-    for (int i = 0; i < k->kills; i++) {
-        h_sleep(k->after_ns[i]);
-        kill_worker(k->device);
-    }
-    return NULL;
-}
-
-static void chain_round(chain *k, int round)
-{
-    ref_rng *rng = h_rng();
-    trp_device *d = k->w.device;
-    killer killing = {.device = d, .kills = round % 4 == 0 ? 2 : round % 4 == 1 ? 0 : 1};
-    int crash = round % 4 == 1 || round % 8 == 2 ? (int)ref_rng_below(rng, STEPS) : -1;
-    int64_t span = h_is_gpu() ? 20000 : H_SANITIZED ? 40000 : 8000;
-    for (int i = 0; i < 2; i++)
-        killing.after_ns[i] = (int64_t)ref_rng_below(rng, (size_t)span) * 1000;
-    for (int i = 0; i < POOL; i++) {
-        h_fill(d, k->pool[i], bits_of((float)i));
-        k->model[i] = (content){0};
-        for (int c = 0; c < CELLS; c++)
-            k->model[i].cell[c].value = (float)i;
-    }
-    h_fill(d, k->ones, bits_of(1));
-    for (int i = 0; i < STEPS; i++)
-        k->step[i] = random_step(i == crash);
-    uint32_t restarts = h_info(d).restarts;
-    h_thread *thread = h_start(kill_later, &killing);
-    for (int i = 0; i < STEPS; i++) {
-        step *s = &k->step[i];
-        s->status = send_step(k, s);
-        s->sent = s->status == TRP_OK;
-        if (!s->sent && s->status != TRP_E_LOST && s->status != TRP_E_DEPENDENCY)
-            H_OK(s->status);
-        step *other = &k->step[ref_rng_below(rng, (size_t)i + 1)];
-        if (other->sent && ref_rng_below(rng, 16) == 0) {
-            H_OK(trp_cancel(other->c.future));
-            other->cancelled = true;
-        }
-    }
-    for (int i = 0; i < STEPS; i++) {
-        if (k->step[i].sent)
-            k->step[i].status = h_await_any(k->step[i].c);
-    }
-    h_join(thread);
-    h_await_state(d, TRP_DEVICE_READY);
-    H_OK(trp_device_drain(d, H_LONG));
-    play_model(k, crash < 0 && killing.kills == 1 && h_info(d).restarts <= restarts + 1);
-    check_pool(k);
-    for (int i = 0; i < STEPS; i++)
-        free(k->step[i].memory);
-}
-
-static void chains(void)
-{
-    chain *k = h_malloc(sizeof *k);
-    *k = (chain){.w = h_open(NULL)};
-    trp_device *d = k->w.device;
-    k->blas[0] = h_actor(d, "blas");
-    k->blas[1] = h_actor(d, "blas");
-    k->probe = h_actor(d, "probe");
-    k->ones = h_buffer(d, SQUARE_BYTES);
-    for (int i = 0; i < POOL; i++)
-        k->pool[i] = h_buffer(d, SQUARE_BYTES);
-    for (int round = 0; round < rounds(80, 16); round++)
-        chain_round(k, round);
-    printf("  %u workers died\n", h_info(d).restarts);
-    h_close(&k->w);
-    free(k);
-}
-
 /* A -> B -> A in one stream: the first copy must not run again on what the second has made of its
  * input. The copies are large enough to be met in the middle. */
 static void there_and_back(void)
@@ -623,16 +273,15 @@ static void there_and_back(void)
     trp_device *d = w.device;
     trp_buffer a = h_buffer(d, bytes), b = h_buffer(d, bytes), mark = h_buffer(d, bytes);
     uint32_t *got = h_malloc(bytes);
-    for (int round = 0; round < rounds(24, 10); round++) {
+    for (int round = 0; round < h_rounds(24, 10); round++) {
         trp_completion c[3 * LEN] = {{0}};
         uint32_t word = (uint32_t)round * 100;
         int sent = 0;
         h_fill(d, a, word);
         h_fill(d, b, 7);
         h_fill(d, mark, word + 1);
-        killer killing = {.device = d, .kills = 1};
-        killing.after_ns[0] = (int64_t)ref_rng_below(h_rng(), 12000) * 1000;
-        h_thread *thread = h_start(kill_later, &killing);
+        h_killer killer;
+        h_killer_start(&killer, d, 1, 12 * H_MS);
         for (uint32_t i = 0; i < LEN; i++) {
             H_OK(trp_copy(d, a, 0, b, 0, bytes, &c[sent++]));    /* a -> b */
             H_OK(trp_copy(d, mark, 0, a, 0, bytes, &c[sent++])); /* a is something else */
@@ -640,7 +289,7 @@ static void there_and_back(void)
         }
         for (int i = 0; i < sent; i++)
             H_OK(h_await_any(c[i]));
-        h_join(thread);
+        h_killer_end(&killer);
         H_OK(trp_device_drain(d, H_LONG));
         const uint32_t want[3] = {word + LEN - 1, word + LEN, word + LEN + 1};
         const trp_buffer buffer[3] = {b, a, mark};
@@ -668,11 +317,10 @@ static void order_of_each_actor(void)
     H_OK(trp_queue_create(w.system, &queue));
     for (int i = 0; i < ACTORS; i++)
         probe[i] = h_actor(w.device, "probe");
-    for (int round = 0; round < rounds(12, 5); round++) {
+    for (int round = 0; round < h_rounds(12, 5); round++) {
         uintptr_t next[ACTORS] = {0};
-        killer killing = {.device = w.device, .kills = 1};
-        killing.after_ns[0] = (int64_t)ref_rng_below(h_rng(), 5000) * 1000;
-        h_thread *thread = h_start(kill_later, &killing);
+        h_killer killer;
+        h_killer_start(&killer, w.device, 1, 5 * H_MS);
         for (uintptr_t i = 0; i < ACTORS * EACH_ACTOR; i++) {
             trp_probe_request r = {.action = TRP_PROBE_SPIN,
                                    .duration_ns = ref_rng_below(h_rng(), 60) * 1000,
@@ -688,7 +336,7 @@ static void order_of_each_actor(void)
             H_EQUAL(number / ACTORS, next[number % ACTORS]);
             next[number % ACTORS]++;
         }
-        h_join(thread);
+        h_killer_end(&killer);
         H_OK(trp_device_drain(w.device, H_LONG));
     }
     H_OK(trp_queue_destroy(queue));
@@ -713,7 +361,7 @@ static void large_copies(void)
         got[i] = h_malloc(bytes);
         h_write(d, down[i], 0, data[i], bytes);
     }
-    for (int round = 0; round < rounds(8, 4); round++) {
+    for (int round = 0; round < h_rounds(8, 4); round++) {
         trp_completion c[2 * COPIES] = {{0}}, small = {0};
         int64_t span = h_is_gpu() ? 80 : 25;
         char note[100], back[100];
@@ -727,7 +375,7 @@ static void large_copies(void)
         H_OK(trp_write(d, up[0], 0, note, sizeof note, &small));
         h_sleep((int64_t)ref_rng_below(h_rng(), (size_t)span) * H_MS);
         uint32_t failed = (uint32_t)h_info(d).requests_failed;
-        kill_worker(d);
+        h_kill_worker(d);
         for (int i = 0; i < 2 * COPIES; i++)
             H_OK(h_await_any(c[i]));
         H_OK(h_await_any(small));
@@ -766,17 +414,15 @@ static void exactly_once(void)
         probe[i] = h_actor(w.device, "probe");
         own[i] = h_buffer(w.device, BYTES);
     }
-    for (int round = 0; round < rounds(10, 4); round++) {
+    for (int round = 0; round < h_rounds(10, 4); round++) {
         static trp_completion c[COUNT];
         static bool sent[COUNT], seen[COUNT];
         size_t queued = 0, failed = 0;
         for (int i = 0; i < ACTORS; i++)
             h_fill(w.device, own[i], 3);
         uint64_t failed_before = h_info(w.device).requests_failed;
-        killer killing = {.device = w.device, .kills = 2};
-        for (int i = 0; i < 2; i++)
-            killing.after_ns[i] = (int64_t)ref_rng_below(h_rng(), 8000) * 1000;
-        h_thread *thread = h_start(kill_later, &killing);
+        h_killer killer;
+        h_killer_start(&killer, w.device, 2, 8 * H_MS);
         for (uintptr_t i = 0; i < COUNT; i++) {
             size_t a = ref_rng_below(h_rng(), ACTORS);
             trp_probe_request r = {.action = TRP_PROBE_SPIN,
@@ -811,7 +457,7 @@ static void exactly_once(void)
             seen[number] = true;
             failed += event.status != TRP_OK;
         }
-        h_join(thread);
+        h_killer_end(&killer);
         H_OK(trp_device_drain(w.device, H_LONG));
         trp_event event;
         H_IS(trp_queue_next(queue, 2 * H_MS, &event), TRP_E_TIMEOUT);
@@ -822,19 +468,6 @@ static void exactly_once(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"innocents", innocents},
-        {"one_of_three", one_of_three},
-        {"not_idempotent", not_idempotent},
-        {"at_most_twice", at_most_twice},
-        {"chains", chains},
-        {"there_and_back", there_and_back},
-        {"order_of_each_actor", order_of_each_actor},
-        {"large_copies", large_copies},
-        {"exactly_once", exactly_once},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(innocents), H_CASE(one_of_three), H_CASE(not_idempotent),
+                     H_CASE(at_most_twice), H_CASE(there_and_back), H_CASE(order_of_each_actor),
+                     H_CASE(large_copies), H_CASE(exactly_once))

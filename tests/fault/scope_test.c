@@ -257,13 +257,5 @@ static void scope_of_the_innocent(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"scope_of_the_idle", scope_of_the_idle},
-        {"scope_of_the_queued", scope_of_the_queued},
-        {"scope_of_the_innocent", scope_of_the_innocent},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(scope_of_the_idle), H_CASE(scope_of_the_queued),
+                     H_CASE(scope_of_the_innocent))

@@ -7,11 +7,6 @@
 
 TROUPE_TEST("many workers");
 
-static int rounds(int host, int cuda)
-{
-    return h_is_cuda() ? cuda : H_SANITIZED ? (host + 2) / 3 : host;
-}
-
 static void send_signal(int64_t pid, int number)
 {
     if (pid > 0)
@@ -54,7 +49,7 @@ static void write_faults(void)
             h_await_standby(d); /* it is told of the seal; the next ones begin with it */
         h_write(d, s, 0, data, BYTES);
         H_OK(trp_buffer_seal(d, s, TRP_FOREVER));
-        for (int i = 0; i < rounds(4, 4); i++) {
+        for (int i = 0; i < h_rounds(4, 4); i++) {
             trp_error error;
             trp_device_info before = h_info(d);
             H_OK(trp_fill(d, out, 0, 64, 1, 1, NULL));
@@ -468,18 +463,6 @@ static void storm_all(void)
     in_a_storm(TRP_FAULT_SCOPE_ALL);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"write_faults", write_faults},
-        {"lost_content", lost_content},
-        {"writer_dies", writer_dies},
-        {"stuck_worker", stuck_worker},
-        {"killed_while_asked", killed_while_asked},
-        {"down", down},
-        {"storm_outputs", storm_outputs},
-        {"storm_all", storm_all},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(write_faults), H_CASE(lost_content), H_CASE(writer_dies),
+                     H_CASE(stuck_worker), H_CASE(killed_while_asked), H_CASE(down),
+                     H_CASE(storm_outputs), H_CASE(storm_all))

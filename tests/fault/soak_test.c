@@ -535,13 +535,5 @@ static void making_things(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"killed_from_outside", killed_from_outside},
-        {"faults_of_all_kinds", faults_of_all_kinds},
-        {"making_things", making_things},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(killed_from_outside), H_CASE(faults_of_all_kinds),
+                     H_CASE(making_things))

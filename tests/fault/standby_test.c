@@ -95,11 +95,6 @@ static trp_device_info await_other_standby(trp_device *device, int64_t old)
     return info;
 }
 
-static int rounds(int host, int cuda)
-{
-    return h_is_gpu() ? cuda : H_SANITIZED ? (host + 1) / 2 : host;
-}
-
 static void promotion(void)
 {
     static const trp_probe_action actions[] = {TRP_PROBE_ABORT, TRP_PROBE_SEGV, TRP_PROBE_EXIT,
@@ -108,7 +103,7 @@ static void promotion(void)
     trp_device_info before = h_await_standby(s.w.device);
     H_EQUAL(before.incarnation, 1);
     H_CHECK(before.standby_pid != before.worker_pid);
-    for (int i = 0; i < rounds(16, 5); i++) {
+    for (int i = 0; i < h_rounds(16, 5); i++) {
         fault(s.probe, actions[i % 4]);
         nop(s.probe);
         trp_device_info after = h_info(s.w.device);
@@ -204,7 +199,7 @@ static void killed_while_idle(void)
 {
     stage s = set_up(NULL);
     int64_t worker = h_info(s.w.device).worker_pid;
-    for (int i = 0; i < rounds(8, 3); i++) {
+    for (int i = 0; i < h_rounds(8, 3); i++) {
         trp_device_info before = h_await_standby(s.w.device);
         trp_completion c = {0};
         h_spin(s.probe, 5 * H_MS, &c);
@@ -227,7 +222,7 @@ static void killed_while_idle(void)
 /* Killed before it is ready: another is made, a few times at least. */
 static void killed_while_it_starts(void)
 {
-    for (int i = 0; i < rounds(10, 3); i++) {
+    for (int i = 0; i < h_rounds(10, 3); i++) {
         stage s = set_up(NULL);
         trp_device_info before = h_await_standby(s.w.device);
         end_process(before.standby_pid);
@@ -250,7 +245,7 @@ static void both_at_once(void)
 {
     stage s = set_up(NULL);
     trp_actor *other = h_actor(s.w.device, "probe");
-    for (int i = 0; i < rounds(16, 4); i++) {
+    for (int i = 0; i < h_rounds(16, 4); i++) {
         trp_device_info info = h_await_standby(s.w.device);
         trp_completion c[2] = {{0}};
         h_spin(s.probe, 3 * H_MS, &c[0]);
@@ -276,7 +271,7 @@ static void both_at_once(void)
 static void killed_after_promotion(void)
 {
     stage s = set_up(NULL);
-    for (int i = 0; i < rounds(16, 4); i++) {
+    for (int i = 0; i < h_rounds(16, 4); i++) {
         trp_device_info before = h_await_standby(s.w.device);
         trp_completion c = {0};
         h_spin(s.probe, 2 * H_MS, &c);
@@ -306,7 +301,7 @@ static void in_a_row(void)
                                                TRP_PROBE_SEGV, TRP_PROBE_TRAP};
     stage s = set_up(NULL);
     uint32_t incarnation = 1, workers = 0;
-    for (int i = 0; i < rounds(60, 10); i++) {
+    for (int i = 0; i < h_rounds(60, 10); i++) {
         trp_probe_action action = actions[ref_rng_below(h_rng(), 5)];
         fault(s.probe, action);
         workers += action == TRP_PROBE_KILL ? 2 : 1;
@@ -338,7 +333,7 @@ static void known_to_it(void)
     void *old_memory = NULL;
     H_OK(trp_host_alloc(d, BYTES, &old_memory));
     trp_buffer old_buffer = h_buffer(d, big);
-    for (int i = 0; i < rounds(8, 3); i++) {
+    for (int i = 0; i < h_rounds(8, 3); i++) {
         trp_completion c = {0};
         void *memory = NULL;
         h_await_standby(d);
@@ -420,7 +415,7 @@ static void being_made_at_the_fault(void)
     h_thread *thread[MAKERS];
     for (int i = 0; i < MAKERS; i++)
         thread[i] = h_start(make_actors, &m);
-    for (int i = 0; i < rounds(40, 6); i++) {
+    for (int i = 0; i < h_rounds(40, 6); i++) {
         h_sleep((int64_t)ref_rng_below(h_rng(), 8000) * 1000);
         trp_device_info info = h_info(s.w.device);
         if (i % 5 == 4)
@@ -448,7 +443,7 @@ static void being_made_at_the_fault(void)
 
 static void close_while_it_starts(void)
 {
-    for (int i = 0; i < rounds(12, 4); i++) {
+    for (int i = 0; i < h_rounds(12, 4); i++) {
         h_world w = h_open(NULL);
         h_sleep((int64_t)ref_rng_below(h_rng(), h_is_gpu() ? 200000 : 6000) * 1000);
         if (i % 3 == 0) {
@@ -493,22 +488,8 @@ static void killed_at_a_lane(void)
     h_folder_remove(folder);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"promotion", promotion},
-        {"cold", cold},
-        {"off", off},
-        {"killed_while_idle", killed_while_idle},
-        {"killed_while_it_starts", killed_while_it_starts},
-        {"both_at_once", both_at_once},
-        {"killed_after_promotion", killed_after_promotion},
-        {"in_a_row", in_a_row},
-        {"known_to_it", known_to_it},
-        {"being_made_at_the_fault", being_made_at_the_fault},
-        {"close_while_it_starts", close_while_it_starts},
-        {"killed_at_a_lane", killed_at_a_lane},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(promotion), H_CASE(cold), H_CASE(off), H_CASE(killed_while_idle),
+                     H_CASE(killed_while_it_starts), H_CASE(both_at_once),
+                     H_CASE(killed_after_promotion), H_CASE(in_a_row), H_CASE(known_to_it),
+                     H_CASE(being_made_at_the_fault), H_CASE(close_while_it_starts),
+                     H_CASE(killed_at_a_lane))

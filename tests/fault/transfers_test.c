@@ -205,14 +205,5 @@ static void close_in_flight(void)
     free(source);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"in_flight", in_flight},
-        {"queued_read_behind_which_one_fails", queued_read_behind_which_one_fails},
-        {"queued_writes", queued_writes},
-        {"close_in_flight", close_in_flight},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(in_flight), H_CASE(queued_read_behind_which_one_fails),
+                     H_CASE(queued_writes), H_CASE(close_in_flight))

@@ -568,21 +568,8 @@ static void while_notices_are_made(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"a_fault_and_what_follows", a_fault_and_what_follows},
-        {"only_what_was_asked_for", only_what_was_asked_for},
-        {"among_the_ends_of_requests", among_the_ends_of_requests},
-        {"the_oldest_are_dropped", the_oldest_are_dropped},
-        {"shortages_take_one_place", shortages_take_one_place},
-        {"the_memory_limit", the_memory_limit},
-        {"stop", stop},
-        {"ends", ends},
-        {"with_the_device", with_the_device},
-        {"refuses", refuses},
-        {"while_notices_are_made", while_notices_are_made},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(a_fault_and_what_follows), H_CASE(only_what_was_asked_for),
+                     H_CASE(among_the_ends_of_requests), H_CASE(the_oldest_are_dropped),
+                     H_CASE(shortages_take_one_place), H_CASE(the_memory_limit), H_CASE(stop),
+                     H_CASE(ends), H_CASE(with_the_device), H_CASE(refuses),
+                     H_CASE(while_notices_are_made))

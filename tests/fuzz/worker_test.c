@@ -510,7 +510,7 @@ static int run_one(const char *name, const char *seed)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {{"each_kind", each_kind}, {"at_random", at_random}};
+    static const h_case cases[] = {H_CASE(each_kind), H_CASE(at_random)};
     if (argc > 1 && strcmp(argv[1], "--parent") == 0)
         return rogue_main(argv[0]);
     h_need_process_isolation();

@@ -97,7 +97,7 @@ static void after_a_fault(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {{"kernel", kernel}, {"after_a_fault", after_a_fault}};
+    static const h_case cases[] = {H_CASE(kernel), H_CASE(after_a_fault)};
     setenv("TROUPE_TEST_BACKEND", "cuda", 1);
     h_need_process_isolation();
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);

@@ -526,10 +526,4 @@ static void fallback(void)
     gpu_drop_cache(&cache);
 }
 
-static const h_case cases[] = {
-    {"sm80", sm80}, {"sm90", sm90}, {"each_row", each_row}, {"fallback", fallback}};
-
-int main(int argc, char **argv)
-{
-    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+GPU_CASES(H_CASE(sm80), H_CASE(sm90), H_CASE(each_row), H_CASE(fallback))

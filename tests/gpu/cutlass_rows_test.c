@@ -326,9 +326,4 @@ static void all_rows(void)
         h_fail(__FILE__, __LINE__, "%zu kernels are not right", wrong);
 }
 
-static const h_case cases[] = {{"all_rows", all_rows}};
-
-int main(int argc, char **argv)
-{
-    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+GPU_CASES(H_CASE(all_rows))

@@ -449,14 +449,4 @@ static void chain(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"sm80", sm80},
-    {"sm90", sm90},
-    {"many_problems", many_problems},
-    {"chain", chain},
-};
-
-int main(int argc, char **argv)
-{
-    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+GPU_CASES(H_CASE(sm80), H_CASE(sm90), H_CASE(many_problems), H_CASE(chain))

@@ -177,9 +177,4 @@ static void trees(void)
     free(all);
 }
 
-static const h_case cases[] = {{"trees", trees}};
-
-int main(int argc, char **argv)
-{
-    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+GPU_CASES(H_CASE(trees))

@@ -199,8 +199,7 @@ static void product(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"cudnn", cudnn}, {"refused", refused}, {"driver", driver}, {"product", product}};
+    static const h_case cases[] = {H_CASE(cudnn), H_CASE(refused), H_CASE(driver), H_CASE(product)};
     h_need_process_isolation();
     if (!h_is_cuda() || h_is_gpu() || !getenv("TROUPE_CUDNN") || !getenv("TROUPE_CUBLASLT")) {
         printf("skipped: only the fakes fail on demand\n");

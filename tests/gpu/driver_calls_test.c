@@ -281,13 +281,8 @@ static void opening_in_the_application(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"out_of_memory", out_of_memory},
-        {"illegal_address", illegal_address},
-        {"opening", opening},
-        {"opening_in_the_application", opening_in_the_application},
-        {"replacing", replacing},
-    };
+    static const h_case cases[] = {H_CASE(out_of_memory), H_CASE(illegal_address), H_CASE(opening),
+                                   H_CASE(opening_in_the_application), H_CASE(replacing)};
     if (argc == 2 && strcmp(argv[1], "--alone") == 0)
         return be_alone();
     h_need_process_isolation();

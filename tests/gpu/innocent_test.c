@@ -10,7 +10,7 @@ static void illegal_address(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {{"illegal_address", illegal_address}};
+    static const h_case cases[] = {H_CASE(illegal_address)};
     setenv("TROUPE_TEST_BACKEND", "cuda", 0);
     h_need_process_isolation();
     return h_main(argc, argv, cases, 1);

@@ -569,14 +569,6 @@ static void recursion(void)
     close_world();
 }
 
-static const h_case cases[] = {
-    {"templates", templates}, {"variables", variables},     {"cooperative", cooperative},
-    {"clusters", clusters},   {"tensor_maps", tensor_maps}, {"many", many},
-    {"fault", fault},         {"sealed", sealed},           {"linked", linked},
-    {"recursion", recursion},
-};
-
-int main(int argc, char **argv)
-{
-    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+GPU_CASES(H_CASE(templates), H_CASE(variables), H_CASE(cooperative), H_CASE(clusters),
+          H_CASE(tensor_maps), H_CASE(many), H_CASE(fault), H_CASE(sealed), H_CASE(linked),
+          H_CASE(recursion))

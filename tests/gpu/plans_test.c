@@ -747,29 +747,27 @@ static void given_up_in_turn(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"a_thousand_problems_twice", a_thousand_problems_twice},
-        {"what_makes_a_problem", what_makes_a_problem},
-        {"a_search_is_kept", a_search_is_kept},
-        {"a_damaged_record", a_damaged_record},
-        {"what_is_not_kept", what_is_not_kept},
-        {"two_processes_search_once", two_processes_search_once},
-        {"dead_in_a_search", dead_in_a_search},
-        {"given_up_while_another_searches", given_up_while_another_searches},
-        {"given_up_in_turn", given_up_in_turn},
-        {"others_profit", others_profit},
-        {"a_search_of_everything", a_search_of_everything},
-        {"no_folder", no_folder},
-        {"refusals", refusals},
-        {"a_library_that_fails", a_library_that_fails},
-        {"a_search_that_fails", a_search_that_fails},
-        {"killed_in_a_search", killed_in_a_search},
-        {"given_up_in_a_search", given_up_in_a_search},
-        {"ended_in_a_search", ended_in_a_search},
-        {"again_and_again", again_and_again},
-        {"more_than_are_recorded", more_than_are_recorded},
-        {"again_in_the_next_worker", again_in_the_next_worker},
-    };
+    static const h_case cases[] = {H_CASE(a_thousand_problems_twice),
+                                   H_CASE(what_makes_a_problem),
+                                   H_CASE(a_search_is_kept),
+                                   H_CASE(a_damaged_record),
+                                   H_CASE(what_is_not_kept),
+                                   H_CASE(two_processes_search_once),
+                                   H_CASE(dead_in_a_search),
+                                   H_CASE(given_up_while_another_searches),
+                                   H_CASE(given_up_in_turn),
+                                   H_CASE(others_profit),
+                                   H_CASE(a_search_of_everything),
+                                   H_CASE(no_folder),
+                                   H_CASE(refusals),
+                                   H_CASE(a_library_that_fails),
+                                   H_CASE(a_search_that_fails),
+                                   H_CASE(killed_in_a_search),
+                                   H_CASE(given_up_in_a_search),
+                                   H_CASE(ended_in_a_search),
+                                   H_CASE(again_and_again),
+                                   H_CASE(more_than_are_recorded),
+                                   H_CASE(again_in_the_next_worker)};
     h_need_process_isolation();
     if (!h_is_cuda()) {
         printf("skipped: the host makes no plans\n");

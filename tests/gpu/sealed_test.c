@@ -227,13 +227,5 @@ static void scope_all(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"kernel_write_faults", kernel_write_faults},
-        {"changes_under_readers", changes_under_readers},
-        {"memory", memory},
-        {"scope_all", scope_all},
-    };
-    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+GPU_CASES(H_CASE(kernel_write_faults), H_CASE(changes_under_readers), H_CASE(memory),
+          H_CASE(scope_all))

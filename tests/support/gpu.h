@@ -6,6 +6,7 @@
 
 /* h_main() on a GPU, with workers that are processes. */
 int gpu_main(int argc, char **argv, const h_case *cases, size_t count);
+#define GPU_CASES(...) H_MAIN((void)0, gpu_main, __VA_ARGS__)
 
 /* Which of a list are to be run: all, or with TROUPE_TEST_ONLY=3 the third alone, since several
  * processes compile faster than one. Returns the index of the first and sets their count; 0: none.

@@ -65,6 +65,23 @@ typedef struct h_case {
  * opened must be gone: descriptors, child processes, threads. Returns the exit code. */
 int h_main(int argc, char **argv, const h_case *cases, size_t count);
 
+/* A case by the name of its function; and the main function of a program that has only cases: a
+ * statement before them, and the function that runs them. */
+#define H_CASE(of)                                                                                 \
+    {                                                                                              \
+#of, of                                                                                    \
+    }
+#define H_MAIN(before, run, ...)                                                                   \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        static const h_case cases[] = {__VA_ARGS__};                                               \
+        before;                                                                                    \
+        return run(argc, argv, cases, sizeof cases / sizeof *cases);                               \
+    }
+#define H_CASES(...) H_MAIN((void)0, h_main, __VA_ARGS__)
+/* Skipped where a worker is a thread. */
+#define H_CASES_OF_PROCESSES(...) H_MAIN(h_need_process_isolation(), h_main, __VA_ARGS__)
+
 /* Ends the running case as skipped, which is printed with the reason. To be called from the main
  * thread, before anything is open. */
 _Noreturn void h_skip(const char *reason);
@@ -170,6 +187,8 @@ uint64_t h_random_size(ref_rng *rng, uint64_t limit);
 
 int64_t h_now(void);
 void h_sleep(int64_t ns);
+/* How many rounds a test does: on the fake driver as on the host, fewer under a sanitizer. */
+int h_rounds(int host, int gpu);
 /* Seconds that a soak may take: TROUPE_TEST_SECONDS, else `standard`. */
 int64_t h_soak_ns(double standard);
 

@@ -40,6 +40,9 @@ void h_kernels_expect(const trp_cutlass_chosen *chosen, bool tuned, bool searchi
 /* The rest of main() of tests that search: a process finds its cache once, and each case wants an
  * empty one, so each is a process of its own, which may be skipped. */
 int h_kernels_main(int argc, char **argv, const h_case *cases, size_t count);
+/* Skipped but on the fakes. */
+#define H_KERNEL_CASES(...)                                                                        \
+    H_MAIN(if (!h_kernels_are_fake()) return H_EXIT_SKIPPED, h_kernels_main, __VA_ARGS__)
 
 /* D = A B, bf16 to f32, of small integers: D is known to the bit. */
 typedef struct h_product {

@@ -459,23 +459,6 @@ static void with_products(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {
-    {"convolutions", convolutions},
-    {"until_compiled", until_compiled},
-    {"in_parts", in_parts},
-    {"no_engine", no_engine},
-    {"others", others},
-    {"places", places},
-    {"wrong", wrong},
-    {"missing", missing},
-    {"killed", killed},
-    {"cancelled", cancelled},
-    {"with_products", with_products},
-};
-
-int main(int argc, char **argv)
-{
-    if (!h_kernels_are_fake())
-        return H_EXIT_SKIPPED;
-    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_KERNEL_CASES(H_CASE(convolutions), H_CASE(until_compiled), H_CASE(in_parts), H_CASE(no_engine),
+               H_CASE(others), H_CASE(places), H_CASE(wrong), H_CASE(missing), H_CASE(killed),
+               H_CASE(cancelled), H_CASE(with_products))

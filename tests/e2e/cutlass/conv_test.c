@@ -264,10 +264,4 @@ static void refused(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"convolutions", convolutions}, {"large", large}, {"refused", refused}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(convolutions), H_CASE(large), H_CASE(refused))

@@ -278,12 +278,8 @@ static void refused(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"blocks_of_128", blocks_of_128},
-    {"on_the_host", on_the_host},
-    {"searched", searched},
-    {"refused", refused},
-};
+static const h_case cases[] = {H_CASE(blocks_of_128), H_CASE(on_the_host), H_CASE(searched),
+                               H_CASE(refused)};
 
 int main(int argc, char **argv)
 {

@@ -306,14 +306,5 @@ static void searching(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {
-    {"products", products}, {"kinds", kinds}, {"others", others}, {"missing", missing},
-    {"cut_off", cut_off},   {"no_c", no_c},   {"killed", killed}, {"searching", searching},
-};
-
-int main(int argc, char **argv)
-{
-    if (!h_kernels_are_fake())
-        return H_EXIT_SKIPPED;
-    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_KERNEL_CASES(H_CASE(products), H_CASE(kinds), H_CASE(others), H_CASE(missing), H_CASE(cut_off),
+               H_CASE(no_c), H_CASE(killed), H_CASE(searching))

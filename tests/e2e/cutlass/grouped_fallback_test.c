@@ -361,16 +361,5 @@ static void cancelled(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {
-    {"groups", groups},       {"until_compiled", until_compiled},
-    {"others", others},       {"wrong", wrong},
-    {"missing", missing},     {"killed", killed},
-    {"cancelled", cancelled},
-};
-
-int main(int argc, char **argv)
-{
-    if (!h_kernels_are_fake())
-        return H_EXIT_SKIPPED;
-    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_KERNEL_CASES(H_CASE(groups), H_CASE(until_compiled), H_CASE(others), H_CASE(wrong),
+               H_CASE(missing), H_CASE(killed), H_CASE(cancelled))

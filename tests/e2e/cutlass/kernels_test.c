@@ -525,26 +525,24 @@ static void packed(void)
     h_folder_remove(folder);
 }
 
-static const h_case cases[] = {
-    {"missing_headers", missing_headers},
-    {"compile_fails", compile_fails},
-    {"link_fails", link_fails},
-    {"long_log", long_log},
-    {"many_problems", many_problems},
-    {"fallback", fallback},
-    {"threads", threads},
-    {"cancel_and_deadline", cancel_and_deadline},
-    {"destroyed_in_a_compile", destroyed_in_a_compile},
-    {"closed_in_a_compile", closed_in_a_compile},
-    {"built_once", built_once},
-    {"refitted", refitted},
-    {"forgotten", forgotten},
-    {"shapes_forgotten", shapes_forgotten},
-    {"workspace", workspace},
-    {"builder_goes_wrong", builder_goes_wrong},
-    {"other_abi", other_abi},
-    {"packed", packed},
-};
+static const h_case cases[] = {H_CASE(missing_headers),
+                               H_CASE(compile_fails),
+                               H_CASE(link_fails),
+                               H_CASE(long_log),
+                               H_CASE(many_problems),
+                               H_CASE(fallback),
+                               H_CASE(threads),
+                               H_CASE(cancel_and_deadline),
+                               H_CASE(destroyed_in_a_compile),
+                               H_CASE(closed_in_a_compile),
+                               H_CASE(built_once),
+                               H_CASE(refitted),
+                               H_CASE(forgotten),
+                               H_CASE(shapes_forgotten),
+                               H_CASE(workspace),
+                               H_CASE(builder_goes_wrong),
+                               H_CASE(other_abi),
+                               H_CASE(packed)};
 
 int main(int argc, char **argv)
 {

@@ -457,22 +457,6 @@ static void wrong_values(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {
-    {"groups_quick", groups_quick},
-    {"groups_full", groups_full},
-    {"groups_written", groups_written},
-    {"groups_killed", groups_killed},
-    {"groups_many", groups_many},
-    {"conv_quick", conv_quick},
-    {"conv_written", conv_written},
-    {"conv_parts", conv_parts},
-    {"conv_any", conv_any},
-    {"wrong_values", wrong_values},
-};
-
-int main(int argc, char **argv)
-{
-    if (!h_kernels_are_fake())
-        return H_EXIT_SKIPPED;
-    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_KERNEL_CASES(H_CASE(groups_quick), H_CASE(groups_full), H_CASE(groups_written),
+               H_CASE(groups_killed), H_CASE(groups_many), H_CASE(conv_quick), H_CASE(conv_written),
+               H_CASE(conv_parts), H_CASE(conv_any), H_CASE(wrong_values))

@@ -88,7 +88,7 @@ static void trees(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {{"trees", trees}};
+static const h_case cases[] = {H_CASE(trees)};
 
 int main(int argc, char **argv)
 {

@@ -413,26 +413,7 @@ static void wrong_values(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {
-    {"quick", quick},
-    {"full", full},
-    {"named", named},
-    {"all_alike", all_alike},
-    {"damaged_records", damaged_records},
-    {"what_is_written", what_is_written},
-    {"killed", killed},
-    {"cancelled", cancelled},
-    {"deadline", deadline},
-    {"faults", faults},
-    {"not_compiled", not_compiled},
-    {"fallback", fallback},
-    {"without_a_folder", without_a_folder},
-    {"wrong_values", wrong_values},
-};
-
-int main(int argc, char **argv)
-{
-    if (!h_kernels_are_fake())
-        return H_EXIT_SKIPPED;
-    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_KERNEL_CASES(H_CASE(quick), H_CASE(full), H_CASE(named), H_CASE(all_alike),
+               H_CASE(damaged_records), H_CASE(what_is_written), H_CASE(killed), H_CASE(cancelled),
+               H_CASE(deadline), H_CASE(faults), H_CASE(not_compiled), H_CASE(fallback),
+               H_CASE(without_a_folder), H_CASE(wrong_values))

@@ -382,12 +382,10 @@ static void refused(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"of_all_types", of_all_types}, {"of_a_batch", of_a_batch}, {"by_mma", by_mma},
-    {"searched", searched},         {"refused", refused},
-};
+static const h_case cases[] = {H_CASE(of_all_types), H_CASE(of_a_batch), H_CASE(by_mma),
+                               H_CASE(searched), H_CASE(refused)};
 
-static const h_case of_gpu[] = {{"by_mma", by_mma}, {"refused", refused}};
+static const h_case of_gpu[] = {H_CASE(by_mma), H_CASE(refused)};
 
 int main(int argc, char **argv)
 {

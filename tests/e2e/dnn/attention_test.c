@@ -268,12 +268,5 @@ static void differences(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"padding", padding}, {"hidden", hidden}, {"shifted", shifted},
-    {"dropout", dropout}, {"layers", layers}, {"differences", differences},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(padding), H_CASE(hidden), H_CASE(shifted), H_CASE(dropout), H_CASE(layers),
+        H_CASE(differences))

@@ -83,9 +83,4 @@ static void known(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {{"known", known}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, COUNT_OF(cases));
-}
+H_CASES(H_CASE(known))

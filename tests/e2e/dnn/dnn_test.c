@@ -188,15 +188,5 @@ static void told(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"large_convolutions", large_convolutions},
-    {"larger_convolutions", larger_convolutions},
-    {"narrow", narrow},
-    {"large_windows", large_windows},
-    {"told", told},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(large_convolutions), H_CASE(larger_convolutions), H_CASE(narrow),
+        H_CASE(large_windows), H_CASE(told))

@@ -132,14 +132,4 @@ static void activations(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"convolutions", convolutions},
-    {"pools", pools},
-    {"norms", norms},
-    {"activations", activations},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(convolutions), H_CASE(pools), H_CASE(norms), H_CASE(activations))

@@ -585,8 +585,4 @@ static void wrong_graphs(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"wrong_graphs", wrong_graphs}};
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(wrong_graphs))

@@ -135,9 +135,4 @@ static void in_vectors(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {{"sums", sums}, {"scaled", scaled}, {"in_vectors", in_vectors}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(sums), H_CASE(scaled), H_CASE(in_vectors))

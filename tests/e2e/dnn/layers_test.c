@@ -417,59 +417,6 @@ static void activation_layer(void)
     dp_drop(&p);
 }
 
-static uint32_t reduce(dp_problem *p, trp_dnn_reduce mode, uint32_t x, uint32_t like, uint32_t axis)
-{
-    trp_dnn_node *n = dp_node(p, TRP_DNN_REDUCTION);
-    n->reduce = mode;
-    n->x = x;
-    n->y = dp_virtual(p, TRP_DTYPE_NONE);
-    p->tensor[n->y].rank = p->tensor[like].rank;
-    memcpy(p->tensor[n->y].dim, p->tensor[like].dim, sizeof p->tensor[like].dim);
-    p->tensor[n->y].dim[axis] = 1;
-    return n->y;
-}
-
-/* As layers.h has it; the gradient is that of a y of its own. */
-static void softmax_layer(bool log)
-{
-    dp_problem p = {.kind = log ? "log softmax layer" : "softmax layer"};
-    const int64_t dim[] = {dp_from(1, 4), dp_from(1, 7), dp_from(1, 9)};
-    const trp_dtype type = draw_wide(), none = TRP_DTYPE_NONE;
-    const uint32_t axis = (uint32_t)dp_below(3);
-    uint32_t x = dp_memory(&p, type, 3, dim), y = dp_memory(&p, type, 3, dim);
-    uint32_t old = dp_memory(&p, type, 3, dim), dy = dp_memory(&p, type, 3, dim);
-    uint32_t dx = dp_memory(&p, type, 3, dim);
-    p.fill[old] = log ? DP_ANY : DP_POSITIVE;
-    uint32_t shifted = then(&p, TRP_DNN_SUB, x, reduce(&p, TRP_DNN_MOST, x, x, axis), none);
-    uint32_t power = then(&p, TRP_DNN_EXP, shifted, 0, none);
-    uint32_t sum = reduce(&p, TRP_DNN_SUM, power, x, axis);
-    if (log)
-        then(&p, TRP_DNN_SUB, shifted, then(&p, TRP_DNN_LOG, sum, 0, none), none);
-    else
-        then(&p, TRP_DNN_DIV, power, sum, none);
-    p.node[p.nodes - 1].y = y;
-    if (log) {
-        sum = reduce(&p, TRP_DNN_SUM, dy, dy, axis);
-        uint32_t part = then(&p, TRP_DNN_EXP, old, 0, none);
-        then(&p, TRP_DNN_SUB, dy, then(&p, TRP_DNN_MUL, sum, part, none), none);
-    } else {
-        uint32_t part = then(&p, TRP_DNN_MUL, dy, old, none);
-        sum = reduce(&p, TRP_DNN_SUM, part, dy, axis);
-        then(&p, TRP_DNN_MUL, then(&p, TRP_DNN_SUB, dy, sum, none), old, none);
-    }
-    p.node[p.nodes - 1].y = dx;
-    dp_make(world.device, &p);
-    trp_softmax_request r = {.axis = axis, .log = log, .x = p.tensor[x], .y = p.tensor[y]};
-    LAYER(&p, trp_softmax_forward(dnn, &r, &done));
-    r.x = (trp_dnn_tensor){0};
-    r.y = p.tensor[old];
-    r.dy = p.tensor[dy];
-    r.dx = p.tensor[dx];
-    LAYER(&p, trp_softmax_backward(dnn, &r, &done));
-    dp_compare(&p);
-    dp_drop(&p);
-}
-
 static void layers(void)
 {
     world = dp_open(&dnn);
@@ -478,18 +425,8 @@ static void layers(void)
         pool_layer(i % 3);
         norm_layer((trp_dnn_norm)(i % 4), i / 4 % 2);
         activation_layer();
-        softmax_layer(i % 2);
     }
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"chains_of_nodes", chains_of_nodes},
-    {"order_of_tensors", order_of_tensors},
-    {"layers", layers},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(chains_of_nodes), H_CASE(order_of_tensors), H_CASE(layers))

@@ -148,13 +148,4 @@ static void tables_that_are_made(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"layers", layers},
-    {"nowhere", nowhere},
-    {"tables_that_are_made", tables_that_are_made},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(layers), H_CASE(nowhere), H_CASE(tables_that_are_made))

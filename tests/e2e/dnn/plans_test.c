@@ -333,19 +333,10 @@ static void no_compiler(void)
 }
 
 static const h_case cases[] = {
-    {"parts", parts},
-    {"options", options},
-    {"in_memory", in_memory},
-    {"on_disk", on_disk},
-    {"not_read", not_read},
-    {"least_recently_used", least_recently_used},
-    {"killed", killed},
-    {"quick", quick},
-    {"quick_in_parts", quick_in_parts},
-    {"all_alike", all_alike},
-    {"fast_and_wrong", fast_and_wrong},
-    {"no_compiler", no_compiler},
-};
+    H_CASE(parts),     H_CASE(options),        H_CASE(in_memory),
+    H_CASE(on_disk),   H_CASE(not_read),       H_CASE(least_recently_used),
+    H_CASE(killed),    H_CASE(quick),          H_CASE(quick_in_parts),
+    H_CASE(all_alike), H_CASE(fast_and_wrong), H_CASE(no_compiler)};
 
 int main(int argc, char **argv)
 {

@@ -341,12 +341,9 @@ static void failures(void)
     }
 }
 
-static const h_case cases[] = {
-    {"by_default", by_default}, {"on_disk", on_disk},
-    {"killed", killed},         {"searched", searched},
-    {"missing", missing},       {"fast_and_wrong", fast_and_wrong},
-    {"failures", failures},     {"without_epilogue", without_epilogue},
-};
+static const h_case cases[] = {H_CASE(by_default), H_CASE(on_disk),         H_CASE(killed),
+                               H_CASE(searched),   H_CASE(missing),         H_CASE(fast_and_wrong),
+                               H_CASE(failures),   H_CASE(without_epilogue)};
 
 int main(int argc, char **argv)
 {

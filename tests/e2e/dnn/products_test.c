@@ -211,15 +211,5 @@ static void large_products(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"convolutions", convolutions},
-    {"fused_convolutions", fused_convolutions},
-    {"products", products},
-    {"fused_products", fused_products},
-    {"large_products", large_products},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(convolutions), H_CASE(fused_convolutions), H_CASE(products), H_CASE(fused_products),
+        H_CASE(large_products))

@@ -223,13 +223,4 @@ static void ends(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {
-    {"known", known},         {"narrow_ends", narrow_ends},
-    {"sequences", sequences}, {"distributions", distributions},
-    {"ends", ends},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, COUNT_OF(cases));
-}
+H_CASES(H_CASE(known), H_CASE(narrow_ends), H_CASE(sequences), H_CASE(distributions), H_CASE(ends))

@@ -199,12 +199,4 @@ static void exact_sums(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {{"numbers", numbers},
-                               {"specials", specials},
-                               {"statistics", statistics},
-                               {"exact_sums", exact_sums}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(numbers), H_CASE(specials), H_CASE(statistics), H_CASE(exact_sums))

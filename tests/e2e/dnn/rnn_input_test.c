@@ -203,12 +203,4 @@ static void weight_counts(void)
     H_EQUAL(count, 0);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"wrong_requests", wrong_requests},
-        {"reserves", reserves},
-        {"weight_counts", weight_counts},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(wrong_requests), H_CASE(reserves), H_CASE(weight_counts))

@@ -180,8 +180,4 @@ static void slopes(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"dropouts", dropouts}, {"slopes", slopes}};
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(dropouts), H_CASE(slopes))

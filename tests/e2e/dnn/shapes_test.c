@@ -227,8 +227,4 @@ static void all(void)
     dp_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"all", all}};
-    return h_main(argc, argv, cases, COUNT_OF(cases));
-}
+H_CASES(H_CASE(all))

@@ -277,14 +277,5 @@ static void wrong_requests(void)
     end();
 }
 
-static const h_case cases[] = {{"nowhere", nowhere},
-                               {"entropy_of_extremes", entropy_of_extremes},
-                               {"large_gradients", large_gradients},
-                               {"one_plan", one_plan},
-                               {"wrong_optimizers", wrong_optimizers},
-                               {"wrong_requests", wrong_requests}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(nowhere), H_CASE(entropy_of_extremes), H_CASE(large_gradients), H_CASE(one_plan),
+        H_CASE(wrong_optimizers), H_CASE(wrong_requests))

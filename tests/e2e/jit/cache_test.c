@@ -562,21 +562,19 @@ static void bounded_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"once", once},
-        {"what_makes_another", what_makes_another},
-        {"included_before", included_before},
-        {"damaged", damaged},
-        {"wanted_by_many", wanted_by_many},
-        {"no_folder", no_folder},
-        {"without_the_compiler", without_the_compiler},
-        {"taken_for_another", taken_for_another},
-        {"wherever_headers_lie", wherever_headers_lie},
-        {"beside", beside},
-        {"same_request", same_request},
-        {"same_request_other_headers", same_request_other_headers},
-        {"bounded_memory", bounded_memory},
-    };
+    static const h_case cases[] = {H_CASE(once),
+                                   H_CASE(what_makes_another),
+                                   H_CASE(included_before),
+                                   H_CASE(damaged),
+                                   H_CASE(wanted_by_many),
+                                   H_CASE(no_folder),
+                                   H_CASE(without_the_compiler),
+                                   H_CASE(taken_for_another),
+                                   H_CASE(wherever_headers_lie),
+                                   H_CASE(beside),
+                                   H_CASE(same_request),
+                                   H_CASE(same_request_other_headers),
+                                   H_CASE(bounded_memory)};
     snprintf(folder, sizeof folder, "/tmp/troupe-jit-cache-%d", (int)getpid());
     setenv("TROUPE_CACHE_DIR", folder, 1);
     setenv("TROUPE_JIT_MEMORY", "0", 1); /* most cases are about what is on the disk */

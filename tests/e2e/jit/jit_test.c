@@ -1,54 +1,11 @@
-/* The jit actor: what is compiled, linked, launched and refused; and that modules outlive workers.
- * Compiling needs the real NVRTC, on whatever backend: without it those cases are skipped.
- * Launching needs a GPU, or the fake driver, which knows the kernels of support/jit_kernels.h. */
-#include "support/harness.h"
+/* The jit actor: what is compiled, linked and refused. Needs the real NVRTC, on whatever backend.
+ * Launches are in launch_test.c. SPDX-License-Identifier: Apache-2.0 */
+#include "support/jit_bed.h"
 #include "support/jit_kernels.h"
 
-#include <math.h>
-#include <signal.h>
-
 TROUPE_TEST("long");
-TROUPE_TEST_FAKE_GPU("no sanitizer", "nvrtc",
-                     "cases launching arguments tensor_maps attributes variables stale_handles "
-                     "many_modules bad_images launch_of_a_failed_compile compile_and_launch");
 
-enum { MANY = 100, N = 1000 };
-
-static const char *const kernel_names[] = {"jit_axpy", "jit_fill", "jit_scale", "jit_sum",
-                                           "jit_map",  "jit_spin", "&factor",   "jit_trap"};
-enum { NAMES = sizeof kernel_names / sizeof *kernel_names };
-
-typedef struct bench {
-    h_world world;
-    trp_device *device;
-    trp_actor *jit;
-} bench;
-
-static bench open_with(const trp_device_options *options)
-{
-    bench b = {.world = h_open(options)};
-    b.device = b.world.device;
-    b.jit = h_actor(b.device, "jit");
-    return b;
-}
-
-static bench open_bench(void)
-{
-    return open_with(NULL);
-}
-
-static void close_bench(bench *b)
-{
-    trp_actor_destroy(b->jit);
-    h_close(&b->world);
-}
-
-static trp_status end_of(trp_completion c, trp_error *error)
-{
-    return h_await(c.future, error);
-}
-
-/* ---- compiling ---- */
+enum { MANY = 100 };
 
 static const char scale_source[] = "template <class T, int N>\n"
                                    "__global__ void scale(T *x, T a) { x[threadIdx.x] *= a * N; }\n"
@@ -56,57 +13,18 @@ static const char scale_source[] = "template <class T, int N>\n"
                                    "extern \"C\" __global__ void plain(float *x)\n"
                                    "{ x[0] = table[1]; }\n";
 
-/* A compile request for a source, for an architecture that NVRTC 12 and 13 have. */
-static trp_jit_compile_request compile_of(const char *source)
-{
-    return (trp_jit_compile_request){.source = source, .architecture = "sm_90"};
-}
-
-/* Whether the worker finds NVRTC; asked of it once, before anything is open. */
-static bool has_nvrtc(void)
-{
-    static int known;
-    if (known == 0) {
-        bench b = open_bench();
-        trp_jit_compile_request r = compile_of("__global__ void k() {}");
-        trp_module m;
-        trp_completion c = {0};
-        trp_error error = {0};
-        H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-        trp_status status = end_of(c, &error);
-        H_CHECK(status == TRP_OK || status == TRP_E_MISSING);
-        if (status == TRP_E_MISSING)
-            h_check_says(__FILE__, __LINE__, error.message, "install");
-        known = status == TRP_OK ? 1 : 2;
-        close_bench(&b);
-    }
-    return known == 1;
-}
-
-static void need_nvrtc(void)
-{
-    if (!has_nvrtc())
-        h_skip("NVRTC is not installed");
-}
-
-static void need_gpu(void)
-{
-    if (!h_is_cuda())
-        h_skip("kernels run on GPUs only");
-}
-
-static trp_module compiled(const bench *b, const trp_jit_compile_request *r)
+static trp_module compiled(const jb_bench *b, const trp_jit_compile_request *r)
 {
     trp_module m = {0};
     trp_completion c = {0};
     H_OK(trp_jit_compile(b->jit, r, &m, &c));
     H_CHECK(m.id != 0);
-    H_OK(end_of(c, NULL));
+    H_OK(h_await(c.future, NULL));
     return m;
 }
 
 /* A part of a module as a text; the caller frees it. */
-static char *part_of(const bench *b, trp_module m, trp_module_part part, uint64_t *bytes)
+static char *part_of(const jb_bench *b, trp_module m, trp_module_part part, uint64_t *bytes)
 {
     uint64_t size = 0, again = 0;
     H_OK(trp_module_read(b->device, m, part, NULL, 0, &size));
@@ -119,14 +37,14 @@ static char *part_of(const bench *b, trp_module m, trp_module_part part, uint64_
     return out;
 }
 
-static void part_says(const bench *b, trp_module m, trp_module_part part, const char *word)
+static void part_says(const jb_bench *b, trp_module m, trp_module_part part, const char *word)
 {
     char *text = part_of(b, m, part, NULL);
     h_check_says(__FILE__, __LINE__, text, word);
     free(text);
 }
 
-static void image_begins(const bench *b, trp_module m, const char *first, size_t length)
+static void image_begins(const jb_bench *b, trp_module m, const char *first, size_t length)
 {
     uint64_t bytes = 0;
     char *image = part_of(b, m, TRP_MODULE_IMAGE, &bytes);
@@ -137,9 +55,9 @@ static void image_begins(const bench *b, trp_module m, const char *first, size_t
 static void outputs(void)
 {
     static const char *const names[] = {"scale<float, 4>", "&table", "plain"};
-    need_nvrtc();
-    bench b = open_bench();
-    trp_jit_compile_request r = compile_of(scale_source);
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
+    trp_jit_compile_request r = jb_compile_of(scale_source);
     trp_module_info info;
     r.names = names;
     r.name_count = 3;
@@ -172,10 +90,10 @@ static void outputs(void)
                  "CN\x7f",
                  4);
     H_OK(trp_module_free(b.device, m));
-    close_bench(&b);
+    jb_close(&b);
 }
 
-static bool image_has(const bench *b, trp_module m, const char *word)
+static bool image_has(const jb_bench *b, trp_module m, const char *word)
 {
     uint64_t bytes = 0;
     char *image = part_of(b, m, TRP_MODULE_IMAGE, &bytes);
@@ -188,9 +106,9 @@ static bool image_has(const bench *b, trp_module m, const char *word)
 static void whole_programs(void)
 {
     static const char *const all[] = {"scale<float, 4>", "&table", "plain"};
-    need_nvrtc();
-    bench b = open_bench();
-    trp_jit_compile_request r = compile_of(scale_source);
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
+    trp_jit_compile_request r = jb_compile_of(scale_source);
     trp_module_info info;
     r.output = TRP_JIT_CUBIN_LTO;
     for (uint32_t from = 0; from < 3; from += 2) {
@@ -213,28 +131,28 @@ static void whole_programs(void)
     r.architecture = "compute_90";
     trp_module m = {0};
     H_IS(trp_jit_compile(b.jit, &r, &m, NULL), TRP_E_ARGUMENT);
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* The log is there as a whole, and the message begins with what matters. */
 static void errors_of_a_compile(void)
 {
     static const char *const names[] = {"missing<int>"};
-    need_nvrtc();
-    bench b = open_bench();
-    trp_jit_compile_request r = compile_of("__global__ void k(int *x)\n"
-                                           "{\n"
-                                           "    int unused;\n"
-                                           "    x[0] = undeclared;\n"
-                                           "    x[1] = alsonot;\n"
-                                           "}\n");
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
+    trp_jit_compile_request r = jb_compile_of("__global__ void k(int *x)\n"
+                                              "{\n"
+                                              "    int unused;\n"
+                                              "    x[0] = undeclared;\n"
+                                              "    x[1] = alsonot;\n"
+                                              "}\n");
     trp_module m, other;
     trp_module_info info;
     trp_completion c = {0};
     trp_error error = {0};
     r.name = "wrong.cu";
     H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    H_IS(h_await(c.future, &error), TRP_E_LIBRARY);
     H_CHECK(strcmp(error.domain, "nvrtc") == 0 && error.code == 6);
     H_CHECK(strncmp(error.message, "wrong.cu(4): error", 18) == 0);
     h_check_says(__FILE__, __LINE__, error.message, "undeclared");
@@ -254,38 +172,38 @@ static void errors_of_a_compile(void)
     H_EQUAL(other.id, 0);
     H_OK(trp_module_free(b.device, m));
 
-    r = compile_of("__global__ void k() {}");
+    r = jb_compile_of("__global__ void k() {}");
     r.names = names;
     r.name_count = 1;
     H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    H_IS(h_await(c.future, &error), TRP_E_LIBRARY);
     h_check_says(__FILE__, __LINE__, error.message, "missing");
 
     static const char *const options[] = {"--no-such-option"};
-    r = compile_of("__global__ void k() {}");
+    r = jb_compile_of("__global__ void k() {}");
     r.options = options;
     r.option_count = 1;
     H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    H_IS(h_await(c.future, &error), TRP_E_LIBRARY);
     h_check_says(__FILE__, __LINE__, error.message, "no-such-option");
 
-    r = compile_of("__global__ void k() {}");
+    r = jb_compile_of("__global__ void k() {}");
     r.architecture = "sm_999";
     H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    H_IS(h_await(c.future, &error), TRP_E_LIBRARY);
 
-    r = compile_of(scale_source);
+    r = jb_compile_of(scale_source);
     r.output_bytes_max = 600;
     H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    H_IS(h_await(c.future, &error), TRP_E_ARGUMENT);
     h_check_says(__FILE__, __LINE__, error.message, "output_bytes_max");
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* Headers in memory and on disk, and the list of what was read. */
 static void headers(void)
 {
-    need_nvrtc();
+    jb_need_nvrtc();
     char folder[] = "/tmp/troupe-jit-XXXXXX", path[128];
     H_CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/disk.h", folder);
@@ -296,11 +214,11 @@ static void headers(void)
                                      {"unused.h", "#error never\n"}};
     const char *const includes[] = {folder};
     const char *const options[] = {"-DWHICH=\"disk.h\"", "-std=c++17"};
-    bench b = open_bench();
-    trp_jit_compile_request r = compile_of("#include \"first.h\"\n"
-                                           "#include WHICH\n"
-                                           "extern \"C\" __global__ void k(int *x)\n"
-                                           "{ x[TWO] = DISK; }\n");
+    jb_bench b = jb_open(NULL);
+    trp_jit_compile_request r = jb_compile_of("#include \"first.h\"\n"
+                                              "#include WHICH\n"
+                                              "extern \"C\" __global__ void k(int *x)\n"
+                                              "{ x[TWO] = DISK; }\n");
     r.headers = memory;
     r.header_count = 3;
     r.include_paths = includes;
@@ -319,7 +237,7 @@ static void headers(void)
     free(list);
     remove(path);
     remove(folder);
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* A function in one module, its caller in another, each compiled to LTO-IR and to PTX. */
@@ -327,15 +245,15 @@ static void linking(void)
 {
     static const char *const names[] = {"caller<float>"};
     static const char *const rdc[] = {"-rdc=true"};
-    need_nvrtc();
-    bench b = open_bench();
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     for (int lto = 0; lto < 2; lto++) {
         trp_module part[2], whole;
         trp_completion c = {0};
         trp_error error = {0};
-        trp_jit_compile_request r =
-            compile_of("extern __device__ float twice(float);\n"
-                       "template <class T> __global__ void caller(T *x) { x[0] = twice(x[1]); }\n");
+        trp_jit_compile_request r = jb_compile_of(
+            "extern __device__ float twice(float);\n"
+            "template <class T> __global__ void caller(T *x) { x[0] = twice(x[1]); }\n");
         r.names = names;
         r.name_count = 1;
         r.options = rdc;
@@ -354,7 +272,7 @@ static void linking(void)
                                   .name_count = 1,
                                   .architecture = "sm_90"};
         H_OK(trp_jit_link(b.jit, &l, &whole, &c)); /* waits for both compiles */
-        trp_status status = end_of(c, &error);
+        trp_status status = h_await(c.future, &error);
         if (status == TRP_E_MISSING) {
             H_CHECK(strstr(error.message, "nvJitLink") != NULL);
             break;
@@ -369,18 +287,18 @@ static void linking(void)
         /* One that lacks a function is no module. */
         l.input_count = 1;
         H_OK(trp_jit_link(b.jit, &l, &whole, &c));
-        H_IS(end_of(c, &error), TRP_E_LIBRARY);
+        H_IS(h_await(c.future, &error), TRP_E_LIBRARY);
         H_CHECK(strcmp(error.domain, "nvjitlink") == 0);
         part_says(&b, whole, TRP_MODULE_LOG, "twice");
     }
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* Many at a time; each is right, and each ends once. */
 static void side_by_side(void)
 {
-    need_nvrtc();
-    bench b = open_bench();
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     static char source[MANY][160];
     trp_module m[MANY];
     trp_queue *queue = NULL;
@@ -391,7 +309,7 @@ static void side_by_side(void)
     for (int i = 0; i < many; i++) {
         snprintf(source[i], sizeof source[i],
                  "extern \"C\" __global__ void k%d(int *x) { x[0] = %d; }", i, i * 7);
-        trp_jit_compile_request r = compile_of(source[i]);
+        trp_jit_compile_request r = jb_compile_of(source[i]);
         trp_completion c = {.queue = queue, .user_data = &seen[i]};
         r.output = TRP_JIT_PTX;
         H_OK(trp_jit_compile(b.jit, &r, &m[i], &c));
@@ -412,7 +330,7 @@ static void side_by_side(void)
     trp_event none;
     H_IS(trp_queue_next(queue, 0, &none), TRP_E_TIMEOUT);
     H_OK(trp_queue_destroy(queue));
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* A source that takes long: as many instantiations as `depth` says. */
@@ -432,14 +350,14 @@ static const char *slow_source(char *out, size_t size, int depth)
  * are compiled, and memory that was given back is used again meanwhile. */
 static void cancelling(void)
 {
-    need_nvrtc();
-    bench b = open_bench();
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     char source[600];
     trp_module m[24], last;
     trp_completion c[24] = {{0}};
     int cancelled = 0;
     for (int i = 0; i < 24; i++) {
-        trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 150 + i));
+        trp_jit_compile_request r = jb_compile_of(slow_source(source, sizeof source, 150 + i));
         H_OK(trp_jit_compile(b.jit, &r, &m[i], &c[i]));
     }
     h_sleep(20 * H_MS);
@@ -448,32 +366,32 @@ static void cancelling(void)
         H_OK(trp_module_free(b.device, m[i]));
     }
     for (int i = 0; i < 24; i++) {
-        trp_status status = end_of(c[i], NULL);
+        trp_status status = h_await(c[i].future, NULL);
         H_CHECK(status == TRP_OK || status == TRP_E_CANCELLED);
         cancelled += status == TRP_E_CANCELLED;
     }
     H_CHECK(cancelled > 0);
     trp_jit_compile_request r =
-        compile_of("extern \"C\" __global__ void after(int *x) { x[0] = 1; }");
+        jb_compile_of("extern \"C\" __global__ void after(int *x) { x[0] = 1; }");
     r.output = TRP_JIT_PTX;
     last = compiled(&b, &r);
     part_says(&b, last, TRP_MODULE_IMAGE, ".entry after(");
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* A request that is not sent makes no module: its handle is none, not one that was freed. */
 static void not_sent(void)
 {
     enum { MANY_MORE = 100 };
-    need_nvrtc();
+    jb_need_nvrtc();
     trp_device_options o = h_options();
     char source[600];
     trp_module m = {0};
     trp_status status = TRP_OK;
     o.mailbox_size = 1;
-    bench b = open_with(&o);
+    jb_bench b = jb_open(&o);
     for (int i = 0; i < MANY_MORE && status == TRP_OK; i++) {
-        trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 200 + i));
+        trp_jit_compile_request r = jb_compile_of(slow_source(source, sizeof source, 200 + i));
         r.header.wait_ns = TRP_NOWAIT;
         m.id = 1;
         status = trp_jit_compile(b.jit, &r, &m, NULL);
@@ -482,7 +400,7 @@ static void not_sent(void)
     H_EQUAL(status, TRP_E_BUSY);
     H_EQUAL(m.id, 0);
     H_IS(trp_module_free(b.device, m), TRP_E_STALE);
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* How many actors the device has beside those of its memory. */
@@ -499,8 +417,8 @@ static uint32_t actors_of(trp_device *device)
 static void one_place_each(void)
 {
     enum { PLACES = 61 };
-    need_nvrtc();
-    bench b = open_bench();
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     const uint32_t compilers = actors_of(b.device) - 1;
     trp_actor *more[PLACES] = {NULL}, *none = NULL;
     char source[600];
@@ -513,18 +431,18 @@ static void one_place_each(void)
     H_SAYS("61 actors");
     trp_completion last = {0};
     for (uint32_t i = 0; i < room; i += 10) {
-        trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 10 + (int)i));
+        trp_jit_compile_request r = jb_compile_of(slow_source(source, sizeof source, 10 + (int)i));
         trp_module m;
         H_OK(trp_jit_compile(more[i], &r, &m, NULL));
     }
-    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 9));
+    trp_jit_compile_request r = jb_compile_of(slow_source(source, sizeof source, 9));
     trp_module m;
     H_OK(trp_jit_compile(more[room - 1], &r, &m, &last));
     trp_actor_destroy(b.jit); /* the one with which the compilers were made */
     for (uint32_t i = 0; i < room - 1; i++)
         trp_actor_destroy(more[i]);
-    H_OK(end_of(last, NULL));
-    r = compile_of(slow_source(source, sizeof source, 8));
+    H_OK(h_await(last.future, NULL));
+    r = jb_compile_of(slow_source(source, sizeof source, 8));
     H_OK(trp_jit_compile(more[room - 1], &r, &m, NULL));
     trp_actor_destroy(more[room - 1]);
     trp_module_info info;
@@ -533,13 +451,13 @@ static void one_place_each(void)
     b.jit = h_actor(b.device, "jit"); /* and anew */
     H_OK(trp_jit_compile(b.jit, &r, &m, NULL));
     H_OK(trp_device_drain(b.device, H_LONG));
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* Fewer places than compilers: those that there are do. */
 static void few_places(void)
 {
-    need_nvrtc();
+    jb_need_nvrtc();
     h_world w = h_open(NULL);
     trp_actor *jit = NULL, *more = NULL;
     char source[600];
@@ -547,11 +465,11 @@ static void few_places(void)
         h_actor(w.device, "probe");
     H_OK(trp_actor_create(w.device, &(trp_actor_options){.kind = "jit"}, &jit));
     H_EQUAL(actors_of(w.device), 61);
-    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 7));
+    trp_jit_compile_request r = jb_compile_of(slow_source(source, sizeof source, 7));
     trp_module m;
     trp_completion c = {0};
     H_OK(trp_jit_compile(jit, &r, &m, &c));
-    H_OK(end_of(c, NULL));
+    H_OK(h_await(c.future, NULL));
     H_IS(trp_actor_create(w.device, &(trp_actor_options){.kind = "jit"}, &more), TRP_E_BUSY);
     trp_actor_destroy(jit);
     jit = h_actor(w.device, "probe"); /* both places are free again */
@@ -564,18 +482,18 @@ static void few_places(void)
 /* Other actors do not wait for a compile, and requests on other modules do not. */
 static void others_go_on(void)
 {
-    need_nvrtc();
-    bench b = open_bench();
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     char source[600];
     trp_module m;
     trp_completion slow = {0};
-    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 180));
+    trp_jit_compile_request r = jb_compile_of(slow_source(source, sizeof source, 180));
     H_OK(trp_jit_compile(b.jit, &r, &m, &slow));
     trp_actor *probe = h_actor(b.device, "probe");
     for (int i = 0; i < 10; i++) {
         trp_completion c = {0};
         h_probe(probe, TRP_PROBE_NOP, &c);
-        H_OK(end_of(c, NULL));
+        H_OK(h_await(c.future, NULL));
     }
     trp_module_info info;
     H_OK(trp_module_get_info(b.device, m, &info));
@@ -584,10 +502,10 @@ static void others_go_on(void)
         H_CHECK(trp_module_read(b.device, m, TRP_MODULE_LOG, NULL, 0, &bytes) == TRP_E_BUSY ||
                 trp_module_get_info(b.device, m, &info) == TRP_OK);
     H_OK(trp_cancel(slow.future));
-    trp_status status = end_of(slow, NULL);
+    trp_status status = h_await(slow.future, NULL);
     H_CHECK(status == TRP_OK || status == TRP_E_CANCELLED);
     trp_actor_destroy(probe);
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* What the host can't do is refused by the call. */
@@ -595,7 +513,7 @@ static void refused_on_the_host(void)
 {
     if (h_is_cuda())
         h_skip("for the host only");
-    bench b = open_bench();
+    jb_bench b = jb_open(NULL);
     trp_module m = {1}, made;
     trp_kernel_info info;
     float value = 1;
@@ -612,398 +530,10 @@ static void refused_on_the_host(void)
     trp_jit_compile_request r = {.source = "__global__ void k() {}"};
     H_IS(trp_jit_compile(b.jit, &r, &made, NULL), TRP_E_ARGUMENT);
     H_SAYS("architecture");
-    close_bench(&b);
+    jb_close(&b);
 }
 
-/* ---- launching ---- */
-
-static trp_module loaded(const bench *b)
-{
-    trp_module m;
-    const trp_jit_load_request r = {.image = jit_kernels_ptx,
-                                    .bytes = sizeof jit_kernels_ptx,
-                                    .names = kernel_names,
-                                    .name_count = NAMES};
-    H_OK(trp_jit_load(b->jit, &r, &m, NULL)); /* what follows waits for it */
-    return m;
-}
-
-static trp_kernel_launch_request launch_of(trp_module m, const char *kernel,
-                                           const trp_kernel_arg *args, uint32_t count)
-{
-    return (trp_kernel_launch_request){.module = m,
-                                       .kernel = kernel,
-                                       .grid = {(N + 255) / 256},
-                                       .block = {256},
-                                       .args = args,
-                                       .arg_count = count};
-}
-
-/* out[i] = value + i */
-static trp_status send_fill(const bench *b, trp_module m, trp_buffer out, uint32_t value,
-                            trp_completion *c)
-{
-    const trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_COVER), trp_arg_u32(value),
-                                   trp_arg_u32(N)};
-    const trp_kernel_launch_request r = launch_of(m, "jit_fill", args, 3);
-    return trp_kernel_launch(b->jit, &r, c);
-}
-
-static void check_filled(const bench *b, trp_buffer out, uint32_t value)
-{
-    uint32_t got[N];
-    h_read(b->device, out, 0, got, sizeof got);
-    for (uint32_t i = 0; i < N; i++)
-        H_EQUAL(got[i], value + i);
-}
-
-/* Loaded, launched and read without waiting in between. */
-static void launching(void)
-{
-    need_gpu();
-    bench b = open_bench();
-    float x[N], y[N], got[N];
-    trp_module m = loaded(&b);
-    trp_buffer bx = h_buffer(b.device, sizeof x), by = h_buffer(b.device, sizeof y);
-    for (int i = 0; i < N; i++) {
-        x[i] = (float)ref_rng_uniform(h_rng(), -1, 1);
-        y[i] = (float)ref_rng_uniform(h_rng(), -1, 1);
-    }
-    H_OK(trp_write(b.device, bx, 0, x, sizeof x, NULL));
-    H_OK(trp_write(b.device, by, 0, y, sizeof y, NULL));
-    trp_kernel_arg args[] = {trp_arg_buffer(bx, TRP_ACCESS_READ),
-                             trp_arg_buffer(by, TRP_ACCESS_READ_WRITE), trp_arg_f32(2.5f),
-                             trp_arg_u32(N)};
-    trp_kernel_launch_request r = launch_of(m, NULL, args, 4); /* the first name */
-    H_OK(trp_kernel_launch(b.jit, &r, NULL));
-    h_read(b.device, by, 0, got, sizeof got);
-    for (int i = 0; i < N; i++)
-        H_CHECK(fabsf(got[i] - (y[i] + 2.5f * x[i])) < 1e-5f);
-
-    /* At an offset. */
-    args[0].offset = args[1].offset = 400;
-    args[3] = trp_arg_u32(N - 100);
-    H_OK(trp_kernel_launch(b.jit, &r, NULL));
-    h_read(b.device, by, 0, got, sizeof got);
-    for (int i = 0; i < N; i++)
-        H_CHECK(fabsf(got[i] - (y[i] + (i < 100 ? 2.5f : 5.0f) * x[i])) < 1e-5f);
-    H_OK(trp_buffer_free(b.device, bx));
-    H_OK(trp_buffer_free(b.device, by));
-    close_bench(&b);
-}
-
-/* A struct as an argument, in the record and, beside many others, in staging memory. */
-static void arguments(void)
-{
-    need_gpu();
-    bench b = open_bench();
-    trp_module m = loaded(&b);
-    trp_buffer out = h_buffer(b.device, 64);
-    const uint64_t three[3] = {5, 70, 900};
-    uint64_t sum = 0;
-    trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_WRITE), trp_arg_bytes(three, 24)};
-    trp_kernel_launch_request r = launch_of(m, "jit_sum", args, 2);
-    H_OK(trp_kernel_launch(b.jit, &r, NULL));
-    h_read(b.device, out, 0, &sum, sizeof sum);
-    H_EQUAL(sum, 975);
-
-    /* What is wrong with it is found by the kernel's own parameters, and costs only this. */
-    trp_completion c = {0};
-    trp_error error = {0};
-    r.arg_count = 1;
-    H_OK(trp_kernel_launch(b.jit, &r, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
-    h_check_says(__FILE__, __LINE__, error.message, "jit_sum has 2 parameters, got 1");
-    r.arg_count = 2;
-    args[1].bytes = 16;
-    H_OK(trp_kernel_launch(b.jit, &r, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
-    h_check_says(__FILE__, __LINE__, error.message, "args[1]: the parameter of jit_sum has 24");
-    args[0] = trp_arg_u32(1);
-    args[1].bytes = 24;
-    H_OK(trp_kernel_launch(b.jit, &r, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
-    h_check_says(__FILE__, __LINE__, error.message, "args[0]");
-    H_EQUAL(h_info(b.device).restarts, 0);
-    close_bench(&b);
-}
-
-static void tensor_maps(void)
-{
-    need_gpu();
-    if (h_is_gpu())
-        h_skip("a real map can't be read by a kernel; gpu/jit uses one");
-    bench b = open_bench();
-    trp_module m = loaded(&b);
-    trp_buffer out = h_buffer(b.device, 64), data = h_buffer(b.device, 64 * 32 * 4);
-    trp_tensor_map map = {.type = TRP_F32, .rank = 2, .size = {64, 32}, .box = {32, 16}};
-    uint32_t got[6] = {0};
-    trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_WRITE),
-                             trp_arg_tensor_map(data, &map, TRP_ACCESS_READ)};
-    trp_kernel_launch_request r = launch_of(m, "jit_map", args, 2);
-    r.shared_bytes = 100 << 10;
-    r.cluster[0] = 2;
-    r.cooperative = true;
-    h_fill(b.device, data, 0);
-    H_OK(trp_kernel_launch(b.jit, &r, NULL));
-    h_read(b.device, out, 0, got, sizeof got);
-    H_CHECK(got[0] == 2 && got[1] == 64 && got[2] == 32 && got[3] == 0);
-
-    map.size[1] = 33; /* more than the buffer has */
-    H_IS(trp_kernel_launch(b.jit, &r, NULL), TRP_E_ARGUMENT);
-    H_SAYS("args[1].map");
-    map.size[1] = 32;
-    args[1].offset = 8; /* refused by the driver */
-    map.size[1] = 31;
-    trp_completion c = {0};
-    trp_error error = {0};
-    H_OK(trp_kernel_launch(b.jit, &r, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
-    h_check_says(__FILE__, __LINE__, error.message, "cuTensorMapEncodeTiled");
-    close_bench(&b);
-}
-
-static void attributes(void)
-{
-    need_gpu();
-    bench b = open_bench();
-    trp_module m = loaded(&b);
-    trp_kernel_info info = {0};
-    trp_completion c = {0};
-    trp_kernel_query_request q = {.module = m, .kernel = "jit_axpy", .out = &info};
-    q.block_threads = 256;
-    H_OK(trp_kernel_query(b.jit, &q, &c));
-    H_OK(end_of(c, NULL));
-    H_CHECK(info.parameters == 4 && info.parameter_bytes >= 24 && info.threads_max >= 256 &&
-            info.registers > 0 && info.blocks_per_processor >= 1 && info.block_best >= 32 &&
-            info.grid_best >= 1);
-    close_bench(&b);
-}
-
-/* ---- variables ---- */
-
-static trp_status set_factor(const bench *b, trp_module m, float value, trp_completion *c)
-{
-    const trp_module_set_request r = {
-        .module = m, .variable = "factor", .data = &value, .bytes = sizeof value};
-    return trp_module_set(b->jit, &r, c);
-}
-
-/* y = factor * x for x = 1 everywhere; what y is then. */
-static float scaled(const bench *b, trp_module m, trp_buffer x, trp_buffer y)
-{
-    float got = 0;
-    const trp_kernel_arg args[] = {trp_arg_buffer(y, TRP_ACCESS_COVER),
-                                   trp_arg_buffer(x, TRP_ACCESS_READ), trp_arg_u32(N)};
-    const trp_kernel_launch_request r = launch_of(m, "jit_scale", args, 3);
-    H_OK(trp_kernel_launch(b->jit, &r, NULL));
-    h_read(b->device, y, (N - 1) * 4, &got, sizeof got);
-    return got;
-}
-
-static trp_buffer ones(const bench *b)
-{
-    const float one = 1;
-    uint32_t word;
-    memcpy(&word, &one, sizeof word);
-    return h_filled(b->device, N * 4, word);
-}
-
-/* In the order of the requests; far more often than a module has places. */
-static void variables(void)
-{
-    need_gpu();
-    bench b = open_bench();
-    trp_module m = loaded(&b);
-    trp_buffer x = ones(&b), y = h_buffer(b.device, N * 4);
-    trp_completion c = {0};
-    trp_error error = {0};
-    for (int i = 1; i <= 3 * TRP_MODULE_SETS_MAX; i++) {
-        H_OK(set_factor(&b, m, (float)i, NULL));
-        H_CHECK(scaled(&b, m, x, y) == (float)i);
-    }
-    trp_module_set_request r = {.module = m, .variable = "nothing", .data = "1234", .bytes = 4};
-    H_OK(trp_module_set(b.jit, &r, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
-    h_check_says(__FILE__, __LINE__, error.message, "nothing");
-    r.variable = "factor";
-    r.offset = 1;
-    H_OK(trp_module_set(b.jit, &r, &c));
-    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
-    h_check_says(__FILE__, __LINE__, error.message, "the variable has 4");
-    H_CHECK(scaled(&b, m, x, y) == (float)(3 * TRP_MODULE_SETS_MAX)); /* both were told */
-    close_bench(&b);
-}
-
-/* ---- lives of handles ---- */
-
-static void stale_handles(void)
-{
-    need_gpu();
-    bench b = open_bench();
-    h_world other_world = h_open(NULL);
-    trp_actor *other = h_actor(other_world.device, "jit"), *second = h_actor(b.device, "jit");
-    trp_module m = loaded(&b), none = {0}, forged;
-    trp_buffer out = h_buffer(b.device, N * 4);
-    H_IS(send_fill(&b, none, out, 1, NULL), TRP_E_STALE);
-    H_SAYS("no module");
-    forged.id = m.id + (UINT64_C(1) << 32);
-    H_IS(send_fill(&b, forged, out, 1, NULL), TRP_E_STALE);
-    forged.id = out.id; /* a buffer is no module, */
-    H_IS(send_fill(&b, forged, out, 1, NULL), TRP_E_STALE);
-    H_IS(trp_module_free(b.device, forged), TRP_E_STALE);
-    forged.id = out.id | UINT64_C(1) << 63;
-    H_IS(send_fill(&b, forged, out, 1, NULL), TRP_E_STALE);
-    H_IS(trp_buffer_free(b.device, (trp_buffer){m.id}), TRP_E_STALE); /* and no module a buffer */
-    bench with_other = {.world = other_world, .device = other_world.device, .jit = other};
-    trp_buffer there = h_buffer(other_world.device, N * 4);
-    H_IS(send_fill(&with_other, m, there, 1, NULL), TRP_E_STALE);
-    bench with_second = {.world = b.world, .device = b.device, .jit = second};
-    H_IS(send_fill(&with_second, m, out, 1, NULL), TRP_E_ARGUMENT);
-    H_SAYS("another actor");
-
-    /* Freed with launches on their way. */
-    trp_completion c[20] = {{0}};
-    for (int i = 0; i < 20; i++)
-        H_OK(send_fill(&b, m, out, (uint32_t)i, &c[i]));
-    H_OK(trp_module_free(b.device, m));
-    H_IS(send_fill(&b, m, out, 1, NULL), TRP_E_STALE);
-    for (int i = 0; i < 20; i++)
-        H_OK(end_of(c[i], NULL));
-    check_filled(&b, out, 19);
-    trp_actor_destroy(second);
-    trp_actor_destroy(other);
-    h_close(&other_world);
-    close_bench(&b);
-}
-
-/* More modules than a worker keeps loaded, twice round. */
-static void many_modules(void)
-{
-    enum { MODULES = 300 };
-    need_gpu();
-    if (h_is_gpu())
-        h_skip("on the fake driver it is quick");
-    bench b = open_bench();
-    static trp_module m[MODULES];
-    trp_buffer out = h_buffer(b.device, N * 4);
-    int modules = H_SANITIZED ? 40 : MODULES;
-    for (int i = 0; i < modules; i++)
-        m[i] = loaded(&b);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < modules; i++)
-            H_OK(send_fill(&b, m[i], out, (uint32_t)i, NULL));
-        check_filled(&b, out, (uint32_t)modules - 1);
-    }
-    for (int i = 0; i < modules; i++)
-        H_OK(trp_module_free(b.device, m[i]));
-    close_bench(&b);
-}
-
-/* An image that the driver does not take: its load fails, and so does what was sent behind it. */
-static void bad_images(void)
-{
-    static const char bad[] = ".version 7.8\n.target sm_80\n.address_size 64\n"
-                              ".visible .entry jit_fill(.param what)\n{\n}\n";
-    need_gpu();
-    bench b = open_bench();
-    trp_module m;
-    trp_completion load = {0}, launch = {0}, again = {0};
-    trp_error error = {0};
-    trp_buffer out = h_buffer(b.device, N * 4);
-    const trp_jit_load_request r = {
-        .image = bad, .bytes = sizeof bad, .names = &kernel_names[1], .name_count = 1};
-    H_OK(trp_jit_load(b.jit, &r, &m, &load));
-    trp_status sent = send_fill(&b, m, out, 1, &launch);
-    H_CHECK(sent == TRP_OK || sent == TRP_E_DEPENDENCY); /* if the load has failed by then */
-    H_IS(end_of(load, &error), TRP_E_LIBRARY);
-    uint64_t cause = error.request;
-    H_CHECK(strcmp(error.domain, "cuda") == 0);
-    h_check_says(__FILE__, __LINE__, error.message, "ptxas");
-    char word[32];
-    snprintf(word, sizeof word, "%llu", (unsigned long long)cause);
-    if (sent == TRP_OK) {
-        H_IS(end_of(launch, &error), TRP_E_DEPENDENCY);
-        h_check_says(__FILE__, __LINE__, error.message, word);
-    }
-    H_IS(send_fill(&b, m, out, 1, &again), TRP_E_DEPENDENCY); /* told, but still no module */
-    H_SAYS(word);
-    H_OK(trp_module_free(b.device, m));
-    close_bench(&b);
-}
-
-/* A launch sent behind a compile that fails, on a backend that launches. */
-static void launch_of_a_failed_compile(void)
-{
-    static const char *const names[] = {"jit_fill"};
-    need_gpu();
-    need_nvrtc();
-    bench b = open_bench();
-    trp_module m;
-    trp_completion compile = {0}, launch = {0};
-    trp_error error = {0};
-    trp_buffer out = h_buffer(b.device, N * 4);
-    trp_jit_compile_request r = {
-        .source = "this is not C++", .names = names, .name_count = 1, .output = TRP_JIT_PTX};
-    H_OK(trp_jit_compile(b.jit, &r, &m, &compile));
-    trp_status sent = send_fill(&b, m, out, 1, &launch);
-    H_CHECK(sent == TRP_OK || sent == TRP_E_DEPENDENCY); /* if the compile has failed by then */
-    if (sent == TRP_OK)
-        H_IS(end_of(launch, &error), TRP_E_DEPENDENCY);
-    H_IS(end_of(compile, &error), TRP_E_LIBRARY);
-    close_bench(&b);
-}
-
-/* From source to result. The fake driver reads the parameters from the PTX that NVRTC makes. */
-static void compile_and_launch(void)
-{
-    static const char *const names[] = {"jit_fill", "jit_axpy"};
-    need_gpu();
-    need_nvrtc();
-    bench b = open_bench();
-    trp_module m;
-    trp_buffer out = h_buffer(b.device, N * 4);
-    trp_jit_compile_request r = {
-        .source =
-            "extern \"C\" __global__ void jit_fill(unsigned *out, unsigned v, unsigned n)\n"
-            "{ unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = v + i; }"
-            "extern \"C\" __global__ void jit_axpy(const float *x, float *y, float a,\n"
-            "                                      unsigned n) { }",
-        .names = names,
-        .name_count = 2,
-        .output = TRP_JIT_PTX};
-    H_OK(trp_jit_compile(b.jit, &r, &m, NULL));
-    H_OK(send_fill(&b, m, out, 40, NULL));
-    check_filled(&b, out, 40);
-    close_bench(&b);
-}
-
-static const h_case cases[] = {
-    {"outputs", outputs},
-    {"whole_programs", whole_programs},
-    {"errors_of_a_compile", errors_of_a_compile},
-    {"headers", headers},
-    {"linking", linking},
-    {"side_by_side", side_by_side},
-    {"cancelling", cancelling},
-    {"not_sent", not_sent},
-    {"one_place_each", one_place_each},
-    {"few_places", few_places},
-    {"others_go_on", others_go_on},
-    {"refused_on_the_host", refused_on_the_host},
-    {"launching", launching},
-    {"arguments", arguments},
-    {"tensor_maps", tensor_maps},
-    {"attributes", attributes},
-    {"variables", variables},
-    {"stale_handles", stale_handles},
-    {"many_modules", many_modules},
-    {"bad_images", bad_images},
-    {"launch_of_a_failed_compile", launch_of_a_failed_compile},
-    {"compile_and_launch", compile_and_launch},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(outputs), H_CASE(whole_programs), H_CASE(errors_of_a_compile), H_CASE(headers),
+        H_CASE(linking), H_CASE(side_by_side), H_CASE(cancelling), H_CASE(not_sent),
+        H_CASE(one_place_each), H_CASE(few_places), H_CASE(others_go_on),
+        H_CASE(refused_on_the_host))

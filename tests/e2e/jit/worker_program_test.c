@@ -228,15 +228,10 @@ static void many_devices(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {
-        {"another_version", another_version},
-        {"not_a_worker", not_a_worker},
-        {"one_that_ends", one_that_ends},
-        {"one_that_never_answers", one_that_never_answers},
-        {"paths", paths},
-        {"the_right_one", the_right_one},
-        {"many_devices", many_devices},
-    };
+    static const h_case cases[] = {H_CASE(another_version), H_CASE(not_a_worker),
+                                   H_CASE(one_that_ends),   H_CASE(one_that_never_answers),
+                                   H_CASE(paths),           H_CASE(the_right_one),
+                                   H_CASE(many_devices)};
     if (argc > 1 && strcmp(argv[1], "--parent") == 0)
         return be_worker();
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);

@@ -387,15 +387,5 @@ static void lost_result(void)
     close_world();
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"bad_options", bad_options},
-        {"bad_batches", bad_batches},
-        {"scalars_in_a_buffer", scalars_in_a_buffer},
-        {"overlaps", overlaps},
-        {"nothing_to_do", nothing_to_do},
-        {"lost_result", lost_result},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(bad_options), H_CASE(bad_batches), H_CASE(scalars_in_a_buffer), H_CASE(overlaps),
+        H_CASE(nothing_to_do), H_CASE(lost_result))

@@ -491,16 +491,5 @@ static void many_systems(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"hermitian_updates_of_nothing", hermitian_updates_of_nothing},
-    {"scaling", scaling},
-    {"scalars_of_nan", scalars_of_nan},
-    {"rotations", rotations},
-    {"extreme_diagonals", extreme_diagonals},
-    {"many_systems", many_systems},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(hermitian_updates_of_nothing), H_CASE(scaling), H_CASE(scalars_of_nan),
+        H_CASE(rotations), H_CASE(extreme_diagonals), H_CASE(many_systems))

@@ -598,14 +598,6 @@ static void closed_device(void)
     trp_system_destroy(world.system);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"products", products},           {"chains", chains},
-        {"bad_input", bad_input},         {"failures", failures},
-        {"cancelled", cancelled},         {"full_mailbox", full_mailbox},
-        {"after_a_death", after_a_death}, {"everything_at_once", everything_at_once},
-        {"closed_device", closed_device},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(products), H_CASE(chains), H_CASE(bad_input), H_CASE(failures), H_CASE(cancelled),
+        H_CASE(full_mailbox), H_CASE(after_a_death), H_CASE(everything_at_once),
+        H_CASE(closed_device))

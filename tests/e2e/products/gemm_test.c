@@ -358,16 +358,5 @@ static void actor_options(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"inputs_that_do_not_count", inputs_that_do_not_count},
-        {"many_at_once", many_at_once},
-        {"many_integers", many_integers},
-        {"bad_input", bad_input},
-        {"bad_integers", bad_integers},
-        {"too_many_rows", too_many_rows},
-        {"actor_options", actor_options},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(inputs_that_do_not_count), H_CASE(many_at_once), H_CASE(many_integers),
+        H_CASE(bad_input), H_CASE(bad_integers), H_CASE(too_many_rows), H_CASE(actor_options))

@@ -318,13 +318,5 @@ static void bits_of_lapack(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"right_requests", right_requests}, {"bad_input", bad_input},
-        {"nothing_to_do", nothing_to_do},   {"bad_pivots", bad_pivots},
-        {"lost_result", lost_result},       {"many_matrices", many_matrices},
-        {"bits_of_lapack", bits_of_lapack},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(right_requests), H_CASE(bad_input), H_CASE(nothing_to_do), H_CASE(bad_pivots),
+        H_CASE(lost_result), H_CASE(many_matrices), H_CASE(bits_of_lapack))

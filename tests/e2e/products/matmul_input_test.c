@@ -278,17 +278,6 @@ static void ends_of_scale_factors(void)
     mq_close();
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"right_requests", right_requests},
-        {"types", types},
-        {"enums", enums},
-        {"scalar_values", scalar_values},
-        {"epilogues", epilogues},
-        {"aux_layouts", aux_layouts},
-        {"scale_factors", scale_factors},
-        {"ends_of_scale_factors", ends_of_scale_factors},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(right_requests), H_CASE(types), H_CASE(enums), H_CASE(scalar_values),
+        H_CASE(epilogues), H_CASE(aux_layouts), H_CASE(scale_factors),
+        H_CASE(ends_of_scale_factors))

@@ -254,12 +254,5 @@ static void almost_in_place(void)
     mq_close();
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"sizes", sizes},       {"leading_dimensions", leading_dimensions},
-        {"ends", ends},         {"not_looked_at", not_looked_at},
-        {"overlaps", overlaps}, {"almost_in_place", almost_in_place},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(sizes), H_CASE(leading_dimensions), H_CASE(ends), H_CASE(not_looked_at),
+        H_CASE(overlaps), H_CASE(almost_in_place))

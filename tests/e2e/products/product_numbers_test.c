@@ -218,14 +218,5 @@ static void gradients_of_nothing(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {
-    {"products_of_nothing", products_of_nothing},
-    {"gradients_of_nothing", gradients_of_nothing},
-    {"alpha_of_zero", alpha_of_zero},
-    {"epilogues", epilogues},
-};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(products_of_nothing), H_CASE(gradients_of_nothing), H_CASE(alpha_of_zero),
+        H_CASE(epilogues))

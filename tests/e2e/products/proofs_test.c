@@ -191,19 +191,5 @@ static void no_reference(void)
     close_bed(&b);
 }
 
-static const h_case cases[] = {
-    {"good", good},
-    {"wrong", wrong},
-    {"searched", searched},
-    {"all_wrong", all_wrong},
-    {"off", off},
-    {"compiled_first", compiled_first},
-    {"no_reference", no_reference},
-};
-
-int main(int argc, char **argv)
-{
-    if (!h_kernels_are_fake())
-        return H_EXIT_SKIPPED;
-    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_KERNEL_CASES(H_CASE(good), H_CASE(wrong), H_CASE(searched), H_CASE(all_wrong), H_CASE(off),
+               H_CASE(compiled_first), H_CASE(no_reference))

@@ -256,8 +256,4 @@ static void beta(void)
     h_close(&s.w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"not_given", not_given}, {"beta", beta}};
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(not_given), H_CASE(beta))

@@ -437,21 +437,9 @@ static void made_again(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"init_kills_the_standby", init_kills_the_standby},
-        {"init_kills_the_worker", init_kills_the_worker},
-        {"innocent_request", innocent_request},
-        {"sigkill_is_not_held_against_it", sigkill_is_not_held_against_it},
-        {"innocent_actor_after_sigkills", innocent_actor_after_sigkills},
-        {"innocent_actor_after_its_standby", innocent_actor_after_its_standby},
-        {"init_hangs", init_hangs},
-        {"quarantined", quarantined},
-        {"requests", requests},
-        {"modes_and_replay", modes_and_replay},
-        {"made_again", made_again},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(init_kills_the_standby), H_CASE(init_kills_the_worker),
+                     H_CASE(innocent_request), H_CASE(sigkill_is_not_held_against_it),
+                     H_CASE(innocent_actor_after_sigkills),
+                     H_CASE(innocent_actor_after_its_standby), H_CASE(init_hangs),
+                     H_CASE(quarantined), H_CASE(requests), H_CASE(modes_and_replay),
+                     H_CASE(made_again))

@@ -265,19 +265,12 @@ static void searches_fail(void)
     h_kernels_close(&k);
 }
 
-static const h_case cases[] = {
-    {"killed_in_a_compile", killed_in_a_compile},
-    {"killed_while_it_is_built", killed_while_it_is_built},
-    {"killed_while_it_runs", killed_while_it_runs},
-    {"killed_often", killed_often},
-    {"kernel_traps", kernel_traps},
-    {"builder_traps", builder_traps},
-    {"kernel_hangs", kernel_hangs},
-    {"builder_hangs", builder_hangs},
-    {"out_of_memory", out_of_memory},
-    {"illegal_address", illegal_address},
-    {"searches_fail", searches_fail},
-};
+static const h_case cases[] = {H_CASE(killed_in_a_compile),  H_CASE(killed_while_it_is_built),
+                               H_CASE(killed_while_it_runs), H_CASE(killed_often),
+                               H_CASE(kernel_traps),         H_CASE(builder_traps),
+                               H_CASE(kernel_hangs),         H_CASE(builder_hangs),
+                               H_CASE(out_of_memory),        H_CASE(illegal_address),
+                               H_CASE(searches_fail)};
 
 int main(int argc, char **argv)
 {

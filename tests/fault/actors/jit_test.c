@@ -1,67 +1,12 @@
 /* Modules outlive workers: what was compiled or loaded, and what was written to variables, is there
  * on the next one without the sender doing anything; and each request ends once, whatever dies. */
-#include "support/harness.h"
-#include "support/jit_kernels.h"
+#include "support/jit_bed.h"
 
 #include <signal.h>
 
 TROUPE_TEST("many workers");
 TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_REPORT_MS=1",
                      "cases after_a_restart with_all_lost trap order_of_sets replay");
-
-enum { N = 1000 };
-
-static const char *const kernel_names[] = {"jit_fill", "jit_scale", "jit_spin", "jit_trap",
-                                           "jit_axpy"};
-enum { NAMES = sizeof kernel_names / sizeof *kernel_names };
-
-typedef struct bench {
-    h_world world;
-    trp_device *device;
-    trp_actor *jit;
-} bench;
-
-static bench open_with(const trp_device_options *options)
-{
-    bench b = {.world = h_open(options)};
-    b.device = b.world.device;
-    b.jit = h_actor(b.device, "jit");
-    return b;
-}
-
-static void close_bench(bench *b)
-{
-    trp_actor_destroy(b->jit);
-    h_close(&b->world);
-}
-
-static bool has_nvrtc(void)
-{
-    bench b = open_with(NULL);
-    trp_jit_compile_request r = {.source = "__global__ void k() {}", .architecture = "sm_90"};
-    trp_module m;
-    trp_completion c = {0};
-    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
-    trp_status status = h_await(c.future, NULL);
-    H_CHECK(status == TRP_OK || status == TRP_E_MISSING);
-    close_bench(&b);
-    return status == TRP_OK;
-}
-
-static void need_nvrtc(void)
-{
-    static int known;
-    if (known == 0)
-        known = has_nvrtc() ? 1 : 2;
-    if (known == 2)
-        h_skip("NVRTC is not installed");
-}
-
-static void need_gpu(void)
-{
-    if (!h_is_cuda())
-        h_skip("kernels run on GPUs only");
-}
 
 /* `functions` times 150 instantiations: with 1 about half a second, with 40 about half a minute. */
 static char *slow_source(int functions)
@@ -82,7 +27,7 @@ static char *slow_source(int functions)
     return out;
 }
 
-static trp_status send_compile(const bench *b, const char *source, uint64_t deadline_ns,
+static trp_status send_compile(const jb_bench *b, const char *source, uint64_t deadline_ns,
                                trp_module *m, trp_completion *c)
 {
     const trp_jit_compile_request r = {.header = {.deadline_ns = deadline_ns},
@@ -92,7 +37,7 @@ static trp_status send_compile(const bench *b, const char *source, uint64_t dead
     return trp_jit_compile(b->jit, &r, m, c);
 }
 
-static void image_has(const bench *b, trp_module m, const char *word)
+static void image_has(const jb_bench *b, trp_module m, const char *word)
 {
     uint64_t bytes = 0;
     H_OK(trp_module_read(b->device, m, TRP_MODULE_IMAGE, NULL, 0, &bytes));
@@ -106,8 +51,8 @@ static void image_has(const bench *b, trp_module m, const char *word)
 static void killed_in_a_compile(void)
 {
     enum { COUNT = 6 };
-    need_nvrtc();
-    bench b = open_with(NULL);
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     trp_module m[COUNT];
     trp_completion c[COUNT] = {{0}};
     char *slow = slow_source(1), quick[COUNT][100];
@@ -132,14 +77,14 @@ static void killed_in_a_compile(void)
     }
     H_EQUAL(h_info(b.device).restarts, 1);
     free(slow);
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* One that takes too long fails, and costs nobody else anything. */
 static void deadline_of_a_compile(void)
 {
-    need_nvrtc();
-    bench b = open_with(NULL);
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     trp_module m, other;
     trp_completion c = {0}, d = {0};
     trp_error error = {0};
@@ -155,14 +100,14 @@ static void deadline_of_a_compile(void)
     H_OK(trp_module_get_info(b.device, m, &info));
     H_EQUAL(info.state, TRP_MODULE_FAILED);
     free(slow);
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* A device that is closed in the middle of it does not wait. */
 static void closed_in_a_compile(void)
 {
-    need_nvrtc();
-    bench b = open_with(NULL);
+    jb_need_nvrtc();
+    jb_bench b = jb_open(NULL);
     trp_module m;
     char *slow = slow_source(10);
     H_OK(send_compile(&b, slow, 0, &m, NULL));
@@ -173,138 +118,83 @@ static void closed_in_a_compile(void)
 
 /* ---- launches ---- */
 
-static trp_module loaded(const bench *b)
-{
-    trp_module m;
-    const trp_jit_load_request r = {.image = jit_kernels_ptx,
-                                    .bytes = sizeof jit_kernels_ptx,
-                                    .names = kernel_names,
-                                    .name_count = NAMES};
-    H_OK(trp_jit_load(b->jit, &r, &m, NULL));
-    return m;
-}
-
-static trp_status launch(const bench *b, trp_module m, const char *kernel,
+static trp_status launch(const jb_bench *b, trp_module m, const char *kernel,
                          const trp_kernel_arg *args, uint32_t count, trp_completion *c)
 {
     const trp_kernel_launch_request r = {.module = m,
                                          .kernel = kernel,
-                                         .grid = {(N + 255) / 256},
+                                         .grid = {(JB_N + 255) / 256},
                                          .block = {256},
                                          .args = args,
                                          .arg_count = count};
     return trp_kernel_launch(b->jit, &r, c);
 }
 
-static trp_status fill(const bench *b, trp_module m, trp_buffer out, uint32_t value,
-                       trp_completion *c)
-{
-    const trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_COVER), trp_arg_u32(value),
-                                   trp_arg_u32(N)};
-    return launch(b, m, "jit_fill", args, 3, c);
-}
-
-static void check_filled(const bench *b, trp_buffer out, uint32_t value)
-{
-    uint32_t got[N];
-    h_read(b->device, out, 0, got, sizeof got);
-    for (uint32_t i = 0; i < N; i++)
-        H_EQUAL(got[i], value + i);
-}
-
-static void set_factor(const bench *b, trp_module m, float value)
-{
-    const trp_module_set_request r = {
-        .module = m, .variable = "factor", .data = &value, .bytes = sizeof value};
-    H_OK(trp_module_set(b->jit, &r, NULL));
-}
-
-static void scale(const bench *b, trp_module m, trp_buffer x, trp_buffer y, trp_completion *c)
-{
-    const trp_kernel_arg args[] = {trp_arg_buffer(y, TRP_ACCESS_COVER),
-                                   trp_arg_buffer(x, TRP_ACCESS_READ), trp_arg_u32(N)};
-    H_OK(launch(b, m, "jit_scale", args, 3, c));
-}
-
-static float last_of(const bench *b, trp_buffer y)
-{
-    float got = 0;
-    h_read(b->device, y, (N - 1) * 4, &got, sizeof got);
-    return got;
-}
-
-static trp_buffer ones(const bench *b)
-{
-    const float one = 1;
-    uint32_t word;
-    memcpy(&word, &one, sizeof word);
-    return h_filled(b->device, N * 4, word);
-}
-
 /* On every next worker a module works, with what was set. */
 static void after_a_restart(void)
 {
-    need_gpu();
-    bench b = open_with(NULL);
-    trp_module m = loaded(&b);
-    trp_buffer out = h_buffer(b.device, N * 4), x = ones(&b), y = h_buffer(b.device, N * 4);
+    jb_need_gpu();
+    jb_bench b = jb_open(NULL);
+    trp_module m = jb_loaded(&b);
+    trp_buffer out = h_buffer(b.device, JB_N * 4), x = jb_ones(&b),
+               y = h_buffer(b.device, JB_N * 4);
     trp_completion c = {0};
-    set_factor(&b, m, 3);
+    H_OK(jb_set_factor(&b, m, 3, NULL));
     for (uint32_t round = 0; round < 3; round++) {
-        H_OK(fill(&b, m, out, round, NULL));
-        check_filled(&b, out, round);
-        scale(&b, m, x, y, NULL);
-        H_CHECK(last_of(&b, y) == 3);
+        H_OK(jb_fill(&b, m, out, round, NULL));
+        jb_check_filled(&b, out, round);
+        jb_scale(&b, m, x, y, NULL);
+        H_CHECK(jb_last_of(&b, y) == 3);
         uint32_t before = h_info(b.device).incarnation;
         kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
         h_await_incarnation(b.device, before + 1);
     }
     /* Lost buffers do not make a module lost. */
-    H_OK(fill(&b, m, out, 77, &c));
+    H_OK(jb_fill(&b, m, out, 77, &c));
     H_OK(h_await(c.future, NULL));
-    close_bench(&b);
+    jb_close(&b);
 }
 
 /* With fault_scope all every buffer is lost, and no module. */
 static void with_all_lost(void)
 {
-    need_gpu();
+    jb_need_gpu();
     trp_device_options o = h_options();
     o.fault_scope = TRP_FAULT_SCOPE_ALL;
-    bench b = open_with(&o);
-    trp_module m = loaded(&b);
-    trp_buffer out = h_buffer(b.device, N * 4);
-    H_OK(fill(&b, m, out, 1, NULL));
-    check_filled(&b, out, 1);
+    jb_bench b = jb_open(&o);
+    trp_module m = jb_loaded(&b);
+    trp_buffer out = h_buffer(b.device, JB_N * 4);
+    H_OK(jb_fill(&b, m, out, 1, NULL));
+    jb_check_filled(&b, out, 1);
     uint32_t before = h_info(b.device).incarnation;
     kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
     h_await_incarnation(b.device, before + 1);
     H_CHECK(h_buffer_info(b.device, out).lost);
-    H_OK(fill(&b, m, out, 2, NULL));
-    check_filled(&b, out, 2);
-    close_bench(&b);
+    H_OK(jb_fill(&b, m, out, 2, NULL));
+    jb_check_filled(&b, out, 2);
+    jb_close(&b);
 }
 
 /* A kernel that faults costs its own request; those before and after it are right, the module works
  * on the next worker. */
 static void trap(void)
 {
-    need_gpu();
-    bench b = open_with(NULL);
-    trp_module m = loaded(&b);
-    trp_buffer before = h_buffer(b.device, N * 4), after = h_buffer(b.device, N * 4);
+    jb_need_gpu();
+    jb_bench b = jb_open(NULL);
+    trp_module m = jb_loaded(&b);
+    trp_buffer before = h_buffer(b.device, JB_N * 4), after = h_buffer(b.device, JB_N * 4);
     trp_completion c[3] = {{0}};
     trp_error error = {0};
-    H_OK(fill(&b, m, before, 10, &c[0]));
+    H_OK(jb_fill(&b, m, before, 10, &c[0]));
     H_OK(launch(&b, m, "jit_trap", NULL, 0, &c[1]));
-    H_OK(fill(&b, m, after, 20, &c[2]));
+    H_OK(jb_fill(&b, m, after, 20, &c[2]));
     H_IS(h_await(c[1].future, &error), TRP_E_FAULT);
     H_EQUAL(error.fault, TRP_FAULT_GPU);
     H_OK(h_await(c[0].future, NULL));
     H_OK(h_await(c[2].future, NULL));
-    check_filled(&b, before, 10);
-    check_filled(&b, after, 20);
-    close_bench(&b);
+    jb_check_filled(&b, before, 10);
+    jb_check_filled(&b, after, 20);
+    jb_close(&b);
 }
 
 /* Sets and launches in flight when the worker dies run again in their order: each launch finds what
@@ -312,18 +202,18 @@ static void trap(void)
 static void order_of_sets(void)
 {
     enum { COUNT = 10 };
-    need_gpu();
-    bench b = open_with(NULL);
-    trp_module m = loaded(&b);
-    trp_buffer x = ones(&b), y[COUNT];
+    jb_need_gpu();
+    jb_bench b = jb_open(NULL);
+    trp_module m = jb_loaded(&b);
+    trp_buffer x = jb_ones(&b), y[COUNT];
     trp_completion c[COUNT] = {{0}}, spin = {0};
     const trp_kernel_arg forever[] = {trp_arg_u64(200000000)};
-    set_factor(&b, m, 0.5f);
+    H_OK(jb_set_factor(&b, m, 0.5f, NULL));
     H_OK(launch(&b, m, "jit_spin", forever, 1, &spin)); /* a while, so that all are in flight */
     for (int i = 0; i < COUNT; i++) {
-        y[i] = h_buffer(b.device, N * 4);
-        set_factor(&b, m, (float)(i + 1));
-        scale(&b, m, x, y[i], &c[i]);
+        y[i] = h_buffer(b.device, JB_N * 4);
+        H_OK(jb_set_factor(&b, m, (float)(i + 1), NULL));
+        jb_scale(&b, m, x, y[i], &c[i]);
     }
     h_sleep(20 * H_MS);
     kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
@@ -331,37 +221,8 @@ static void order_of_sets(void)
         H_OK(h_await(c[i].future, NULL));
     H_OK(h_await(spin.future, NULL));
     for (int i = 0; i < COUNT; i++)
-        H_CHECK(last_of(&b, y[i]) == (float)(i + 1));
-    close_bench(&b);
-}
-
-/* What reads and writes one buffer can't run again; what only writes does. */
-static void replay(void)
-{
-    need_gpu();
-    bench b = open_with(NULL);
-    trp_module m = loaded(&b);
-    trp_buffer x = ones(&b), y = ones(&b), out = h_buffer(b.device, N * 4);
-    const trp_kernel_arg wait[] = {trp_arg_u64(200000000)};
-    const trp_kernel_arg axpy[] = {trp_arg_buffer(x, TRP_ACCESS_READ),
-                                   trp_arg_buffer(y, TRP_ACCESS_DEFAULT), trp_arg_f32(2),
-                                   trp_arg_u32(N)};
-    trp_completion spin = {0}, in_out = {0}, again = {0};
-    trp_error error = {0};
-    H_OK(fill(&b, m, out, 1, NULL));
-    check_filled(&b, out, 1); /* the module is loaded */
-    H_OK(launch(&b, m, "jit_spin", wait, 1, &spin));
-    H_OK(launch(&b, m, "jit_axpy", axpy, 4, &in_out));
-    H_OK(fill(&b, m, out, 5, &again));
-    h_sleep(50 * H_MS);
-    kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
-    trp_status status = h_await(in_out.future, &error);
-    H_CHECK(status == TRP_E_FAULT || status == TRP_OK); /* if it was not issued yet */
-    H_OK(h_await(again.future, NULL));
-    check_filled(&b, out, 5);
-    if (status == TRP_E_FAULT)
-        H_CHECK(h_buffer_info(b.device, y).lost);
-    close_bench(&b);
+        H_CHECK(jb_last_of(&b, y[i]) == (float)(i + 1));
+    jb_close(&b);
 }
 
 /* Where the memory that is shared for modules is mapped here, and in the worker. */
@@ -385,14 +246,14 @@ static char *shared_modules(void)
 static void wild_writes_into_records(void)
 {
     enum { SETS = 32, WORDS = 5, DATA = 1, SIZES = 3 }; /* of a record, 8 bytes each */
-    need_gpu();
-    bench b = open_with(NULL);
-    trp_module m = loaded(&b);
-    trp_buffer x = ones(&b), y = h_buffer(b.device, N * 4);
+    jb_need_gpu();
+    jb_bench b = jb_open(NULL);
+    trp_module m = jb_loaded(&b);
+    trp_buffer x = jb_ones(&b), y = h_buffer(b.device, JB_N * 4);
     for (int i = 1; i <= 2; i++) {
-        set_factor(&b, m, (float)i);
-        scale(&b, m, x, y, NULL);
-        H_CHECK(last_of(&b, y) == (float)i);
+        H_OK(jb_set_factor(&b, m, (float)i, NULL));
+        jb_scale(&b, m, x, y, NULL);
+        H_CHECK(jb_last_of(&b, y) == (float)i);
     }
     for (int i = 0; i < SETS; i++) {
         const uint64_t wild = UINT64_C(1) << 60, huge = UINT64_MAX;
@@ -401,33 +262,19 @@ static void wild_writes_into_records(void)
         memcpy(record + SIZES * 8, &huge, 8);
     }
     for (int i = 3; i <= 6; i++) { /* each of which drops those that it covers */
-        set_factor(&b, m, (float)i);
-        scale(&b, m, x, y, NULL);
-        H_CHECK(last_of(&b, y) == (float)i);
+        H_OK(jb_set_factor(&b, m, (float)i, NULL));
+        jb_scale(&b, m, x, y, NULL);
+        H_CHECK(jb_last_of(&b, y) == (float)i);
     }
     /* By now none of the damaged ones is left that the next worker could trip over. */
     uint32_t before = h_info(b.device).incarnation;
     kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
     h_await_incarnation(b.device, before + 1);
-    scale(&b, m, x, y, NULL);
-    H_CHECK(last_of(&b, y) == 6);
-    close_bench(&b);
+    jb_scale(&b, m, x, y, NULL);
+    H_CHECK(jb_last_of(&b, y) == 6);
+    jb_close(&b);
 }
 
-static const h_case cases[] = {
-    {"killed_in_a_compile", killed_in_a_compile},
-    {"deadline_of_a_compile", deadline_of_a_compile},
-    {"closed_in_a_compile", closed_in_a_compile},
-    {"after_a_restart", after_a_restart},
-    {"with_all_lost", with_all_lost},
-    {"trap", trap},
-    {"order_of_sets", order_of_sets},
-    {"replay", replay},
-    {"wild_writes_into_records", wild_writes_into_records},
-};
-
-int main(int argc, char **argv)
-{
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(killed_in_a_compile), H_CASE(deadline_of_a_compile),
+                     H_CASE(closed_in_a_compile), H_CASE(after_a_restart), H_CASE(with_all_lost),
+                     H_CASE(trap), H_CASE(order_of_sets), H_CASE(wild_writes_into_records))

@@ -120,7 +120,7 @@ static int64_t walk(const net *n, const float *start, int64_t span, float *losse
     for (int i = 0; i < 3; i++)
         h_write(n->device, n->state[0][i].buffer, n->state[0][i].offset, i == 0 ? start : zeros,
                 sizeof zeros);
-    h_killer_start(&killer, n->device, span);
+    h_killer_start(&killer, n->device, span > 0, span);
     for (int i = 0; i < STEPS; i++)
         send_step(n, i, &done[i]);
     for (int i = 0; i < STEPS; i++)
@@ -184,10 +184,4 @@ static void one_buffer(void)
     train(true);
 }
 
-static const h_case cases[] = {{"buffers_for_all", buffers_for_all}, {"one_buffer", one_buffer}};
-
-int main(int argc, char **argv)
-{
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(buffers_for_all), H_CASE(one_buffer))

@@ -223,16 +223,7 @@ static void opening_with_few_processes(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"fewer_descriptors", fewer_descriptors},
-        {"no_descriptors_later", no_descriptors_later},
-        {"opening_with_few_descriptors", opening_with_few_descriptors},
-        {"opening_with_small_files", opening_with_small_files},
-        {"small_files_later", small_files_later},
-        {"opening_with_little_memory", opening_with_little_memory},
-        {"opening_with_few_processes", opening_with_few_processes},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(fewer_descriptors), H_CASE(no_descriptors_later),
+        H_CASE(opening_with_few_descriptors), H_CASE(opening_with_small_files),
+        H_CASE(small_files_later), H_CASE(opening_with_little_memory),
+        H_CASE(opening_with_few_processes))

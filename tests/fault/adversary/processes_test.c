@@ -192,14 +192,5 @@ static void closing_after_much_news(void)
     adv_child(close_behind_news);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"folders", folders},
-        {"children_of_many_devices", children_of_many_devices},
-        {"forks", forks},
-        {"closed_descriptors", closed_descriptors},
-        {"closing_after_much_news", closing_after_much_news},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(folders), H_CASE(children_of_many_devices), H_CASE(forks),
+        H_CASE(closed_descriptors), H_CASE(closing_after_much_news))

@@ -166,13 +166,8 @@ static void no_orphans(void)
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"closing", closing},
-        {"closing_with_a_hung_request", closing_with_a_hung_request},
-        {"effective_rights", effective_rights},
-        {"deadline", deadline},
-        {"what_cannot_be_ended", what_cannot_be_ended},
-        {"no_orphans", no_orphans},
-    };
+        H_CASE(closing),  H_CASE(closing_with_a_hung_request), H_CASE(effective_rights),
+        H_CASE(deadline), H_CASE(what_cannot_be_ended),        H_CASE(no_orphans)};
     adv_need_root();
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -300,12 +300,4 @@ static void calls_from_handlers(void)
     adv_child(handlers);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"blocked_signals", blocked_signals},
-        {"cancel_in_child", cancel_in_child},
-        {"calls_from_handlers", calls_from_handlers},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(blocked_signals), H_CASE(cancel_in_child), H_CASE(calls_from_handlers))

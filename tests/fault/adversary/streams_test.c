@@ -102,8 +102,4 @@ static void closed_streams(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"closed_streams", closed_streams}};
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(closed_streams))

@@ -173,14 +173,5 @@ static void forked_child_with_a_device(void)
     H_CHECK(take_trace(in_folder("run.json.2")));
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"fifo_without_reader", fifo_without_reader},
-        {"fifo_whose_reader_goes", fifo_whose_reader_goes},
-        {"exit_without_close", exit_without_close},
-        {"number_of_the_process", number_of_the_process},
-        {"forked_child_with_a_device", forked_child_with_a_device},
-    };
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(fifo_without_reader), H_CASE(fifo_whose_reader_goes), H_CASE(exit_without_close),
+        H_CASE(number_of_the_process), H_CASE(forked_child_with_a_device))

@@ -2,23 +2,31 @@
 
 #include <signal.h>
 
-static void *kill_later(void *argument)
+void h_kill_worker(trp_device *device)
 {
-    const h_killer *k = argument;
-    h_sleep(k->after_ns);
-    const trp_device_info info = h_info(k->device);
+    const trp_device_info info = h_info(device);
     if (info.state == TRP_DEVICE_READY && info.worker_pid > 0)
         kill((pid_t)info.worker_pid, SIGKILL);
+}
+
+static void *kill_later(void *argument)
+{
+    h_killer *k = argument;
+    for (int i = 0; i < k->kills; i++) {
+        h_sleep(k->after_ns[i]);
+        h_kill_worker(k->device);
+    }
     return NULL;
 }
 
-void h_killer_start(h_killer *k, trp_device *device, int64_t span)
+void h_killer_start(h_killer *k, trp_device *device, int kills, int64_t span)
 {
-    *k = (h_killer){.device = device};
-    if (span <= 0)
-        return;
-    k->after_ns = (int64_t)ref_rng_below(h_rng(), (size_t)span);
-    k->thread = h_start(kill_later, k);
+    *k = (h_killer){.device = device, .kills = kills};
+    H_CHECK(kills <= H_KILLS);
+    for (int i = 0; i < kills; i++)
+        k->after_ns[i] = (int64_t)ref_rng_below(h_rng(), (size_t)span);
+    if (kills > 0)
+        k->thread = h_start(kill_later, k);
 }
 
 void h_killer_end(h_killer *k)

@@ -423,6 +423,14 @@ void dp_check_engine(dp_problem *p)
     }
 }
 
+void dp_expect_engine(const dp_problem *p, const char *engine)
+{
+    const trp_dnn_ran *ran = p->options.ran;
+    if (h_is_cuda() && !p->refused && strcmp(ran->engine, engine) != 0)
+        h_fail(__FILE__, __LINE__, "%s: ran by %s in %u parts, expected %s", p->kind, ran->engine,
+               ran->parts, engine);
+}
+
 /* A bound that is hardly more than a step of the type is reached by a rounding that went the other
  * way, and says nothing of the computation: how large it has to be, of its value. */
 static double step_of(trp_dtype type)

@@ -87,6 +87,8 @@ void dp_compare(dp_problem *p);
  * bound. The engine is judged apart. */
 double dp_compare_in(dp_problem *p, char *const after[DP_TENSORS]);
 void dp_check_engine(dp_problem *p);
+/* On a GPU an engine must have run it. */
+void dp_expect_engine(const dp_problem *p, const char *engine);
 void dp_drop(dp_problem *p);
 /* All of it. */
 void dp_check(trp_device *device, trp_actor *dnn, dp_problem *p);

@@ -1,9 +1,5 @@
 /* src/base: error records, names, shared memory, futexes, log lines, clocks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/clock.h"
 #include "base/error.h"
@@ -18,9 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -371,15 +364,6 @@ static void zeroed(void **unused)
     trp__zeroed_free(NULL, LENGTH);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),          cmocka_unit_test(dtypes),
-        cmocka_unit_test(records),        cmocka_unit_test(last_error),
-        cmocka_unit_test(sealed),         cmocka_unit_test(read_only_for_others),
-        cmocka_unit_test(mapping_checks), cmocka_unit_test(in_place),
-        cmocka_unit_test(futexes),        cmocka_unit_test(log_lines),
-        cmocka_unit_test(clocks),         cmocka_unit_test(zeroed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(names), UNIT(dtypes), UNIT(records), UNIT(last_error), UNIT(sealed),
+          UNIT(read_only_for_others), UNIT(mapping_checks), UNIT(in_place), UNIT(futexes),
+          UNIT(log_lines), UNIT(clocks), UNIT(zeroed))

@@ -1,9 +1,5 @@
 /* base/build_id and base/ldpath: what is read of files that may be anything. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/build_id.h"
 #include "base/os/ldpath.h"
@@ -13,9 +9,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -280,13 +273,5 @@ static void library_files(void **unused)
     h_folder_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_file),     cmocka_unit_test(without_a_note),
-        cmocka_unit_test(damaged),       cmocka_unit_test(of_a_loaded_library),
-        cmocka_unit_test(in_the_cache),  cmocka_unit_test(by_the_loader),
-        cmocka_unit_test(library_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(of_a_file), UNIT(without_a_note), UNIT(damaged), UNIT(of_a_loaded_library),
+          UNIT(in_the_cache), UNIT(by_the_loader), UNIT(library_files))

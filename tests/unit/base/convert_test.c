@@ -2,15 +2,9 @@
  * trp_convert(). What a code of each small type means is computed by definition with ldexp; a
  * rounded result is compared with a search of all codes for the nearest one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/reference/reference.h"
 #include "support/label.h"
@@ -303,15 +297,15 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(narrowing_rounds_once),
-        cmocka_unit_test(f64_to_f32_is_the_compilers),
-        cmocka_unit_test(integers_saturate),
-        cmocka_unit_test(what_is_not_finite),
-        cmocka_unit_test(all_pairs_and_lengths),
-        cmocka_unit_test(powers_of_two),
-        cmocka_unit_test(fours),
-        cmocka_unit_test(complex_parts),
-        cmocka_unit_test(refusals),
+        UNIT(narrowing_rounds_once),
+        UNIT(f64_to_f32_is_the_compilers),
+        UNIT(integers_saturate),
+        UNIT(what_is_not_finite),
+        UNIT(all_pairs_and_lengths),
+        UNIT(powers_of_two),
+        UNIT(fours),
+        UNIT(complex_parts),
+        UNIT(refusals),
     };
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

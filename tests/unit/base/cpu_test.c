@@ -1,18 +1,11 @@
 /* How many processors and threads: affinity, quotas of control groups, OMP_NUM_THREADS. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/cpu.h"
 #include "support/folder.h"
 
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static char root[256];
@@ -132,13 +125,6 @@ static void counts(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(version_2, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(version_1, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damaged, set_up, tear_down),
-        cmocka_unit_test(counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(version_2, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(version_1, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(damaged, set_up, tear_down), UNIT(counts))

@@ -1,10 +1,6 @@
 /* What the reference says of narrow elements, against the library's conversions: two accounts of
  * the same formats, written apart. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/numbers/half.h"
 #include "base/numbers/narrow.h"
@@ -13,7 +9,6 @@
 #include "support/label.h"
 
 #include <math.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -143,13 +138,4 @@ static void in_arrays(void **state)
         assert_true(creal(ref_element_load(TRP_I4, bytes, i)) == (i == 0 ? -8 : i == 1 ? 7 : -1));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_values),
-        cmocka_unit_test(all_codes),
-        cmocka_unit_test(rounding),
-        cmocka_unit_test(in_arrays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(known_values), UNIT(all_codes), UNIT(rounding), UNIT(in_arrays))

@@ -2,16 +2,10 @@
  * Conversions to and from the 16-bit formats. Narrowing is checked against a search in the table of
  * all values of the format, built with ldexp: no bit trick of the code under test is repeated here.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/numbers/half.h"
 #include "support/reference/reference.h"
@@ -351,15 +345,11 @@ static void arrays_agree_with_scalars(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widening_gives_each_value),
-        cmocka_unit_test(round_trip_keeps_all_65536),
-        cmocka_unit_test(narrowing_at_every_boundary),
-        cmocka_unit_test(narrowing_at_the_extremes),
-        cmocka_unit_test(f64_is_rounded_once),
-        cmocka_unit_test(nan_stays_nan),
-        cmocka_unit_test(narrowing_of_random_values),
-        cmocka_unit_test(arrays_of_every_length_and_alignment),
-        cmocka_unit_test(arrays_agree_with_scalars),
+        UNIT(widening_gives_each_value),   UNIT(round_trip_keeps_all_65536),
+        UNIT(narrowing_at_every_boundary), UNIT(narrowing_at_the_extremes),
+        UNIT(f64_is_rounded_once),         UNIT(nan_stays_nan),
+        UNIT(narrowing_of_random_values),  UNIT(arrays_of_every_length_and_alignment),
+        UNIT(arrays_agree_with_scalars),
     };
     seed = ref_seed();
     build_table(&f16);

@@ -3,15 +3,10 @@
  * with ldexp; narrowing is compared with a search of all codes for the nearest: no bit trick of the
  * code under test is repeated here.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/numbers/narrow.h"
 #include "support/reference/reference.h"
@@ -323,14 +318,10 @@ static void two_to_a_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_means_what_is_defined),
-        cmocka_unit_test(known_codes),
-        cmocka_unit_test(narrowing_at_every_boundary),
-        cmocka_unit_test(narrowing_of_every_exponent),
-        cmocka_unit_test(narrowing_of_f64_rounds_once),
-        cmocka_unit_test(scale_factors),
-        cmocka_unit_test(arrays_of_every_length_and_alignment),
-        cmocka_unit_test(two_to_a_byte),
+        UNIT(every_code_means_what_is_defined),     UNIT(known_codes),
+        UNIT(narrowing_at_every_boundary),          UNIT(narrowing_of_every_exponent),
+        UNIT(narrowing_of_f64_rounds_once),         UNIT(scale_factors),
+        UNIT(arrays_of_every_length_and_alignment), UNIT(two_to_a_byte),
     };
     seed = ref_seed();
     return cmocka_run_group_tests_name("narrow", tests, NULL, NULL);

@@ -3,12 +3,7 @@
 #include "actors/dnn/math/philox.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -63,8 +58,7 @@ static void uniform(void **unused)
 
 int main(int count, char **argument)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(known_answers), cmocka_unit_test(blocks),
-                                       cmocka_unit_test(uniform)};
+    const struct CMUnitTest tests[] = {UNIT(known_answers), UNIT(blocks), UNIT(uniform)};
     if (count > 1)
         cmocka_set_test_filter(argument[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

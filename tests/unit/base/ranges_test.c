@@ -3,15 +3,8 @@
 
 #include "support/reference/random.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "support/unit.h"
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { BYTES = 300, ROUNDS = 300, STEPS = 200 };
 
@@ -112,12 +105,4 @@ static void goes_to_the_end(void **state)
     trp__ranges_free(&r);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_what_it_says),
-        cmocka_unit_test(keeps_the_bound),
-        cmocka_unit_test(goes_to_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(cuts_what_it_says), UNIT(keeps_the_bound), UNIT(goes_to_the_end))

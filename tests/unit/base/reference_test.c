@@ -1,16 +1,9 @@
 /* The test helpers themselves, on cases small enough to work out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -475,19 +468,19 @@ static void guards_detect_every_write_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generator_matches_published_values),
-        cmocka_unit_test(generator_repeats_and_stays_in_range),
-        cmocka_unit_test(seed_comes_from_the_environment),
-        cmocka_unit_test(elements_load_what_was_stored),
-        cmocka_unit_test(filling_stays_in_range),
-        cmocka_unit_test(small_products),
-        cmocka_unit_test(offsets_strides_and_leading_dimensions),
-        cmocka_unit_test(random_products_agree_with_samples),
-        cmocka_unit_test(errors_by_hand),
-        cmocka_unit_test(nan_gives_infinity),
-        cmocka_unit_test(worst_error_finds_one_wrong_element),
-        cmocka_unit_test(tolerance_parts_right_from_wrong),
-        cmocka_unit_test(guards_detect_every_write_outside),
+        UNIT(generator_matches_published_values),
+        UNIT(generator_repeats_and_stays_in_range),
+        UNIT(seed_comes_from_the_environment),
+        UNIT(elements_load_what_was_stored),
+        UNIT(filling_stays_in_range),
+        UNIT(small_products),
+        UNIT(offsets_strides_and_leading_dimensions),
+        UNIT(random_products_agree_with_samples),
+        UNIT(errors_by_hand),
+        UNIT(nan_gives_infinity),
+        UNIT(worst_error_finds_one_wrong_element),
+        UNIT(tolerance_parts_right_from_wrong),
+        UNIT(guards_detect_every_write_outside),
     };
     seed = ref_seed();
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);

@@ -1,15 +1,10 @@
 /* Threads that share pieces: each piece runs once, whoever calls, and from within a piece too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/team.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 enum { PIECES = 1000, CALLERS = 4, ROUNDS = 300 };
 
@@ -101,12 +96,4 @@ static void calls_within_pieces(void **state)
     trp__team_close();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_piece_once),
-        cmocka_unit_test(several_callers),
-        cmocka_unit_test(calls_within_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(each_piece_once), UNIT(several_callers), UNIT(calls_within_pieces))

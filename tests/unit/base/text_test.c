@@ -1,15 +1,8 @@
 /* base/text: what comes from elsewhere is made harmless, and a buffer is never overrun. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/text.h"
 #include "support/label.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -90,12 +83,4 @@ static void bounded(void **unused)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clean),
-        cmocka_unit_test(clean_random),
-        cmocka_unit_test(bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(clean), UNIT(clean_random), UNIT(bounded))

@@ -1,10 +1,6 @@
 /* The sender's side of the blas and probe actors: what is refused, and what a record says of what
  * is accepted. The overlap rule is compared with a brute-force search. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
@@ -15,9 +11,6 @@
 #include "support/label.h"
 
 #include <troupe/troupe.h>
-
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -494,23 +487,7 @@ static void conjugated_copies(void **state)
     assert_int_equal(op->pack(&p, &r.header), TRP_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trmm_in_place),
-        cmocka_unit_test(class_is_consistent),
-        cmocka_unit_test(leading_dimensions),
-        cmocka_unit_test(sizes_that_overflow),
-        cmocka_unit_test(large_dimensions),
-        cmocka_unit_test(accesses),
-        cmocka_unit_test(types_of_c),
-        cmocka_unit_test(lost_and_stale_buffers),
-        cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(row_major_is_swapped),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(overlap),
-        cmocka_unit_test(conjugated_copies),
-        cmocka_unit_test(probes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(trmm_in_place), UNIT(class_is_consistent), UNIT(leading_dimensions),
+          UNIT(sizes_that_overflow), UNIT(large_dimensions), UNIT(accesses), UNIT(types_of_c),
+          UNIT(lost_and_stale_buffers), UNIT(nothing_to_do), UNIT(row_major_is_swapped),
+          UNIT(batches), UNIT(overlap), UNIT(conjugated_copies), UNIT(probes))

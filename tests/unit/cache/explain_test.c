@@ -7,17 +7,9 @@
 #include "support/reference/random.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -267,13 +259,5 @@ static void inspected(void **state)
     trp__store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(differences),
-        cmocka_unit_test(many),
-        cmocka_unit_test_setup_teardown(nearest, setup, teardown),
-        cmocka_unit_test_setup_teardown(inspected, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(differences), UNIT(many), cmocka_unit_test_setup_teardown(nearest, setup, teardown),
+          cmocka_unit_test_setup_teardown(inspected, setup, teardown))

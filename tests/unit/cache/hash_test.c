@@ -4,16 +4,8 @@
 #include "support/reference/random.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -153,12 +145,5 @@ static void checksum(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blake2b_known), cmocka_unit_test(blake2b_self_test),
-        cmocka_unit_test(pieces),        cmocka_unit_test(as_text),
-        cmocka_unit_test(files),         cmocka_unit_test(checksum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(blake2b_known), UNIT(blake2b_self_test), UNIT(pieces), UNIT(as_text), UNIT(files),
+          UNIT(checksum))

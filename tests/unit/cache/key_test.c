@@ -4,15 +4,7 @@
 #include "support/reference/random.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -205,11 +197,4 @@ static void rubbish(void **state)
     trp__key_end(&key);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ambiguity), cmocka_unit_test(headers), cmocka_unit_test(fields),
-        cmocka_unit_test(too_long),  cmocka_unit_test(rubbish),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(ambiguity), UNIT(headers), UNIT(fields), UNIT(too_long), UNIT(rubbish))

@@ -4,15 +4,8 @@
 #include "support/reference/random.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "support/unit.h"
 #include <time.h>
-
-#include <cmocka.h>
 
 TROUPE_TEST("no tsan");
 
@@ -102,11 +95,4 @@ static void nothing(void **state)
     assert_true(dropped_count == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_a_list),
-        cmocka_unit_test(nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(against_a_list), UNIT(nothing))

@@ -6,19 +6,11 @@
 #include "support/reference/random.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -444,12 +436,6 @@ static void overwritten_while_open(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(written_and_read),  CASE(writers_errors),    CASE(every_byte),
-        CASE(cut_off),           CASE(many_rows_damaged), CASE(hostile),
-        CASE(through_the_store), CASE(full_disk),         CASE(overwritten_while_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(CASE(written_and_read), CASE(writers_errors), CASE(every_byte), CASE(cut_off),
+          CASE(many_rows_damaged), CASE(hostile), CASE(through_the_store), CASE(full_disk),
+          CASE(overwritten_while_open))

@@ -3,17 +3,10 @@
 #include "bench/suite/plot_svg.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -178,13 +171,4 @@ static void cannot_be_written(void **state)
     assert_false(plot_write_file(&p, "/dev/full"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_series),
-        cmocka_unit_test(places),
-        cmocka_unit_test(odd_ones),
-        cmocka_unit_test(cannot_be_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(two_series), UNIT(places), UNIT(odd_ones), UNIT(cannot_be_written))

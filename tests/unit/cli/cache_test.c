@@ -8,18 +8,10 @@
 #include "cli/data/json.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -325,11 +317,5 @@ static void hostile(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(usage), CASE(empty),  CASE(listed),    CASE(damaged),
-        CASE(packs), CASE(pruned), CASE(explained), CASE(hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(CASE(usage), CASE(empty), CASE(listed), CASE(damaged), CASE(packs), CASE(pruned),
+          CASE(explained), CASE(hostile))

@@ -7,12 +7,7 @@
 #include <troupe/convert.h>
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 enum { M = 21, N = 37, K = 50, BITS_LD = 128 / 8, MAX_STEPS = 1000000000 };
 
@@ -392,13 +387,13 @@ static void conversions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(every_activation),
-        cmocka_unit_test(sums_of_inputs_and_amax),
-        cmocka_unit_test(a_rounding_too_many_is_found),
-        cmocka_unit_test(what_is_not_finite),
-        cmocka_unit_test(transposed_views),
-        cmocka_unit_test(conversions),
+        UNIT(every_type),
+        UNIT(every_activation),
+        UNIT(sums_of_inputs_and_amax),
+        UNIT(a_rounding_too_many_is_found),
+        UNIT(what_is_not_finite),
+        UNIT(transposed_views),
+        UNIT(conversions),
     };
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

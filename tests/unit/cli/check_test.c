@@ -4,12 +4,7 @@
 #include "support/label.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -190,15 +185,6 @@ static void large_products_are_sampled(void **state)
     drop(&p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_products_pass),
-        cmocka_unit_test(one_wrong_element_is_found),
-        cmocka_unit_test(the_other_order_is_found),
-        cmocka_unit_test(what_is_not_finite_is_compared_too),
-        cmocka_unit_test(overflow_and_underflow_pass),
-        cmocka_unit_test(large_products_are_sampled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(right_products_pass), UNIT(one_wrong_element_is_found),
+          UNIT(the_other_order_is_found), UNIT(what_is_not_finite_is_compared_too),
+          UNIT(overflow_and_underflow_pass), UNIT(large_products_are_sampled))

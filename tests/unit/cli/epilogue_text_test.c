@@ -1,10 +1,6 @@
 /* The text of epilogue trees: what it means, what is refused and where, and that what is printed
  * reads back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/epilogue/tree.h"
 #include "cli/commands/cutlass/epilogue.h"
@@ -12,10 +8,6 @@
 #include "epilogue_print.h"
 #include "support/reference/reference.h"
 #include "support/label.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -265,11 +257,5 @@ static void round_trip(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(meaning), cmocka_unit_test(precedence), cmocka_unit_test(statements),
-        cmocka_unit_test(refused), cmocka_unit_test(limits),     cmocka_unit_test(round_trip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(meaning), UNIT(precedence), UNIT(statements), UNIT(refused), UNIT(limits),
+          UNIT(round_trip))

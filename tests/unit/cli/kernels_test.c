@@ -3,16 +3,7 @@
 #include "cli/commands/cache/kernels.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -107,13 +98,4 @@ static void random_lines(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),
-        cmocka_unit_test(plain),
-        cmocka_unit_test(too_many),
-        cmocka_unit_test(random_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(words), UNIT(plain), UNIT(too_many), UNIT(random_lines))

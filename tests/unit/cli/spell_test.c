@@ -1,12 +1,7 @@
 /* "did you mean": what is near, and what is not. */
 #include "cli/ui/spell.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 static const char *const names[] = {"matmul",    "cutlass", "conv",   "pool",  "norm",
                                     "attention", "cache",   "doctor", "bench", "trans",
@@ -73,12 +68,4 @@ static void looks_at_its_length(void **state)
     assert_string_equal(spell_hint(&s, "--").s, "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_was_meant),
-        cmocka_unit_test(stays_silent_otherwise),
-        cmocka_unit_test(looks_at_its_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(finds_what_was_meant), UNIT(stays_silent_otherwise), UNIT(looks_at_its_length))

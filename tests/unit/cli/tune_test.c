@@ -5,12 +5,7 @@
 #include "support/reference/reference.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -117,13 +112,4 @@ static void anything_else(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(all_words),
-        cmocka_unit_test(long_lines),
-        cmocka_unit_test(anything_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(defaults), UNIT(all_words), UNIT(long_lines), UNIT(anything_else))

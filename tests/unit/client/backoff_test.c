@@ -3,12 +3,7 @@
 
 #include <troupe/troupe.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 static void nothing_is_known(void **unused)
 {
@@ -84,12 +79,4 @@ static void a_step_at_a_time(void **unused)
     assert_true(slept > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_known),
-        cmocka_unit_test(an_end_is_expected),
-        cmocka_unit_test(a_step_at_a_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(nothing_is_known), UNIT(an_end_is_expected), UNIT(a_step_at_a_time))

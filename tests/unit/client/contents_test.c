@@ -3,16 +3,8 @@
 
 #include "support/reference/random.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { SLOT = 3, MOST = 30000 };
 
@@ -160,13 +152,7 @@ static void parts_that_are_over_go(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(as_every_byte_by_itself, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_of_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(never_too_good, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(parts_that_are_over_go, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(as_every_byte_by_itself, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(nothing_of_nothing, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(never_too_good, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(parts_that_are_over_go, set_up, tear_down))

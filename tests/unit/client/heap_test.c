@@ -1,16 +1,10 @@
 /* The heap of objects: extents that never overlap, come together again when they are given back,
  * and a cache for each class. SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "client/memory/heap.h"
 #include "support/label.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 TROUPE_TEST("no tsan");
@@ -141,12 +135,6 @@ static int caches_ended(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(extents, begin, end),
-        cmocka_unit_test_setup_teardown(extents_at_random, begin, end),
-        cmocka_unit_test_setup_teardown(caches, begin, caches_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(extents, begin, end),
+          cmocka_unit_test_setup_teardown(extents_at_random, begin, end),
+          cmocka_unit_test_setup_teardown(caches, begin, caches_ended))

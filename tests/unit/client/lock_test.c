@@ -10,12 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -99,8 +94,4 @@ static void order_is_checked(void **unused)
     assert_int_equal(aborts(after_one_was_given_up), checked);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_checked)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(order_is_checked))

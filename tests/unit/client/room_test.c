@@ -194,15 +194,5 @@ static void second_slots(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {
-        {"closing_ends_it", closing_ends_it},
-        {"going_down_ends_it", going_down_ends_it},
-        {"threads_of_the_device", threads_of_the_device},
-        {"callbacks", callbacks},
-        {"second_slots", second_slots},
-    };
-    h_need_process_isolation();
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES_OF_PROCESSES(H_CASE(closing_ends_it), H_CASE(going_down_ends_it),
+                     H_CASE(threads_of_the_device), H_CASE(callbacks), H_CASE(second_slots))

@@ -1,20 +1,12 @@
 /* What the application never lets happen: a record that writes a sealed buffer reaches the worker,
  * messages of an earlier change come after those of a later one, a worker can't do what it is told.
  * White-box: reaches into a device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/clock.h"
 #include "client/memory/memory.h"
 
 #include <troupe/troupe.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { BYTES = 4096 };
 
@@ -295,11 +287,11 @@ int main(void)
     leave_signals_alone("ASAN_OPTIONS");
     leave_signals_alone("TSAN_OPTIONS");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(worker_refuses),
-        cmocka_unit_test(overtaken),
-        cmocka_unit_test(held_back),
-        cmocka_unit_test(readers_are_waited_for),
-        cmocka_unit_test(answers_to_the_last_change_count),
+        UNIT(worker_refuses),
+        UNIT(overtaken),
+        UNIT(held_back),
+        UNIT(readers_are_waited_for),
+        UNIT(answers_to_the_last_change_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* Evaluation of epilogue trees on the host, compared with one that goes node by node and element by
  * element through what the sender wrote, in long double, rounding by the formats' definitions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/epilogue/eval.h"
 #include "support/reference/elements.h"
@@ -15,9 +11,6 @@
 
 #include <complex.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -554,13 +547,4 @@ static void special_values(void **state)
     assert_true(evaluate(n, 3, 1e6f) == (double)inf);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_trees),
-        cmocka_unit_test(wide_trees),
-        cmocka_unit_test(numbering_is_no_matter),
-        cmocka_unit_test(special_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(random_trees), UNIT(wide_trees), UNIT(numbering_is_no_matter), UNIT(special_values))

@@ -1,21 +1,13 @@
 /* The text of epilogue trees for kernels, and the words of their operands. What compiles it needs a
  * compiler for GPUs; here it is looked at as text: it is the same each time, names what it uses,
  * and says which part of the arguments each word goes to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/epilogue/render.h"
 #include "support/problems/epilogue_draw.h"
 #include "support/reference/random.h"
 #include "support/reference/reference.h"
 #include "support/label.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -330,11 +322,5 @@ static void words(void **state)
     assert_true(trp__tree_neutral_bits(&tree, &x) == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nested),       cmocka_unit_test(listed),  cmocka_unit_test(random_trees),
-        cmocka_unit_test(changes_show), cmocka_unit_test(refused), cmocka_unit_test(words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(nested), UNIT(listed), UNIT(random_trees), UNIT(changes_show), UNIT(refused),
+          UNIT(words))

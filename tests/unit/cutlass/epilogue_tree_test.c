@@ -1,10 +1,6 @@
 /* Epilogue trees: what is refused and how it is told, the canonical form, and where operands lie.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/epilogue/tree.h"
 #include "support/problems/epilogue_draw.h"
@@ -13,8 +9,6 @@
 #include "support/label.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -597,24 +591,7 @@ static void refused_places(void **state)
                                        "nodes[2], 0 to 80");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lowered),
-        cmocka_unit_test(refused_graphs),
-        cmocka_unit_test(refused_fields),
-        cmocka_unit_test(refused_types),
-        cmocka_unit_test(too_large),
-        cmocka_unit_test(canonical_form),
-        cmocka_unit_test(values_do_not_count),
-        cmocka_unit_test(equal_trees),
-        cmocka_unit_test(alike_but_different),
-        cmocka_unit_test(symmetric_trees),
-        cmocka_unit_test(rings),
-        cmocka_unit_test(bad_forms),
-        cmocka_unit_test(transposed),
-        cmocka_unit_test(places),
-        cmocka_unit_test(refused_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(lowered), UNIT(refused_graphs), UNIT(refused_fields), UNIT(refused_types),
+          UNIT(too_large), UNIT(canonical_form), UNIT(values_do_not_count), UNIT(equal_trees),
+          UNIT(alike_but_different), UNIT(symmetric_trees), UNIT(rings), UNIT(bad_forms),
+          UNIT(transposed), UNIT(places), UNIT(refused_places))

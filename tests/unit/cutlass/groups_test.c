@@ -1,17 +1,11 @@
 /* What a kernel makes of numbers that nobody has looked at: never a place outside of the request's
  * matrices, and the same groups that the host takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/wire/grouped.h"
 #include "actors/cutlass/templates/groups.h"
 #include "support/reference/reference.h"
 #include "support/label.h"
-
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -238,8 +232,7 @@ static void alignment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_and_ends),
-                                       cmocka_unit_test(alignment)};
+    const struct CMUnitTest tests[] = {UNIT(rows_and_ends), UNIT(alignment)};
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* The sender's side of grouped products and convolutions: what a record says of what is accepted,
  * the overlap rule against a brute-force search, and numbers of every size, of which none may
  * overflow or lead outside of a buffer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/wire/conv.h"
 #include "actors/cutlass/cutlass.h"
@@ -15,8 +11,6 @@
 #include "support/label.h"
 
 #include <troupe/troupe.h>
-
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -371,9 +365,9 @@ static void products_of_any_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_host_alone_has_them), cmocka_unit_test(modes_say_what_is_written),
-        cmocka_unit_test(groups_do_not_overlap),   cmocka_unit_test(places_of_groups_are_inside),
-        cmocka_unit_test(requests_of_any_numbers), cmocka_unit_test(products_of_any_numbers),
+        UNIT(the_host_alone_has_them), UNIT(modes_say_what_is_written),
+        UNIT(groups_do_not_overlap),   UNIT(places_of_groups_are_inside),
+        UNIT(requests_of_any_numbers), UNIT(products_of_any_numbers),
     };
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

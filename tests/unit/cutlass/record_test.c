@@ -4,16 +4,7 @@
 #include "support/folder.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -201,11 +192,4 @@ static void kept(void **state)
     h_folder_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes),    cmocka_unit_test(no_records), cmocka_unit_test(keys),
-        cmocka_unit_test(problems), cmocka_unit_test(kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(bytes), UNIT(no_records), UNIT(keys), UNIT(problems), UNIT(kept))

@@ -1,14 +1,7 @@
 /* Which words of a kernel's parameter are found to be which of its arguments. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/run/refit.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* A parameter as a builder could make it. */
 typedef struct parameter {
@@ -159,13 +152,4 @@ static void marks(void **state)
     assert_memory_equal(&same, &x, sizeof x);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copied),
-        cmocka_unit_test(not_copied),
-        cmocka_unit_test(shapes),
-        cmocka_unit_test(marks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(copied), UNIT(not_copied), UNIT(shapes), UNIT(marks))

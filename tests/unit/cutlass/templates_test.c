@@ -2,20 +2,13 @@
  * that the device's side of abi.h is the host's. No GPU is needed; NVRTC, CUDA's headers and
  * CUTLASS's (scripts/cutlass.sh) are, else the test is skipped. scripts/cutlass_sweep.py compiles
  * all rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/catalogue/catalogue.h"
 #include "libs/nvrtc/nvrtc.h"
 #include "support/label.h"
 
 #include <elf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 TROUPE_TEST("long", "no tsan");
@@ -260,10 +253,10 @@ int main(void)
     option(include_cuda, sizeof include_cuda, TROUPE_CUDA_INCLUDE, "");
     option(include_cccl, sizeof include_cccl, TROUPE_CUDA_INCLUDE, "/cccl");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_column_major_f64),
-        cmocka_unit_test(test_tree),
+        UNIT(test_half),
+        UNIT(test_mixed),
+        UNIT(test_column_major_f64),
+        UNIT(test_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* The order of tiles in groups: each tile once, a group after the other, in narrow pieces. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/cutlass/templates/tiles.h"
 #include "support/label.h"
-
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -46,8 +40,4 @@ static void order(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_tile_once), cmocka_unit_test(order)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(each_tile_once), UNIT(order))

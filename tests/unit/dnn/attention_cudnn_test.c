@@ -10,17 +10,9 @@
 
 #include <troupe/dnn.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("long", "no sanitizer");
 
@@ -317,8 +309,7 @@ static int tear_down(void **unused)
 
 int main(int count, char **argument)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(planned), cmocka_unit_test(in_a_graph),
-                                       cmocka_unit_test(from_pages)};
+    const struct CMUnitTest tests[] = {UNIT(planned), UNIT(in_a_graph), UNIT(from_pages)};
     if (count > 1)
         cmocka_set_test_filter(argument[1]);
     return cmocka_run_group_tests(tests, set_up, tear_down);

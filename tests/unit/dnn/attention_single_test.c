@@ -10,17 +10,9 @@
 
 #include <troupe/dnn.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("foreign leaks");
 
@@ -227,6 +219,6 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_code)};
+    const struct CMUnitTest tests[] = {UNIT(same_code)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,10 +1,6 @@
 /* Chains of nodes on the host: random graphs give the same bits whether their nodes run as chains
  * or one by one, with one thread or all; and what one node gives is what functions.c says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/dnn/math/functions.h"
 #include "actors/dnn/host/chain.h"
@@ -15,9 +11,6 @@
 #include <troupe/convert.h>
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("foreign leaks");
 
@@ -419,9 +412,9 @@ static void nodes_are_functions(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_are_functions),
-        cmocka_unit_test(chains_and_single_nodes),
-        cmocka_unit_test(threads_do_not_matter),
+        UNIT(nodes_are_functions),
+        UNIT(chains_and_single_nodes),
+        UNIT(threads_do_not_matter),
     };
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 0);

@@ -10,16 +10,7 @@
 
 #include <troupe/dnn.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST("long", "no sanitizer");
 
@@ -520,9 +511,8 @@ static int tear_down(void **unused)
 int main(int count, char **argument)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(products), cmocka_unit_test(pointwise),
-        cmocka_unit_test(reductions),   cmocka_unit_test(pooling),  cmocka_unit_test(norms),
-        cmocka_unit_test(fused),
+        UNIT(convolutions), UNIT(products), UNIT(pointwise), UNIT(reductions),
+        UNIT(pooling),      UNIT(norms),    UNIT(fused),
     };
     if (count > 1)
         cmocka_set_test_filter(argument[1]);

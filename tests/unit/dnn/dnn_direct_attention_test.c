@@ -5,16 +5,7 @@
 #include "support/label.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan");
 
@@ -281,7 +272,7 @@ static int close_host(void **unused)
 
 int main(int count, char **argument)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(backward)};
+    const struct CMUnitTest tests[] = {UNIT(forward), UNIT(backward)};
     if (count > 1)
         cmocka_set_test_filter(argument[1]);
     return cmocka_run_group_tests(tests, open_host, close_host);

@@ -50,9 +50,4 @@ static void names(void)
     H_CHECK(engines_name((trp_dnn_kind)1000) == NULL);
 }
 
-static const h_case cases[] = {{"rows", rows}, {"graphs", graphs}, {"names", names}};
-
-int main(int argc, char **argv)
-{
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(rows), H_CASE(graphs), H_CASE(names))

@@ -1,18 +1,13 @@
-/* The dnn actor on the host where a random problem does not go: values at the edges of their types
- * and of functions, windows of nothing but padding, sums over nothing, and requests whose sizes do
- * not fit together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The dnn actor on the host where neither a random problem goes nor e2e/dnn/number*: functions with
+ * parameters at infinity, results that saturate, windows of nothing but padding, and requests whose
+ * sizes do not fit together. */
+#include "support/unit.h"
 
 #include "actors/dnn/dnn.h"
 #include "unit/dnn/dnn_direct.h"
 #include "support/label.h"
 
 #include <math.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -79,33 +74,6 @@ static void activations_of_infinity(void **state)
         expect("slope at -inf", at, (double)function(mode, p, -INFINITY, true),
                cases[i].slope_least);
         expect("slope at inf", at, (double)function(mode, p, INFINITY, true), cases[i].slope_most);
-    }
-    for (int mode = TRP_DNN_RELU; mode <= TRP_DNN_SWISH; mode++) {
-        expect("NaN", mode, (double)function((trp_dnn_pointwise)mode, NULL, NAN, false), NAN);
-        /* the largest numbers, at which a power of them is none */
-        float low = function((trp_dnn_pointwise)mode, NULL, -3e38F, true);
-        float high = function((trp_dnn_pointwise)mode, NULL, 3e38F, true);
-        bool bounded = mode == TRP_DNN_TANH || mode == TRP_DNN_SIGMOID;
-        expect("slope at -3e38", mode, (double)low, 0);
-        expect("slope at 3e38", mode, (double)high, bounded ? 0 : 1);
-    }
-}
-
-static void slopes_of_the_largest_numbers(void **state)
-{
-    (void)state;
-    for (int mode = TRP_DNN_RELU; mode <= TRP_DNN_SWISH; mode++) {
-        dd_graph g = {0};
-        double x[] = {-1e300, 1e300}, dy[] = {1, 1}, dx[2] = {7, 7};
-        trp_dnn_node *n = dd_node(&g, TRP_DNN_POINTWISE_BACKWARD);
-        n->pointwise = (trp_dnn_pointwise)mode;
-        n->x = dd_line(&g, TRP_F64, x, 2);
-        n->dy = dd_line(&g, TRP_F64, dy, 2);
-        n->dx = dd_line(&g, TRP_F64, dx, 2);
-        send(&g);
-        expect("slope at -1e300", mode, dx[0], 0);
-        expect("slope at 1e300", mode, dx[1],
-               mode == TRP_DNN_TANH || mode == TRP_DNN_SIGMOID ? 0 : 1);
     }
 }
 
@@ -313,23 +281,6 @@ static void places_in_windows(void **state)
         expect("none does", i, (double)dx[i], i == 1 ? 0 : 9);
 }
 
-static void averages_count_padding_or_not(void **state)
-{
-    float x[] = {1, 2, 3, 4, 6};
-    static const double y[2][3] = {{1.5, 3, 5}, {1, 3, 10.0 / 3}};
-    static const double dx[2][5] = {{0.5, 0.5 + 2.0 / 3, 2.0 / 3, 2.0 / 3 + 2, 2},
-                                    {1.0 / 3, 1, 2.0 / 3, 2, 4.0 / 3}};
-    (void)state;
-    for (int mode = 0; mode < 2; mode++) {
-        pool p;
-        run_pool(&p, (trp_dnn_resample)(TRP_DNN_POOL_AVERAGE + mode), x, 5);
-        for (int i = 0; i < 3; i++)
-            assert_true(fabs((double)p.y[i] - y[mode][i]) < 1e-6);
-        for (int i = 0; i < 5; i++)
-            assert_true(fabs((double)p.dx[i] - dx[mode][i]) < 1e-6);
-    }
-}
-
 /* An image of no pixels between two pads that a window of 2 fits into. */
 static void windows_of_padding_alone(void **state)
 {
@@ -351,29 +302,7 @@ static void windows_of_padding_alone(void **state)
     }
 }
 
-/* --- nothing, and one --- */
-
-static void sums_over_nothing(void **state)
-{
-    static const double wanted[] = {
-        [TRP_DNN_SUM] = 0,          [TRP_DNN_MEAN] = 0,   [TRP_DNN_LEAST] = INFINITY,
-        [TRP_DNN_MOST] = -INFINITY, [TRP_DNN_AMAX] = 0,   [TRP_DNN_NORM1] = 0,
-        [TRP_DNN_NORM2] = 0,        [TRP_DNN_PRODUCT] = 1};
-    static const int64_t none[] = {2, 0}, two[] = {2, 1};
-    (void)state;
-    for (size_t mode = 0; mode < COUNT_OF(wanted); mode++) {
-        dd_graph g = {0};
-        float x = 3, y[3] = {9, 9, 9};
-        trp_dnn_node *n = dd_node(&g, TRP_DNN_REDUCTION);
-        n->reduce = (trp_dnn_reduce)mode;
-        n->x = dd_tensor(&g, TRP_F32, &x, 2, none);
-        n->y = dd_tensor(&g, TRP_F32, y, 2, two);
-        send(&g);
-        expect("over nothing", 0, (double)y[0], wanted[mode]);
-        expect("over nothing", 1, (double)y[1], wanted[mode]);
-        expect("behind it", 2, (double)y[2], 9);
-    }
-}
+/* --- one --- */
 
 /* Of one element there is no variance with n - 1. */
 static void running_variance_of_one(void **state)
@@ -503,19 +432,11 @@ static void windows_too_large_for_an_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(activations_of_infinity),
-        cmocka_unit_test(slopes_of_the_largest_numbers),
-        cmocka_unit_test(results_saturate),
-        cmocka_unit_test(what_is_between_is_rounded),
-        cmocka_unit_test(integers_are_exact),
-        cmocka_unit_test(the_largest_of_a_window),
-        cmocka_unit_test(places_in_windows),
-        cmocka_unit_test(averages_count_padding_or_not),
-        cmocka_unit_test(windows_of_padding_alone),
-        cmocka_unit_test(sums_over_nothing),
-        cmocka_unit_test(running_variance_of_one),
-        cmocka_unit_test(sizes_that_disagree),
-        cmocka_unit_test(windows_too_large_for_an_index),
+        UNIT(activations_of_infinity),    UNIT(results_saturate),
+        UNIT(what_is_between_is_rounded), UNIT(integers_are_exact),
+        UNIT(the_largest_of_a_window),    UNIT(places_in_windows),
+        UNIT(windows_of_padding_alone),   UNIT(running_variance_of_one),
+        UNIT(sizes_that_disagree),        UNIT(windows_too_large_for_an_index),
     };
     trp_status status = dd_open();
     if (status != TRP_OK) {

@@ -1,126 +1,15 @@
-/* Nodes that move data on a GPU, without one: their kernel, compiled as C and run as one thread,
- * and plans of graphs with them, for which NVRTC compiles it. The plans are skipped where there is
- * no cuDNN, or no NVRTC. */
+/* Plans of graphs with nodes that move data, for which NVRTC compiles a kernel. Skipped where there
+ * is no cuDNN, or no NVRTC. */
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 
 #include "actors/dnn/reference/launch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define TRP__KERNEL  __attribute__((unused)) static
-#define TRP__SHARED  static
-#define TRP__SYNC()  (void)0
-#define TRP__THREAD  0
-#define TRP__THREADS 1
-#define TRP__BLOCK   0
-#define TRP__BLOCKS  1
-#include "actors/dnn/reference/kernels.h"
 #include "support/label.h"
 
 TROUPE_TEST("no tsan", "foreign leaks");
-
-/* --- The kernel --- */
-
-static trp__dnn_tensor packed(int rank, const int64_t *dim)
-{
-    trp__dnn_tensor t = {.type = TRP_F32, .rank = (uint8_t)rank, .role = TRP__DNN_BUFFER};
-    int64_t next = 1;
-    for (int i = rank; i-- > 0; next *= dim[i]) {
-        t.dim[i] = dim[i];
-        t.stride[i] = next;
-    }
-    return t;
-}
-
-static void set(trp__direct *d, int port, void *at, int rank, const int64_t *dim)
-{
-    d->tensor[port] = packed(rank, dim);
-    d->at[port] = at;
-    d->used[port] = true;
-    if (port == TRP__DNN_MOVE_Y)
-        d->count = elements(&d->tensor[port]);
-}
-
-static void count_up(float *to, int count, float from)
-{
-    for (int i = 0; i < count; i++)
-        to[i] = from + (float)i;
-}
-
-static void concatenation(void **unused)
-{
-    enum { A = 2, B = 3, LINES = 4, LINE = 5 };
-    float a[LINES][A][LINE], b[LINES][B][LINE], y[LINES][A + B][LINE];
-    trp__direct d = {.node = {.kind = TRP_DNN_CONCATENATE, .mode = 1}};
-    (void)unused;
-    count_up(&a[0][0][0], LINES * A * LINE, 1);
-    count_up(&b[0][0][0], LINES * B * LINE, 1000);
-    set(&d, 1, a, 3, (const int64_t[]){LINES, A, LINE}); /* part[0] is nothing here: empty */
-    set(&d, 0, a, 3, (const int64_t[]){LINES, 0, LINE});
-    set(&d, 6, b, 3, (const int64_t[]){LINES, B, LINE});
-    set(&d, TRP__DNN_MOVE_Y, y, 3, (const int64_t[]){LINES, A + B, LINE});
-    trp_direct_move(d);
-    for (int i = 0; i < LINES; i++) {
-        assert_memory_equal(y[i], a[i], sizeof a[i]);
-        assert_memory_equal(y[i][A], b[i], sizeof b[i]);
-    }
-}
-
-static void slice(void **unused)
-{
-    float x[7][9], y[3][2];
-    trp__direct d = {.node = {.kind = TRP_DNN_SLICE, .start = {1, 3}, .step = {2, 4}}};
-    (void)unused;
-    count_up(&x[0][0], 63, 1);
-    set(&d, TRP__DNN_MOVE_X, x, 2, (const int64_t[]){7, 9});
-    set(&d, TRP__DNN_MOVE_Y, y, 2, (const int64_t[]){3, 2});
-    trp_direct_move(d);
-    for (int i = 0; i < 3; i++) {
-        for (int k = 0; k < 2; k++)
-            assert_true(y[i][k] == x[1 + 2 * i][3 + 4 * k]);
-    }
-}
-
-static void transposition(void **unused)
-{
-    float x[3][4][5], y[5][3][4];
-    trp__direct d = {.node = {.kind = TRP_DNN_TRANSPOSE, .start = {2, 0, 1}}};
-    (void)unused;
-    count_up(&x[0][0][0], 60, 1);
-    set(&d, TRP__DNN_MOVE_X, x, 3, (const int64_t[]){3, 4, 5});
-    set(&d, TRP__DNN_MOVE_Y, y, 3, (const int64_t[]){5, 3, 4});
-    trp_direct_move(d);
-    for (int i = 0; i < 60; i++)
-        assert_true(y[i % 5][i / 20][i / 5 % 4] == x[i / 20][i / 5 % 4][i % 5]);
-}
-
-/* From columns to rows, of other dimensions. */
-static void reshape(void **unused)
-{
-    float x[6][4], y[3][8];
-    trp__direct d = {.node = {.kind = TRP_DNN_RESHAPE}};
-    (void)unused;
-    count_up(&x[0][0], 24, 1);
-    set(&d, TRP__DNN_MOVE_X, x, 2, (const int64_t[]){4, 6});
-    d.tensor[TRP__DNN_MOVE_X].stride[0] = 1;
-    d.tensor[TRP__DNN_MOVE_X].stride[1] = 4;
-    set(&d, TRP__DNN_MOVE_Y, y, 2, (const int64_t[]){3, 8});
-    trp_direct_move(d);
-    for (int i = 0; i < 24; i++)
-        assert_true((&y[0][0])[i] == x[i % 6][i / 6]);
-}
-
-/* --- Plans --- */
 
 static trp__dnn_planner planner;
 static trp__kernel_modules kernels;
@@ -195,13 +84,6 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest kernel[] = {
-        cmocka_unit_test(concatenation),
-        cmocka_unit_test(slice),
-        cmocka_unit_test(transposition),
-        cmocka_unit_test(reshape),
-    };
-    const struct CMUnitTest plans[] = {cmocka_unit_test(among_others)};
-    int failed = cmocka_run_group_tests(kernel, NULL, NULL);
-    return failed ? failed : cmocka_run_group_tests(plans, set_up, tear_down);
+    const struct CMUnitTest plans[] = {UNIT(among_others)};
+    return cmocka_run_group_tests(plans, set_up, tear_down);
 }

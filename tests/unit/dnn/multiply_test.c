@@ -9,17 +9,9 @@
 #include <troupe/matmul.h>
 #include <troupe/types.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST_FAKE_GPU("dnn");
 
@@ -324,8 +316,7 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(taken),
-                                       cmocka_unit_test(not_planned)};
+    const struct CMUnitTest tests[] = {UNIT(products), UNIT(taken), UNIT(not_planned)};
     if (!getenv("TROUPE_CUDA_DRIVER") || !getenv("TROUPE_NVRTC")) {
         fprintf(stderr,
                 "TROUPE_CUDA_DRIVER and TROUPE_NVRTC are not set: a device and a compiler\n");

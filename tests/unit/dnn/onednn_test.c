@@ -1,18 +1,12 @@
 /* Large nodes on the host: the same by oneDNN as by own loops, which compute in f64; also where
  * numbers are infinite or none, and with intermediate results that somebody else reads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/dnn/host/onednn/onednn.h"
 #include "unit/dnn/dnn_direct.h"
 #include "support/label.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -340,9 +334,8 @@ static void softmax_is_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_are_the_same), cmocka_unit_test(arithmetic_is_the_same),
-        cmocka_unit_test(pooling_is_the_same),    cmocka_unit_test(normalisation_is_the_same),
-        cmocka_unit_test(softmax_is_the_same),
+        UNIT(functions_are_the_same),    UNIT(arithmetic_is_the_same), UNIT(pooling_is_the_same),
+        UNIT(normalisation_is_the_same), UNIT(softmax_is_the_same),
     };
     if (dd_open() != TRP_OK || !dd_libraries()->onednn) {
         printf("no oneDNN: skipped\n");

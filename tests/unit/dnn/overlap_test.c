@@ -1,15 +1,7 @@
 /* Whether strided tensors share an element (actors/dnn/graph/overlap.h), against counting bytes. */
 #include "actors/dnn/graph/overlap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 enum { BYTES = 1 << 14 };
 
@@ -143,10 +135,4 @@ static void large_views(void **unused)
     assert_int_not_equal(trp__dnn_overlap(&a, 0, &b, 4 * 123456791), TRP__OVERLAP_NONE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_strides),
-                                       cmocka_unit_test(views_of_one),
-                                       cmocka_unit_test(large_views)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(any_strides), UNIT(views_of_one), UNIT(large_views))

@@ -9,16 +9,9 @@
 
 #include <troupe/dnn.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("long", "no tsan", "foreign leaks");
 
@@ -367,10 +360,9 @@ static int tear_down(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes),      cmocka_unit_test(started),   cmocka_unit_test(kept),
-        cmocka_unit_test(words),      cmocka_unit_test(compared),  cmocka_unit_test(over_nothing),
-        cmocka_unit_test(refusals),   cmocka_unit_test(workspace), cmocka_unit_test(no_workspace),
-        cmocka_unit_test(heuristics), cmocka_unit_test(values),
+        UNIT(bytes),        UNIT(started),      UNIT(kept),     UNIT(words),
+        UNIT(compared),     UNIT(over_nothing), UNIT(refusals), UNIT(workspace),
+        UNIT(no_workspace), UNIT(heuristics),   UNIT(values),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

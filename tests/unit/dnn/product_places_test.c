@@ -7,16 +7,9 @@
 
 #include <troupe/dnn.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan", "foreign leaks");
 
@@ -164,7 +157,7 @@ static void alignment(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(places), cmocka_unit_test(alignment)};
+    const struct CMUnitTest tests[] = {UNIT(places), UNIT(alignment)};
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,18 +8,10 @@
 
 #include <troupe/dnn.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan", "foreign leaks");
 
@@ -454,11 +446,11 @@ static int close_fakes(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),      cmocka_unit_test(read_by_others),
-        cmocka_unit_test(types_of_products), cmocka_unit_test(batches_of_products),
+        UNIT(convolutions),      UNIT(read_by_others),
+        UNIT(types_of_products), UNIT(batches_of_products),
 
-        cmocka_unit_test(records),           cmocka_unit_test(options),
-        cmocka_unit_test(failures),          cmocka_unit_test(candidates),
+        UNIT(records),           UNIT(options),
+        UNIT(failures),          UNIT(candidates),
     };
     const char *driver = getenv("TROUPE_FAKE_CUDA"), *library = getenv("TROUPE_FAKE_CUBLASLT");
     if (!driver || !library) {

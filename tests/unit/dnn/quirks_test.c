@@ -1,17 +1,11 @@
 /* What cuDNN is not asked for: graphs that differ in one thing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/dnn/lower/quirks.h"
 #include "support/label.h"
 
 #include <troupe/dnn.h>
-
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -204,14 +198,5 @@ static void range(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves),      cmocka_unit_test(all_else),
-        cmocka_unit_test(rare),       cmocka_unit_test(gaps),
-        cmocka_unit_test(attention),  cmocka_unit_test(index_of_maxima),
-        cmocka_unit_test(misaligned), cmocka_unit_test(beyond),
-        cmocka_unit_test(range),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(moves), UNIT(all_else), UNIT(rare), UNIT(gaps), UNIT(attention),
+          UNIT(index_of_maxima), UNIT(misaligned), UNIT(beyond), UNIT(range))

@@ -6,15 +6,7 @@
 #include "dnn_planner.h"
 #include "support/label.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST("no tsan", "foreign leaks");
 
@@ -186,7 +178,6 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(networks), cmocka_unit_test(algorithms),
-                                       cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {UNIT(networks), UNIT(algorithms), UNIT(refusals)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

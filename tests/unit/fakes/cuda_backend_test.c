@@ -1,11 +1,7 @@
 /* The CUDA backend and its actors by themselves, without a worker: memory of the application mapped
  * and used, streams ordered by words, products of cuBLAS against float64, and at last a fault that
  * health() must tell. Skipped where there is no GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
@@ -22,9 +18,6 @@
 
 #include <troupe/troupe.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 TROUPE_TEST_FAKE_GPU("FAKE_CUDA_ADDRESS_SHIFT=0x100000000000", "FAKE_CUDA_REPORT_MS=20");
@@ -464,17 +457,10 @@ static void stack_of_deep_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),
-        cmocka_unit_test(copies_and_fills),
-        cmocka_unit_test(rows),
-        cmocka_unit_test(read_only_mapping),
-        cmocka_unit_test(second_mapping),
-        cmocka_unit_test(streams_wait_for_each_other),
-        cmocka_unit_test(a_futex_is_woken),
-        cmocka_unit_test(stack_of_deep_kernels),
-        cmocka_unit_test(products),
-        cmocka_unit_test(harmless_probes),
-        cmocka_unit_test(fault_is_told),
+        UNIT(devices),           UNIT(copies_and_fills),      UNIT(rows),
+        UNIT(read_only_mapping), UNIT(second_mapping),        UNIT(streams_wait_for_each_other),
+        UNIT(a_futex_is_woken),  UNIT(stack_of_deep_kernels), UNIT(products),
+        UNIT(harmless_probes),   UNIT(fault_is_told),
     };
     trp_error error = {0};
     uint32_t count;

@@ -1,10 +1,6 @@
 /* The fake driver itself: what it allows, what it refuses, and what a fault does. Each case runs in
  * a process of its own, since a fault breaks a process for good. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/clock.h"
 #include "driver/cuda.h"
@@ -14,9 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -552,8 +545,8 @@ static void test_touched_by_the_processor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define ROW(name) cmocka_unit_test(test_##name),
-        CASES(ROW) cmocka_unit_test(test_touched_by_the_processor),
+#define ROW(name) UNIT(test_##name),
+        CASES(ROW) UNIT(test_touched_by_the_processor),
     };
     const char *path = getenv("TROUPE_FAKE_CUDA");
     if (!path) {

@@ -1,16 +1,10 @@
 /* Headers of .npy files, piece by piece. The sources are included; unit/io/io has the files. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "../../../src/io/npy_dict.c"
 #include "../../../src/io/npy_header.c"
 #include "support/label.h"
-
-#include <stdlib.h>
 
 TROUPE_TEST("no tsan");
 
@@ -491,20 +485,20 @@ static void the_header_is_numpys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepted_dtypes),
-        cmocka_unit_test(accepted_vectors),
-        cmocka_unit_test(accepted_orders_and_shapes),
-        cmocka_unit_test(accepted_spellings),
-        cmocka_unit_test(files_that_are_too_short),
-        cmocka_unit_test(files_that_are_too_long),
-        cmocka_unit_test(what_is_not_npy),
-        cmocka_unit_test(huge_header_lengths),
-        cmocka_unit_test(longest_header),
-        cmocka_unit_test(refused_dtypes),
-        cmocka_unit_test(refused_shapes),
-        cmocka_unit_test(malformed_dicts),
-        cmocka_unit_test(ranks),
-        cmocka_unit_test(the_header_is_numpys),
+        UNIT(accepted_dtypes),
+        UNIT(accepted_vectors),
+        UNIT(accepted_orders_and_shapes),
+        UNIT(accepted_spellings),
+        UNIT(files_that_are_too_short),
+        UNIT(files_that_are_too_long),
+        UNIT(what_is_not_npy),
+        UNIT(huge_header_lengths),
+        UNIT(longest_header),
+        UNIT(refused_dtypes),
+        UNIT(refused_shapes),
+        UNIT(malformed_dicts),
+        UNIT(ranks),
+        UNIT(the_header_is_numpys),
     };
     return cmocka_run_group_tests_name("npy", tests, NULL, NULL);
 }

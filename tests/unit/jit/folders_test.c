@@ -1,15 +1,9 @@
 /* Which folders there are: what is missing is asked for once, with all that would lie in it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "compile/folders.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,9 +88,9 @@ static void not_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_not),
-        cmocka_unit_test(remembered),
-        cmocka_unit_test(not_asked),
+        UNIT(there_and_not),
+        UNIT(remembered),
+        UNIT(not_asked),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,9 +1,5 @@
 /* Which headers a compile may read: nothing is missed that it does not say it may have missed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/cpu.h"
 #include "compile/ahead.h"
@@ -11,9 +7,6 @@
 #include "support/label.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -485,12 +478,6 @@ static void error_lines(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(forms),   TEST(not_forms),   TEST(unsure), TEST(places),         TEST(from_options),
-        TEST(rubbish), TEST(error_lines), TEST(names),  TEST(one_file_twice), TEST(round_about),
-        TEST(asking),  TEST(known_files), TEST(ahead),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(forms), TEST(not_forms), TEST(unsure), TEST(places), TEST(from_options),
+          TEST(rubbish), TEST(error_lines), TEST(names), TEST(one_file_twice), TEST(round_about),
+          TEST(asking), TEST(known_files), TEST(ahead))

@@ -1,10 +1,6 @@
 /* The sender's side of the jit actor: what is refused, and what a record says of what is accepted.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
@@ -17,9 +13,6 @@
 
 #include <troupe/troupe.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 TROUPE_TEST("no tsan");
@@ -582,12 +575,6 @@ static void set_and_query(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(compile_refused), TEST(compile_accepted), TEST(blobs_damaged),
-        TEST(load_refused),    TEST(link_refused),     TEST(launch_refused),
-        TEST(maps_refused),    TEST(launch_accepted),  TEST(set_and_query),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(compile_refused), TEST(compile_accepted), TEST(blobs_damaged), TEST(load_refused),
+          TEST(link_refused), TEST(launch_refused), TEST(maps_refused), TEST(launch_accepted),
+          TEST(set_and_query))

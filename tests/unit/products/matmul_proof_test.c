@@ -10,16 +10,7 @@
 
 #include <troupe/matmul.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 
 TROUPE_TEST_FAKE_GPU("no sanitizer");
 
@@ -347,8 +338,7 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(proposals),
-                                       cmocka_unit_test(other_problems)};
+    const struct CMUnitTest tests[] = {UNIT(proposals), UNIT(other_problems)};
     trp__cu_context context;
     trp_error error = {0};
     if (trp__cuda_load(&cu, &error) != TRP_OK || cu->cuInit(0) != 0 ||

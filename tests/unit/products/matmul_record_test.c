@@ -7,17 +7,9 @@
 
 #include <troupe/matmul.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -265,12 +257,5 @@ static void kept(void **state)
     h_folder_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_documented), cmocka_unit_test(no_records),  cmocka_unit_test(names),
-        cmocka_unit_test(any_bytes),     cmocka_unit_test(what_counts), cmocka_unit_test(explained),
-        cmocka_unit_test(kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(as_documented), UNIT(no_records), UNIT(names), UNIT(any_bytes), UNIT(what_counts),
+          UNIT(explained), UNIT(kept))

@@ -4,14 +4,7 @@
 #include <troupe/convert.h>
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 /* A driver. */
 
@@ -413,11 +406,5 @@ static void whole_numbers(void **unused)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(honest),  cmocka_unit_test(lies),     cmocka_unit_test(no_memory),
-        cmocka_unit_test(samples), cmocka_unit_test(extremes), cmocka_unit_test(whole_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(honest), UNIT(lies), UNIT(no_memory), UNIT(samples), UNIT(extremes),
+          UNIT(whole_numbers))

@@ -45,8 +45,4 @@ static void refused_by_the_worker(void)
     h_close(&world);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"refused_by_the_worker", refused_by_the_worker}};
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(refused_by_the_worker))

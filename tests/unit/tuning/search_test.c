@@ -1,18 +1,12 @@
 /* Searches (tuning/search.h) on devices that are only thought of: ways of known speed, measured
  * with noise. A way that is slower than the first in any kind of measurement never wins, whatever
  * the draw. TROUPE_TEST_SEED repeats a random run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "support/label.h"
 #include "support/reference/random.h"
 #include "tuning/search.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -285,9 +279,7 @@ int main(void)
     seed = given ? strtoull(given, NULL, 0) : ((uint64_t)getpid() << 32) ^ (uint64_t)time(NULL);
     printf("TROUPE_TEST_SEED=0x%llx\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_slower),    cmocka_unit_test(finds_the_fastest),
-        cmocka_unit_test(slower_when_hot), cmocka_unit_test(noise),
-        cmocka_unit_test(failures),        cmocka_unit_test(additions),
-        cmocka_unit_test(hurry),           cmocka_unit_test(lasting)};
+        UNIT(never_slower), UNIT(finds_the_fastest), UNIT(slower_when_hot), UNIT(noise),
+        UNIT(failures),     UNIT(additions),         UNIT(hurry),           UNIT(lasting)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* The sender's side of custom actors: what is refused, and what a record says of what is accepted;
  * and what a worker says of libraries without loading one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/custom/custom.h"
 #include "base/error.h"
@@ -12,8 +8,6 @@
 #include "support/label.h"
 
 #include <troupe/troupe.h>
-
-#include <string.h>
 
 TROUPE_TEST("no tsan");
 
@@ -209,13 +203,4 @@ static void verdicts(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepted),
-        cmocka_unit_test(bad_arguments_are_named),
-        cmocka_unit_test(implementations),
-        cmocka_unit_test(verdicts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(accepted), UNIT(bad_arguments_are_named), UNIT(implementations), UNIT(verdicts))

@@ -3,11 +3,7 @@
  *
  * The codes are listed here a second time, by what is to be done about them. Where NVIDIA's headers
  * are found, every code of theirs must be in these lists, so that a new CUDA version shows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/os/clock.h"
 #include "base/error.h"
@@ -20,9 +16,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -602,22 +595,13 @@ static void notices_that_find_no_room(void **state)
     assert_int_equal(atomic_load(&w->unsent), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_of_cuda),
-        cmocka_unit_test(every_code_of_cublas),
-        cmocka_unit_test(headers_of_cuda),
-        cmocka_unit_test(every_signal),
-        cmocka_unit_test(other_domains),
-        cmocka_unit_test_setup_teardown(only_a_reply, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_is_given_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_stays_short, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(restarts_are_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_context_is_given_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_actor_restarts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_actor_can_not_restart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(notices_that_find_no_room, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(every_code_of_cuda), UNIT(every_code_of_cublas), UNIT(headers_of_cuda),
+          UNIT(every_signal), UNIT(other_domains),
+          cmocka_unit_test_setup_teardown(only_a_reply, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(memory_is_given_back, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(memory_stays_short, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(restarts_are_counted, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(the_context_is_given_up, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(an_actor_restarts, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(an_actor_can_not_restart, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(notices_that_find_no_room, set_up, tear_down))

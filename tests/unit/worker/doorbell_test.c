@@ -47,8 +47,4 @@ static void two_sleep(void)
     h_close(&w);
 }
 
-int main(int argc, char **argv)
-{
-    static const h_case cases[] = {{"two_sleep", two_sleep}};
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+H_CASES(H_CASE(two_sleep))

@@ -1,9 +1,5 @@
 /* Streams and arenas of the host backend, and the deaths that the probe actor makes on it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
@@ -17,8 +13,6 @@
 #include <troupe/probe.h>
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -440,20 +434,9 @@ static void harmless_probes(void **state)
     free(instance.api.state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probes_kill_the_worker), /* first: it forks, so there are no threads yet */
-        cmocka_unit_test(read_only_arenas),       /* it does too */
-        cmocka_unit_test(operations_run_in_order),
-        cmocka_unit_test(too_many_arguments),
-        cmocka_unit_test(destroying_waits_for_the_work),
-        cmocka_unit_test(streams_wait_for_each_other),
-        cmocka_unit_test(sleepers_are_woken),
-        cmocka_unit_test(a_futex_is_woken),
-        cmocka_unit_test(copies_and_fills),
-        cmocka_unit_test(bad_arenas_and_devices),
-        cmocka_unit_test(harmless_probes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(probes_kill_the_worker),
+          /* first: it forks, so there are no threads yet */ UNIT(read_only_arenas),
+          /* it does too */ UNIT(operations_run_in_order), UNIT(too_many_arguments),
+          UNIT(destroying_waits_for_the_work), UNIT(streams_wait_for_each_other),
+          UNIT(sleepers_are_woken), UNIT(a_futex_is_woken), UNIT(copies_and_fills),
+          UNIT(bad_arenas_and_devices), UNIT(harmless_probes))

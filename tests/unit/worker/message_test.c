@@ -1,9 +1,5 @@
 /* Control messages: what arrives is what was sent, or it is refused with the reason. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/error.h"
 #include "wire/layout.h"
@@ -15,8 +11,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -302,15 +296,5 @@ static void full_inbox(void **unused)
     close(pair[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there),
-        cmocka_unit_test(nothing_there),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(unterminated),
-        cmocka_unit_test(too_many_descriptors),
-        cmocka_unit_test(full_inbox),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(there), UNIT(nothing_there), UNIT(refused), UNIT(unterminated),
+          UNIT(too_many_descriptors), UNIT(full_inbox))

@@ -1,11 +1,7 @@
 /* Which failed request a reader must not be let past: by itself, one rule at a time, and over
  * random histories against a list of all that has happened. TROUPE_TEST_SEED repeats a random run.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "support/reference/random.h"
 #include "worker/poison.h"
@@ -13,9 +9,6 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 TROUPE_TEST("no tsan");
@@ -450,23 +443,16 @@ static void random_histories(void **unused)
     assert_true(refused > EVENTS / 20 && let_in > EVENTS / 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_failed, setup),
-        cmocka_unit_test_setup(only_readers_of_it, setup),
-        cmocka_unit_test_setup(only_what_it_writes, setup),
-        cmocka_unit_test_setup(all_accesses_and_no_more, setup),
-        cmocka_unit_test_setup(who_was_told, setup),
-        cmocka_unit_test_setup(late_tickets, setup),
-        cmocka_unit_test_setup(half_written_whatever_was_told, setup),
-        cmocka_unit_test_setup(only_all_of_it_heals, setup),
-        cmocka_unit_test_setup(heals_in_parts, setup),
-        cmocka_unit_test_setup(who_was_told_of_parts, setup),
-        cmocka_unit_test_setup(very_many_parts, setup),
-        cmocka_unit_test_setup(of_another_generation, setup),
-        cmocka_unit_test_setup(counts_buffers, setup),
-        cmocka_unit_test_setup(random_histories, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(nothing_failed, setup),
+          cmocka_unit_test_setup(only_readers_of_it, setup),
+          cmocka_unit_test_setup(only_what_it_writes, setup),
+          cmocka_unit_test_setup(all_accesses_and_no_more, setup),
+          cmocka_unit_test_setup(who_was_told, setup), cmocka_unit_test_setup(late_tickets, setup),
+          cmocka_unit_test_setup(half_written_whatever_was_told, setup),
+          cmocka_unit_test_setup(only_all_of_it_heals, setup),
+          cmocka_unit_test_setup(heals_in_parts, setup),
+          cmocka_unit_test_setup(who_was_told_of_parts, setup),
+          cmocka_unit_test_setup(very_many_parts, setup),
+          cmocka_unit_test_setup(of_another_generation, setup),
+          cmocka_unit_test_setup(counts_buffers, setup),
+          cmocka_unit_test_setup(random_histories, setup))

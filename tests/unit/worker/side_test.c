@@ -4,12 +4,7 @@
 
 #include "base/os/clock.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 enum { PIECES = 2000 };
 
@@ -90,12 +85,4 @@ static void nothing_comes(void **state)
     trp__side_stop(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_behind_the_other),
-        cmocka_unit_test(with_pauses),
-        cmocka_unit_test(nothing_comes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(one_behind_the_other), UNIT(with_pauses), UNIT(nothing_comes))

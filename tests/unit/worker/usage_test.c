@@ -5,16 +5,8 @@
 
 #include "base/os/zeroed.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/unit.h"
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { REQUESTS = 1500, SLOT = 5, FEW = 3 };
 
@@ -196,14 +188,8 @@ static void overwrites(void **state)
     free(p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(few_actors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_actors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wide_ranges, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_ranges, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(overwrites, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(few_actors, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(many_actors, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(wide_ranges, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(many_ranges, set_up, tear_down),
+          cmocka_unit_test_setup_teardown(overwrites, set_up, tear_down))

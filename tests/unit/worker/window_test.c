@@ -1,20 +1,13 @@
 /* The bound on what is in a stream: when it is full, and that it is so until the timeline has
  * passed what was noted, also when the numbers of the marks begin anew. TROUPE_TEST_SEED repeats a
  * random run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "support/reference/random.h"
 #include "worker/window.h"
 #include "support/label.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 TROUPE_TEST("no tsan");
@@ -230,18 +223,11 @@ static void across_the_wrap(void **unused)
     assert_int_equal(w.first, 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(full_at_the_limit, setup),
-        cmocka_unit_test_setup(a_write_is_an_operation, setup),
-        cmocka_unit_test_setup(the_last_may_bring_more, setup),
-        cmocka_unit_test_setup(done_when_the_timeline_has_passed, setup),
-        cmocka_unit_test_setup(several_at_once, setup),
-        cmocka_unit_test_setup(seems_full_until_looked_up, setup),
-        cmocka_unit_test_setup(most_marks, setup),
-        cmocka_unit_test_setup(across_the_wrap, setup),
-        cmocka_unit_test_setup(counters_wrap, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(full_at_the_limit, setup),
+          cmocka_unit_test_setup(a_write_is_an_operation, setup),
+          cmocka_unit_test_setup(the_last_may_bring_more, setup),
+          cmocka_unit_test_setup(done_when_the_timeline_has_passed, setup),
+          cmocka_unit_test_setup(several_at_once, setup),
+          cmocka_unit_test_setup(seems_full_until_looked_up, setup),
+          cmocka_unit_test_setup(most_marks, setup), cmocka_unit_test_setup(across_the_wrap, setup),
+          cmocka_unit_test_setup(counters_wrap, setup))

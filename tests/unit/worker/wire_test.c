@@ -1,10 +1,6 @@
 /* src/wire: the layout that two processes agree on, the table of actors, accesses of a record. And
  * the lock-free list of indices that slots are taken from. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/error.h"
 #include "client/request/request.h"
@@ -14,8 +10,6 @@
 #include <troupe/troupe.h>
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 /* What is written by one side and polled by the other shares no line, and nothing overlaps. */
 static void layout(void **unused)
@@ -262,11 +256,5 @@ static void indices(void **unused)
     assert_true(trp__index_pop(&l.head, l.next, sizeof(uint32_t)) == UINT32_MAX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout),  cmocka_unit_test(pieces),   cmocka_unit_test(small_pieces),
-        cmocka_unit_test(classes), cmocka_unit_test(accesses), cmocka_unit_test(indices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(layout), UNIT(pieces), UNIT(small_pieces), UNIT(classes), UNIT(accesses),
+          UNIT(indices))

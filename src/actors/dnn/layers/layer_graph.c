@@ -50,6 +50,7 @@ uint32_t trp__layer_add_reduced(trp__layer_graph *g, const trp_dnn_tensor *like,
     trp_dnn_tensor *t = &g->tensor[++g->tensors];
     trp__layer_set_dims(t, like);
     t->dim[axis] = 1;
+    g->name[g->tensors] = trp__layer_name(g, like); /* whose dimensions are to blame */
     return g->tensors;
 }
 

@@ -1,0 +1,314 @@
+/* Products of the cutlass actor in the conformance suite: every type and layout, with small
+ * integers as input, so that what must come out is known to the bit. */
+#include "conformance/conformance.h"
+#include "support/reference/elements.h"
+
+#include <complex.h>
+#include <math.h>
+
+TROUPE_TEST("computes", "one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
+
+enum { A, B, C, D, MATRICES };
+
+/* ---- matrices ---- */
+
+/* One as it lies in memory, in elements, with gaps of random width. */
+typedef struct layout {
+    trp_dtype type;
+    bool row_major;
+    size_t offset, ld, stride;
+    block *block;
+} layout;
+
+static size_t below(size_t bound)
+{
+    return ref_rng_below(h_rng(), bound);
+}
+
+static size_t bytes_of(trp_dtype type, size_t elements)
+{
+    return elements * (trp_dtype_bits(type) / 8);
+}
+
+static int64_t at(const layout *x, size_t i, size_t j, size_t b)
+{
+    return (int64_t)(x->offset + b * x->stride + (x->row_major ? i * x->ld + j : j * x->ld + i));
+}
+
+static double load(const layout *x, size_t i, size_t j, size_t b)
+{
+    return creal(ref_element_load(x->type, x->block->before, at(x, i, j, b)));
+}
+
+/* ---- problems ---- */
+
+typedef struct product {
+    size_t m, n, k, batch;
+    int64_t batch_field;
+    trp_scalar alpha, beta;
+    bool in_place, tight;
+    layout x[MATRICES];
+    block blocks[MATRICES];
+    unsigned char *wanted; /* D, gaps and all */
+} product;
+
+static trp_dtype one_of(const trp_dtype *types, size_t count)
+{
+    return types[below(count)];
+}
+
+static void draw_types(product *p, trp_dtype a)
+{
+    static const trp_dtype narrow[] = {TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2, TRP_I8};
+    static const trp_dtype wide[] = {TRP_F64, TRP_F32};
+    const bool fp8 = a == TRP_F8E4M3 || a == TRP_F8E5M2;
+    p->x[A].type = a;
+    p->x[B].type = fp8 ? (below(2) ? TRP_F8E4M3 : TRP_F8E5M2) : a;
+    for (int i = C; i <= D; i++)
+        p->x[i].type = a == TRP_F64 ? one_of(wide, 2) : one_of(narrow, 6);
+    if (a == TRP_I8 && below(2))
+        p->x[C].type = p->x[D].type = TRP_I32;
+    if (p->in_place)
+        p->x[C].type = p->x[D].type;
+}
+
+static void lay_out(product *p, int which, bool shared)
+{
+    layout *x = &p->x[which];
+    const size_t rows = which == B ? p->k : p->m, columns = which == A ? p->k : p->n;
+    const size_t run = x->row_major ? columns : rows, lines = x->row_major ? rows : columns;
+    x->ld = run + (p->tight ? 0 : below(6));
+    x->offset = p->tight ? 0 : below(5);
+    x->stride = shared ? 0 : lines * x->ld + (p->tight ? 0 : below(7));
+    const size_t span = x->offset + (p->batch - 1) * x->stride + lines * x->ld + (p->tight ? 0 : 8);
+    block *b = x->block = &p->blocks[which];
+    b->bytes = bytes_of(x->type, span);
+    b->before = h_random_block(h_rng(), b->bytes);
+    b->after = h_malloc(b->bytes);
+    b->writable = h_malloc(b->bytes);
+    memset(b->writable, false, b->bytes);
+    /* Small integers, which all types have; but where nothing may be read. */
+    for (size_t i = 0; i < span && (which < C || p->beta.re != 0); i++)
+        ref_element_store(x->type, b->before, (int64_t)i, (double)below(9) - 4);
+}
+
+/* The sums, with A by rows and B by columns, so that even large ones take no time. */
+static double *sums_of(const product *p, size_t l)
+{
+    double *wide_a = h_malloc(p->m * p->k * sizeof *wide_a);
+    double *wide_b = h_malloc(p->k * p->n * sizeof *wide_b);
+    double *sums = h_malloc(p->m * p->n * sizeof *sums);
+    for (size_t x = 0; x < p->k; x++) {
+        for (size_t i = 0; i < p->m; i++)
+            wide_a[i * p->k + x] = load(&p->x[A], i, x, l);
+        for (size_t j = 0; j < p->n; j++)
+            wide_b[j * p->k + x] = load(&p->x[B], x, j, l);
+    }
+    for (size_t j = 0; j < p->n; j++) {
+        for (size_t i = 0; i < p->m; i++) {
+            double sum = 0;
+            for (size_t x = 0; x < p->k; x++)
+                sum += wide_a[i * p->k + x] * wide_b[j * p->k + x];
+            sums[j * p->m + i] = sum;
+        }
+    }
+    free(wide_a);
+    free(wide_b);
+    return sums;
+}
+
+static void expect(product *p)
+{
+    const layout *c = &p->x[p->in_place ? D : C], *d = &p->x[D];
+    p->wanted = h_malloc(d->block->bytes);
+    memcpy(p->wanted, d->block->before, d->block->bytes);
+    for (size_t l = 0; l < p->batch; l++) {
+        double *sums = sums_of(p, l);
+        for (size_t j = 0; j < p->n; j++) {
+            for (size_t i = 0; i < p->m; i++) {
+                const double sum = p->alpha.re * sums[j * p->m + i];
+                const int64_t place = at(d, i, j, l);
+                ref_element_store(d->type, p->wanted, place,
+                                  p->beta.re != 0 ? fma(p->beta.re, load(c, i, j, l), sum) : sum);
+                memset(d->block->writable + bytes_of(d->type, (size_t)place), true,
+                       bytes_of(d->type, 1));
+            }
+        }
+        free(sums);
+    }
+}
+
+static const cf_variant variants[] = {
+    {.name = "f64", .type = TRP_F64},       {.name = "f32", .type = TRP_F32},
+    {.name = "f16", .type = TRP_F16},       {.name = "bf16", .type = TRP_BF16},
+    {.name = "f8e4m3", .type = TRP_F8E4M3}, {.name = "f8e5m2", .type = TRP_F8E5M2},
+    {.name = "i8", .type = TRP_I8},
+};
+
+/* The first way has more than a tile in every direction, of one type each. */
+enum { WAYS = 60 };
+
+static void draw_sizes(product *p, trp_dtype type, unsigned way)
+{
+    const size_t most = p->tight ? 7 : way % 20 == 1 ? 90 : 20, least = p->tight ? 2 : 1;
+    p->m = least + below(most);
+    p->n = least + below(most);
+    p->k = least + below(most);
+    p->batch = p->tight ? 2 : below(3) ? 1 : 1 + below(4);
+    if (way > 0 || p->tight || H_SANITIZED || (type != TRP_I8 && type != TRP_BF16))
+        return;
+    p->m = 513 + below(9);
+    p->n = 514;
+    p->k = 515;
+    p->batch = 1;
+    p->x[C].type = p->x[D].type = type == TRP_I8 ? TRP_I32 : TRP_F32;
+}
+
+static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
+{
+    static const double alphas[] = {1, 1, -2, 0, 3}, betas[] = {0, 0, 1, -3, 2};
+    const trp_dtype type = variants[problem->variant].type;
+    product *p = h_malloc(sizeof *p);
+    *p = (product){.in_place = below(3) == 0 && kind != CF_TIGHT, .tight = kind == CF_TIGHT};
+    p->alpha = trp_real(alphas[below(5)]);
+    p->beta = trp_real(betas[p->tight ? 2 : below(5)]);
+    draw_types(p, type);
+    draw_sizes(p, type, way);
+    p->batch_field = p->batch == 1 && below(2) ? 0 : (int64_t)p->batch;
+    for (int i = 0; i < MATRICES; i++) {
+        p->x[i].row_major = i == D ? p->x[C].row_major : below(2);
+        if (i != C || !p->in_place)
+            lay_out(p, i, i != D && !p->tight && below(4) == 0);
+    }
+    expect(p);
+    problem->own = p;
+    problem->blocks = p->blocks;
+    problem->block_count = MATRICES;
+    problem->may_fault = p->in_place && p->beta.re != 0;
+    problem->may_refuse = p->tight ? "" : NULL; /* another type, another order */
+    return true;
+}
+
+static trp_matmul_matrix matrix_of(const product *p, int which)
+{
+    const layout *x = &p->x[which];
+    return (trp_matmul_matrix){.buffer = p->blocks[which].buffer,
+                               .offset = bytes_of(x->type, x->offset),
+                               .type = x->type,
+                               .order = x->row_major ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
+                               .ld = (int64_t)x->ld,
+                               .stride = (int64_t)x->stride};
+}
+
+static void make_request(const cf_problem *problem, void *out)
+{
+    const product *p = problem->own;
+    *(trp_cutlass_gemm_request *)out =
+        (trp_cutlass_gemm_request){.m = (int64_t)p->m,
+                                   .n = (int64_t)p->n,
+                                   .k = (int64_t)p->k,
+                                   .batch = p->batch_field,
+                                   .alpha = p->alpha,
+                                   .beta = p->beta,
+                                   .a = matrix_of(p, A),
+                                   .b = matrix_of(p, B),
+                                   .c = matrix_of(p, p->in_place ? D : C),
+                                   .d = matrix_of(p, D)};
+}
+
+static trp_status send(trp_actor *cutlass, const cf_problem *problem, trp_completion *done)
+{
+    trp_cutlass_gemm_request r;
+    make_request(problem, &r);
+    return trp_cutlass_gemm(cutlass, &r, done);
+}
+
+static bool check(cf_problem *problem, cf_tally *tally)
+{
+    const product *p = problem->own;
+    const block *d = &p->blocks[D];
+    (void)tally;
+    for (size_t i = 0; i < d->bytes; i++) {
+        if ((unsigned char)d->after[i] == p->wanted[i])
+            continue;
+        fprintf(stderr,
+                "%s x %s + %s -> %s, %zu x %zu x %zu, batch %zu, alpha %g beta %g: byte %zu of "
+                "%zu is %#x, expected %#x\n",
+                trp_dtype_name(p->x[A].type), trp_dtype_name(p->x[B].type),
+                trp_dtype_name(p->x[C].type), trp_dtype_name(p->x[D].type), p->m, p->n, p->k,
+                p->batch, p->alpha.re, p->beta.re, i, d->bytes, (unsigned char)d->after[i],
+                p->wanted[i]);
+        return false;
+    }
+    return true;
+}
+
+static void drop(cf_problem *problem)
+{
+    product *p = problem->own;
+    free(p->wanted);
+    free(p);
+}
+
+/* ---- the operation ---- */
+
+enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8 };
+
+#define AT(field) offsetof(trp_cutlass_gemm_request, field)
+#define MATRIX(x, bit)                                                                             \
+    {                                                                                              \
+#x, AT(x.buffer), AT(x.offset), bit, (bit) & ~HAS_C, TRP_E_STALE                           \
+    }
+#define FIELD(field, what, ...)                                                                    \
+    {                                                                                              \
+        .name = #field, .role = what, .at = AT(field), .has = HAS_A, __VA_ARGS__                   \
+    }
+static const cf_operand operands[] = {MATRIX(a, HAS_A), MATRIX(b, HAS_B), MATRIX(c, HAS_C),
+                                      MATRIX(d, HAS_D)};
+static const cf_field fields[] = {
+    FIELD(a.type, CF_TYPE),
+    FIELD(a.order, CF_OPTION, .limit = 2),
+    FIELD(b.order, CF_OPTION, .limit = 2),
+    FIELD(d.order, CF_OPTION, .limit = 2),
+    FIELD(first, CF_OPTION, .limit = 2),
+    FIELD(a.ld, CF_LD),
+    FIELD(b.ld, CF_LD),
+    FIELD(d.ld, CF_LD),
+    FIELD(m, CF_COUNT),
+    FIELD(n, CF_COUNT),
+    FIELD(k, CF_COUNT),
+    FIELD(batch, CF_BATCH),
+    FIELD(alpha, CF_SCALAR),
+    FIELD(beta, CF_SCALAR),
+};
+static const cf_family family = {
+    .operands = operands,
+    .operand_count = sizeof operands / sizeof *operands,
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .request_bytes = sizeof(trp_cutlass_gemm_request),
+    .draw = draw,
+    .request = make_request,
+    .send = send,
+    .check = check,
+    .drop = drop,
+};
+
+int main(int argc, char **argv)
+{
+    const cf_operation gemm = {.name = "gemm",
+                               .op = TRP_OP_CUTLASS_GEMM,
+                               .family = &family,
+                               .variants = variants,
+                               .variant_count = sizeof variants / sizeof *variants,
+                               .ways = WAYS,
+                               .has = HAS_A | HAS_B | HAS_C | HAS_D,
+                               .writes = HAS_D,
+                               .in_place = HAS_C | HAS_D};
+    const cf_actor cutlass = {
+        .kind = "cutlass", .operations = &gemm, .count = 1, .rounds = WAYS, .keeps = true};
+    if (h_is_gpu())
+        return H_EXIT_SKIPPED; /* too many kernels: gpu/cutlass has some */
+    return cf_main(argc, argv, &cutlass);
+}
