@@ -1,12 +1,10 @@
-/* Convolutions and pooling as layers: each makes a graph and sends it. What their fields must be is
- * checked with the graph, so that its words are used for errors; here only what would get lost on
- * the way. */
+/* Implements convolutions and pooling as layers: each builds a graph and sends it. The checks of
+ * the graph check the fields too, with the graph's messages; only what the graph would not contain
+ * is checked here. */
 #include "actors/dnn/layers/layer_graph.h"
 #include "base/error.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-/* Convolutions. */
 
 static void copy_geometry(trp_dnn_node *n, const int64_t *pre_pad, const int64_t *post_pad,
                           const int64_t *stride)
@@ -44,7 +42,7 @@ static trp_status check_conv(trp__layer_graph *g, const trp_conv_request *r, trp
     return status;
 }
 
-/* A bias has the dimensions of y, all 1 but the channels. */
+/* Adds a bias with the rank of y and all dimensions 1 except the channels. */
 static uint32_t add_bias(trp__layer_graph *g, const trp_dnn_tensor *bias, const trp_dnn_tensor *y)
 {
     trp_dnn_tensor t = *bias;
@@ -86,10 +84,10 @@ static trp_status conv(trp_actor *dnn, const trp_conv_request *r, trp_dnn_kind k
         sum = trp__layer_writes(&g, &n->dw);
         to = &r->w;
     }
-    if (kind != TRP_DNN_CONV_FORWARD) /* does not follow from what is read */
+    if (kind != TRP_DNN_CONV_FORWARD) /* its shape does not follow from the inputs */
         trp__layer_set_dims(&g.tensor[sum], to);
     sum = trp__layer_scaled(&g, r->alpha, sum);
-    if (r->beta.re != 0 || r->beta.im != 0) { /* else z is not read, as in BLAS */
+    if (r->beta.re != 0 || r->beta.im != 0) { /* otherwise z is not read, as in BLAS */
         uint32_t z = trp__layer_scaled(&g, r->beta, trp__layer_add(&g, &r->z));
         sum = trp__layer_pointwise(&g, TRP_DNN_ADD, sum, z);
     }
@@ -119,8 +117,6 @@ trp_status trp_conv_backward_filter(trp_actor *dnn, const trp_conv_request *requ
 {
     return conv(dnn, request, TRP_DNN_CONV_BACKWARD_FILTER, completion);
 }
-
-/* Pooling. */
 
 static trp_dnn_node *add_pool(trp__layer_graph *g, const trp_pool_request *r, trp_dnn_kind kind)
 {

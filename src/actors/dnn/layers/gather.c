@@ -1,4 +1,4 @@
-/* Embeddings, gathering and scattering as layers of <troupe/training.h>. */
+/* Implements embeddings, gathering and scattering of <troupe/training.h>. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-/* Normalisation, activations and softmax as layers. */
+/* Implements normalisation, activations and softmax as layers. */
 #include "actors/dnn/layers/layer_graph.h"
 #include "base/error.h"
 
@@ -156,8 +156,6 @@ trp_status trp_norm_backward(trp_actor *dnn, const trp_norm_request *r, trp_comp
     n->dbias = trp__layer_add(&g, &r->dbias);
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
-
-/* Activations and softmax. */
 
 trp_status trp_activation_forward(trp_actor *dnn, const trp_activation_request *r,
                                   trp_completion *completion)
