@@ -1,5 +1,5 @@
-/* Prints the operations of the blas actor but gemm, as a table of Markdown; blas_routines.sh makes
- * docs/actors/blas_routines.md of it. SPDX-License-Identifier: Apache-2.0 */
+/* Prints the operations of the blas actor except gemm as a table of Markdown; blas_routines.sh writes
+ * docs/actors/blas_routines.md from it. SPDX-License-Identifier: Apache-2.0 */
 #include "actors/blas/lapack/uses.h"
 #include "actors/blas/routines.h"
 
@@ -45,7 +45,7 @@ static const char *const host[PLACES][TYPES] = {
 #include "libs/blas/routines.def"
 };
 
-/* Those of LAPACK. */
+/* The operations of LAPACK. */
 static const struct {
     const char *name;
     unsigned uses;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Writes docs/actors/blas_routines.md from src/libs/blas/routines.def. With --check: says whether it is as that is.
+# Writes docs/actors/blas_routines.md from src/libs/blas/routines.def. With --check: fails if the file differs.
 # Usage: blas_routines.sh [--check], CC names the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,9 @@
 #!/bin/bash
-# The library's binary interface against the kept one, share/abi/libtroupe.abi: nothing removed, nothing changed but by
-# the rules of docs/abi.md. Exit status 77: abidiff is missing, or the library has no debug information to compare.
+# Compares the library's binary interface with the stored one, share/abi/libtroupe.abi: nothing may be removed or
+# changed except by the rules of docs/abi.md. Exit status 77: abidiff is missing, or the library has no debug
+# information to compare.
 # Usage: scripts/check_abi.sh LIBTROUPE_SO            compare
-#        scripts/check_abi.sh --update LIBTROUPE_SO   write the kept one anew
+#        scripts/check_abi.sh --update LIBTROUPE_SO   replace the stored one
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kept=share/abi/libtroupe.abi
@@ -11,8 +12,8 @@ command -v abidiff >/dev/null || { echo "no abidiff (Debian: abigail-tools): ski
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What the public headers show of a library. Both sides of the comparison are made so: abidiff itself takes a type
-# without its place in a header, as the kept ones are, for private, and would pass over its changes.
+# Extracts the interface that the public headers show, for both sides of the comparison: abidiff itself treats a type
+# without a location in a header, as in the stored interface, as private and would ignore its changes.
 describe() {
     abidw --headers-dir include --drop-private-types --exported-interfaces-only --no-show-locs --no-corpus-path \
         --no-comp-dir-path --no-elf-needed "$1"
@@ -34,5 +35,5 @@ if [ $((code & 12)) -eq 0 ]; then # nothing changed, or what may
     exit 0
 fi
 cat "$work/report"
-echo "the binary interface has changed: docs/abi.md says what may; scripts/check_abi.sh --update takes it over"
+echo "the binary interface has changed: docs/abi.md has the rules; scripts/check_abi.sh --update stores it"
 exit 1

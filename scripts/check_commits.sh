@@ -1,8 +1,8 @@
 #!/bin/bash
-# The form of commits, as CONTRIBUTING.md has it: a subject "area: what it does" of at most 72 columns without a
-# period, an empty line, a body. Merges are left out.
-# Usage: check_commits.sh [BASE]: those since BASE. By default those since origin/main that were made after this script,
-# since older ones were not written by the rule. Without a base, or without history, it says so and passes.
+# Checks the form of commits that CONTRIBUTING.md requires: a subject "area: what it does" of at most 72 columns
+# without a period, an empty line, a body. Ignores merges.
+# Usage: check_commits.sh [BASE]: commits since BASE. By default those since origin/main that are newer than this script,
+# because older ones do not follow the rule. Without a base or history it reports that and passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${1:-origin/main}

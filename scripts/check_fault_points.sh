@@ -1,6 +1,6 @@
 #!/bin/bash
-# A build that users get has no fault points (src/base/fault_point.h): neither the code nor the names
-# of the points and of the variables that arm them are in its files.
+# Checks that a release build has no fault points (src/base/fault_point.h): its files must contain neither
+# their code nor the names of the points and of the variables that arm them.
 # Usage: scripts/check_fault_points.sh FILE...     libraries and programs of a release build
 set -euo pipefail
 names='trp__fault_point|TROUPE_FAULT_POINT|PROMOTE_UNSTORED|RESUME_TAKING_ALONE|CACHE_HALF_WRITTEN'

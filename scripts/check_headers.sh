@@ -1,5 +1,5 @@
 #!/bin/bash
-# Each public header must compile alone, as C17 and as C++17, without warnings; troupe.hpp as C++17.
+# Checks that each public header compiles alone, as C17 and as C++17, without warnings, and troupe.hpp as C++17.
 # Usage: scripts/check_headers.sh [CC [CXX]]
 cd "$(dirname "$0")/.." || exit 2
 cc=${1:-gcc} cxx=${2:-g++}
@@ -8,7 +8,7 @@ failures=0
 
 for header in include/troupe/*.h; do
     line="#include <${header#include/}>"
-    # From standard input: a header compiled as the main file warns of its own "#pragma once".
+    # Uses standard input, because a header compiled as the main file gives a warning for its "#pragma once".
     if ! "$cc" -std=c17 "${flags[@]}" -x c - <<<"$line"; then
         echo "$header does not compile alone as C17"
         failures=$((failures + 1))

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs a build into a temporary folder, moves that folder, and uses it as a user would: a program
-# through pkg-config, one through find_package, the command, and custom actors: those of
-# docs/custom-actors.md and examples/custom, built as it is written there.
+# Installs a build into a temporary folder, moves that folder, and uses it like a user: builds a program
+# through pkg-config, one through find_package, and the custom actors of docs/custom-actors.md and
+# examples/custom as described there, and runs the command.
 # Usage: scripts/check_install.sh BUILD_DIR     (CC names the compiler)
 set -euo pipefail
 build=$(realpath "$1")
@@ -47,10 +47,10 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 cxx=$(command -v "${CXX:-g++}" || command -v clang++ || true)
 cp "$source/examples/first.cpp" program.cpp
 
-# needs_shared PROGRAM: whether it is linked to the shared library.
+# needs_shared PROGRAM: tells whether it is linked to the shared library.
 needs_shared() { readelf -d "$1" | grep -q 'NEEDED.*libtroupe'; }
-# links NAME COMPILER SOURCE FLAGS...: with and without --static, and for linkers that take a library only for what
-# has named it before (--as-needed, which is the default of some systems).
+# links NAME COMPILER SOURCE FLAGS...: links with and without --static, and with linkers that keep a library only for
+# preceding references (--as-needed, the default of some systems).
 links() {
     local name=$1 compiler=$2 file=$3
     shift 3
@@ -68,7 +68,7 @@ for as_needed in -Wl,--no-as-needed -Wl,--as-needed; do
     [ -z "$cxx" ] || links in-cpp "$cxx" program.cpp -std=c++17 $as_needed
 done
 [ "$(readlink "$prefix/lib/troupe/libtroupe.a")" = ../libtroupe.a ]
-# All of a program static, the C library too: the worker still is a program by itself.
+# Links a program fully statically, including the C library; the worker remains a separate program.
 if "$cc" -static "$source/examples/first.c" $(pkg-config --static --cflags --libs troupe) -o all-static 2>static.log; then
     TROUPE_WORKER=$prefix/libexec/troupe/troupe-worker ./all-static
 else
@@ -100,7 +100,7 @@ for name in shared static ${cxx:+shared-cpp static-cpp}; do
     TROUPE_WORKER=$prefix/libexec/troupe/troupe-worker ./user/$name
 done
 
-# block FILE N: the Nth block of C in a page.
+# block FILE N: prints the Nth block of C in a page.
 block() { awk -v n="$2" '/^```/ { inside = /^```c$/ && ++count == n; next } inside' "$1"; }
 block "$source/docs/custom-actors.md" 1 >axpy_actor.c
 block "$source/docs/custom-actors.md" 2 >axpy.c
@@ -116,7 +116,7 @@ cp "$source"/examples/custom/*.[ch] .
 "$cc" "${strict[@]}" scale_clamp.c $(pkg-config --cflags --libs troupe) -o scale_clamp -lm
 LD_LIBRARY_PATH=$prefix/lib ./scale_clamp ./scale_clamp_actor.so
 
-# The lines of the documentation, as they stand there, by a linker that goes by --as-needed.
+# Runs the commands of the documentation unchanged with a linker that uses --as-needed.
 mkdir lines
 cd lines
 cp "$source"/examples/first.c* .

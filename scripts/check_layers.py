@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the layers of the design: arrows point down only; that what one file of
-src/ does for all is called there alone; and that public functions begin as src/base/call.h says.
+"""Checks that includes follow the layers of the design: only downwards; that some calls occur only
+in the one file of src/ that makes them for all; and that public functions begin as src/base/call.h requires.
 
 Includes of our own are written "layer/file.h" (relative to src/), "file.h" (same folder) or
 <troupe/file.h>. Prints each one that breaks the rules; exit code 1 if there is any.
@@ -29,7 +29,7 @@ BELOW = {
 }
 SOURCE_LAYERS = list(BELOW)
 
-# The folders outside of src/, by the longest prefix: they see the public headers and what is listed.
+# The folders outside of src/, by the longest prefix: they may include the public headers and the listed layers.
 OUTSIDE = {
     "include": [],
     "cli": ["cli", "bench", "base", "wire", "cache", "tuning", "actors", "io"],  # troupe cache, tune, cutlass kernels
@@ -44,14 +44,14 @@ OUTSIDE = {
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,
 }
 
-# Folders of a layer that see less than the layer: what an actor does in the application.
+# Folders that may include less than their layer: the part of an actor in the application.
 PARTS = {"src/compile/modules": ["base", "wire", "compile/modules"]}
 
 # Files of src/ that join layers: the worker's main puts worker, backends and actors together.
 JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
 
-# Actors include no other actor. Files that still do, and the only ones that they may include, with the
-# reason. An entry that is not needed any more is an error, too.
+# Actors include no other actor. These files are exceptions, with the headers that they may include and the
+# reason. An unused entry is an error.
 ACTOR_PAIRS = {
     # Until a kernel is compiled another actor's code computes the request, in the state and the stream
     # of this actor: its pack function, its payload and its vtable are used.
@@ -64,29 +64,28 @@ ACTOR_PAIRS = {
     "src/actors/cutlass/cutlass.c": {"actors/jit/jit.h"},
 }
 
-# What knows no actor: neither its public headers nor names of its. Copies and fills are the device's
-# own, and the client writes their records, so both know the payload of the memory actors.
+# Folders that use no actor: neither public headers nor names of actors. The device itself offers copies and
+# fills, and the client writes their records, so both use the payload of the memory actors.
 KNOW_NO_ACTOR = ("src/wire/", "src/client/")
 ACTORS = sorted(p.name for p in (Path(__file__).resolve().parent.parent / "src/actors").iterdir()
                 if p.is_dir() and p.name != "memory")
 NAME_OF_ACTOR = re.compile(r"\btrp_+(?:op_)?(?:" + "|".join(ACTORS + ["module", "kernel"]) + r")(?:_|\b)", re.I)
 
-# The folders of src/client from bottom to top: each includes itself and those before it. What goes up
-# goes through a function that is named in a struct of the folder below (trp_device.end_over,
-# trp__object_class).
+# The folders of src/client from bottom to top: each includes itself and those before it. Upward calls
+# go through a function pointer in a struct of the folder below (trp_device.end_over, trp__object_class).
 CLIENT_ORDER = ["core", "observe", "memory", "request", "recovery", "api"]
-# The header that has struct trp_device, of which each folder has a part, named as the folder.
+# The header of struct trp_device, in which each folder has a part with the name of the folder.
 CLIENT_DEVICE = "src/client/core/device.h"
 CLIENT_PART = re.compile(r"\bdevice\)?->(" + "|".join(CLIENT_ORDER) + r")\.")
 
-# Calls that stand in one file of src/, which says why; the others call a function of that file.
+# Calls allowed in one file of src/ only, which gives the reason; other files call a function of that file.
 ONLY_IN = {"pthread_create": "src/base/os/thread.c",
            "fopen": "src/base/os/descriptor.h", "opendir": "src/base/os/descriptor.h"}
 ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
 
-# Where public functions stand that take locks or wait.
+# Folders with public functions that take locks or wait.
 CALLS = ("src/client/", "src/compile/modules/")
-# Those of them that take no lock and wait for nothing.
+# Their public functions that take no lock and do not wait.
 NO_CALL = {"trp_actor_device", "trp_backend_name", "trp_notice_name", "trp_queue_fd",
            "trp_stats_metrics", "trp_latency_bound", "trp_latency_quantile"}
 PUBLIC = re.compile(r"^[a-z_0-9]+(?: [a-z_0-9]+)* \*?(trp_(?!_)[a-z_0-9]+)\([^;{]*?\)\n\{\n(.*)", re.M)
@@ -96,7 +95,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def allowed_layers(path: Path):
-    """The layers that a file may include, or None if the file is where none should be."""
+    """Returns the layers that a file may include, or None for a file in an unknown place."""
     name = path.as_posix()
     if name in JOINTS:
         return JOINTS[name]
@@ -109,7 +108,7 @@ def allowed_layers(path: Path):
 
 
 def target_layer(path: Path, include: str):
-    """The layer that an include names, or None for one of a system or of the same folder."""
+    """Returns the layer that an include names, or None for one of the system or of the same folder."""
     if (path.parent / include).is_file() and "/" not in include:
         return None
     first = include.split("/")[0]
@@ -117,7 +116,7 @@ def target_layer(path: Path, include: str):
         return os.path.dirname(include)
     if first in BELOW or first in ("cli", "bench", "tests"):
         return first
-    # "../x/y.h" and the like: resolve, to see where it really leads.
+    # Resolves "../x/y.h" and the like.
     resolved = (path.parent / include).resolve()
     if resolved.is_file() and resolved.is_relative_to(Path.cwd()):
         parts = resolved.relative_to(Path.cwd()).parts
@@ -126,7 +125,7 @@ def target_layer(path: Path, include: str):
 
 
 def other_actor(path: Path, include: str):
-    """The actor that an include of a file of another actor's folder leads to, or None."""
+    """Returns the other actor that a file of an actor includes, or None."""
     if path.parts[:2] != ("src", "actors") or len(path.parts) == 3:  # table.c and report.c join them
         return None
     match = re.match(r"actors/([^/]+)/", include)
@@ -134,7 +133,7 @@ def other_actor(path: Path, include: str):
 
 
 def client_problem(path: Path, include: str):
-    """Why a file of src/client may not include another of its folders, or None."""
+    """Returns why a file of src/client may not include another of its folders, or None."""
     if path.parts[:2] != ("src", "client") or path.as_posix() == CLIENT_DEVICE:
         return None
     match = re.match(r"client/([^/]+)/", include)
@@ -146,7 +145,7 @@ def client_problem(path: Path, include: str):
 
 
 def client_parts(path: Path, line: str):
-    """The parts of struct trp_device that a line of src/client uses and that a folder above has."""
+    """Returns the parts of struct trp_device that a line of src/client uses and that belong to a folder above."""
     if path.parts[:2] != ("src", "client") or path.parts[2] not in CLIENT_ORDER:
         return []
     above = CLIENT_ORDER[CLIENT_ORDER.index(path.parts[2]) + 1:]
@@ -192,7 +191,7 @@ def problems(path: Path):
 
 
 def needless_pairs():
-    """Entries of ACTOR_PAIRS that no include needs."""
+    """Yields unused entries of ACTOR_PAIRS."""
     for name, includes in ACTOR_PAIRS.items():
         path = Path(name)
         found = INCLUDE_ANY.findall(path.read_text()) if path.is_file() else []
@@ -201,17 +200,16 @@ def needless_pairs():
 
 
 def unit(path: Path):
-    """The folder of src/ that a file counts for: a layer, or a library, a backend or a folder of the
-    client with what is below it; of an actor, each folder by itself."""
+    """Returns the folder of src/ that a file belongs to: a layer, or a library, a backend or a folder of the
+    client including subfolders; each folder of an actor by itself."""
     parts = path.parts[1:-1]
     depth = {"actors": len(parts), "libs": 2, "backend": 2, "client": 2}
     return "/".join(parts[: depth.get(parts[0], 1) if parts else 0])
 
 
 def include_cycles(paths):
-    """Cycles of includes between folders of src/, each as the folders in it; so files of different
-    folders are in none either. The files of src/ and src/actors/ join all, and count for no folder; nor
-    does the header of struct trp_device."""
+    """Returns the cycles of includes between folders of src/, each as a list of folders. The files of src/
+    and src/actors/ join all folders and belong to none; nor does the header of struct trp_device."""
     edges = {}
     for path in paths:
         if path.as_posix() == CLIENT_DEVICE:
@@ -238,7 +236,7 @@ def include_cycles(paths):
 
 
 def calls(path: Path):
-    """Public functions that a thread could be cancelled in, or called in by a signal handler."""
+    """Yields public functions that do not guard against cancellation or calls in a signal handler."""
     text = path.read_text()
     for match in PUBLIC.finditer(text):
         name, first = match.groups()

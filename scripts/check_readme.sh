@@ -1,10 +1,10 @@
 #!/bin/bash
-# The examples in the README and in docs/install.md must be examples/first.c and first.cpp, which are compiled, line
-# by line; and the links between pages and to their sections lead somewhere.
+# Checks that the examples in the README and in docs/install.md equal examples/first.c and first.cpp, which are
+# compiled, and that links between pages and to their sections have targets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# check PAGE LANGUAGE FILE: the one block of that language is the file.
+# check PAGE LANGUAGE FILE: compares the only block of that language with the file.
 check() {
     local blocks
     blocks=$(grep -c "^\`\`\`$2\$" "$1" || true)
@@ -18,8 +18,8 @@ check() {
 check README.md c examples/first.c
 check docs/install.md cpp examples/first.cpp
 
-# Links to files of the repository and to sections of pages; those with a scheme are left out.
-# sections PAGE: the name that a link gives each heading: lower case, spaces as hyphens, punctuation left out.
+# Links to files of the repository and to sections of pages; links with a scheme are ignored.
+# sections PAGE: prints the link target of each heading: lower case, spaces as hyphens, punctuation left out.
 sections() {
     awk '/^```/ { code = !code } !code && sub(/^#+ /, "")' "$1" |
         sed -E 's/\[([^]]*)\]\([^)]*\)/\1/g; s/[^[:alnum:]_ -]//g; y/ABCDEFGHIJKLMNOPQRSTUVWXYZ /abcdefghijklmnopqrstuvwxyz-/'

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The shared library exports exactly what the public headers declare (declarations.sh); in the static one
-# every global name starts with trp_, so that it can't clash with a user's.
-# Neither reads the environment by getenv(), nor do the worker and the command: secure_getenv() ignores it
-# in a set-user-ID program, whose user must not choose what it runs.
+# Checks that the shared library exports exactly what the public headers declare (declarations.sh), that every
+# global name of the static one starts with trp_, so that it cannot clash with a user's, and that the libraries,
+# the worker and the command do not call getenv(): secure_getenv() ignores the environment in a set-user-ID
+# program, whose user must not choose the code that it runs.
 # Usage: scripts/check_symbols.sh LIBTROUPE_SO LIBTROUPE_A PROGRAM...
 set -euo pipefail
 export LC_ALL=C
@@ -10,7 +10,7 @@ shared=$1 static=$2
 shift 2
 cd "$(dirname "$0")/.."
 
-# Names of one nm listing ("value type name@@VERSION"), without the version's own symbol (type A).
+# Prints the names of an nm listing ("value type name@@VERSION") without the version's own symbol (type A).
 names() { awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
 
 # Every function has its name before "(", at the beginning of a line of declarations.sh, or is a member.

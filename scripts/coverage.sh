@@ -1,6 +1,6 @@
 #!/bin/bash
 # Writes docs/coverage.md from the descriptions of the conformance suite (tests/conformance), which its programs print.
-# With --check: says whether it is as that is. Usage: coverage.sh BUILD_DIR [--check]
+# With --check: fails if the file differs. Usage: coverage.sh BUILD_DIR [--check]
 set -euo pipefail
 build=$(realpath -e "$1")
 cd "$(dirname "$0")/.."

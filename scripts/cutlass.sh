@@ -1,15 +1,15 @@
 #!/bin/sh
-# Fetches CUTLASS's headers from PyPI, the version and hash that cutlass.txt names, and puts those that
-# our templates include into a folder, with their licence. Does nothing when they are there.
+# Fetches CUTLASS's headers from PyPI in the version and with the hash of cutlass.txt, and copies those that
+# the templates include to a folder, with their licence. Does nothing if the folder is up to date.
 # Usage: scripts/cutlass.sh [FOLDER]     default: build/cutlass
-# The wheel is taken from the folder TROUPE_WHEELS instead, if that is set: no network then.
+# With TROUPE_WHEELS set, the wheel is taken from that folder, without network.
 set -eu
 
 here=$(dirname "$0")
 folder=${1:-$here/../build/cutlass}
 wanted=$(sed -n 's/^nvidia-cutlass==\([^ ]*\) .*:\([0-9a-f]*\)$/\1 \2/p' "$here/cutlass.txt")
 version=${wanted% *}
-# What is there is also out of date when a template includes another header.
+# The folder is also out of date if a template includes another header.
 stamp="$wanted $("$here/cutlass_headers.py" --hash)"
 if [ "$(cat "$folder/stamp" 2>/dev/null || true)" = "$stamp" ]; then
     exit 0
@@ -26,7 +26,7 @@ if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --onl
     --require-hashes -r "$here/cutlass.txt" -d "$work" \
     ${TROUPE_WHEELS:+--no-index --find-links "$TROUPE_WHEELS"} >"$work/log" 2>&1; then
     cat "$work/log" >&2
-    echo "cutlass: could not be fetched; whatever needs it is left out" >&2
+    echo "cutlass: could not be fetched; everything that needs it is skipped" >&2
     exit 1
 fi
 python3 -m zipfile -e "$work"/nvidia_cutlass-*.whl "$work/wheel"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compiles kernels from the templates of src/actors/cutlass, one after the other, and prints for each
-what it took and gave. Needs NVRTC and nvJitLink, CUDA's headers and scripts/cutlass.sh, and no GPU.
+its time and properties. Needs NVRTC and nvJitLink, CUDA's headers and scripts/cutlass.sh, and no GPU.
 
 Usage: cutlass_sweep.py [--arch ARCH] [--out FOLDER] [--cuda FOLDER] [--exact]
                         [--troupe COMMAND [--problem=OPTIONS]] [NAME...]
@@ -49,13 +49,13 @@ def source(template, settings):
 
 
 def file_rows(path, arch):
-    """Name, architecture and source of each row of a file."""
+    """Yields name, architecture and source of each row of a file."""
     for name, own_arch, template, settings in rows(path):
         yield name, arch or own_arch, lambda t=template, s=settings: source(t, s)
 
 
 def catalogue_rows(troupe, problem, arch):
-    """The same of the catalogue; each with the first of the types that it takes."""
+    """Yields the same for the catalogue, each row with the first of its types."""
     def run(*words):
         done = subprocess.run([troupe, "cutlass", "kernels", *words], capture_output=True, text=True)
         if done.returncode:
@@ -156,7 +156,7 @@ def sections(cubin):
 
 
 def info(cubin):
-    """The words of trp_cutlass_info, read from the image as it would be by a host."""
+    """Returns the words of trp_cutlass_info, read from the image as a host does."""
     heads = list(sections(cubin))
     for name, head in heads:
         if head[1] != 2:  # the symbol table
@@ -172,7 +172,7 @@ def info(cubin):
 
 
 def registers(log):
-    """Registers of the kernel, and bytes that it spills, as ptxas says."""
+    """Returns the registers of the kernel and its spilled bytes, reported by ptxas."""
     text = log.partition("Compiling entry function 'trp_cutlass_kernel'")[2]
     count = re.search(r"Used (\d+) registers", text)
     spills = re.search(r"(\d+) bytes spill stores", text)

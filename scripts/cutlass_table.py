@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes docs/cutlass-rows.md: what each kernel of the catalogue was compiled for, what that gave, and
-whether it ran right.
+"""Writes docs/cutlass-rows.md: the architectures and properties of each compiled kernel of the catalogue, and
+whether its results were correct.
 
 Usage: cutlass_table.py --troupe COMMAND [--device TEXT] [--out FILE] LOG...
 
-LOG... are what scripts/cutlass_sweep.py --troupe has printed (compiling; no GPU), the lines "row ..." of
-tests/gpu/cutlass_rows, and what tests/gpu/cutlass_grouped and cutlass_conv have printed where they ended
-well (running); of a row that is there twice the last counts, of groups the worst. COMMAND's catalogue
-says which rows there are. --device: what they ran on.
+LOG... are outputs of scripts/cutlass_sweep.py --troupe (compilation; no GPU), the lines "row ..." of
+tests/gpu/cutlass_rows, and outputs of successful tests/gpu/cutlass_grouped and cutlass_conv (execution). The
+last line of a row is used, for groups the worst. COMMAND's catalogue determines the rows. --device names the
+device of the execution.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def catalogue(troupe):
 
 
 def read(paths):
-    """Of each row: architectures with what the compiler said, and how it ran."""
+    """Returns for each row its architectures with the compiler's output, and its execution."""
     compiled, ran = {}, {}
     for path in paths:
         for line in path.read_text().splitlines():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs on a GPU what scripts/cutlass_sweep.py --out has compiled, as abi.h says, and compares each
+"""Runs the kernels compiled by scripts/cutlass_sweep.py --out on a GPU, by abi.h, and compares each
 result with numpy's in float64. Products only; needs numpy and a driver.
 
-Usage: cutlass_try.py [--time N] FOLDER [NAME...]     NAME...: rows, whole or their beginnings; none:
-all there. With --time it says how fast a product of N x N x N is, and compares nothing.
+Usage: cutlass_try.py [--time N] FOLDER [NAME...]     NAME...: names of rows or their beginnings;
+none: all rows. With --time it prints the speed of a product of N x N x N and compares nothing.
 """
 
 import ctypes as c
@@ -39,7 +39,7 @@ assert c.sizeof(Args) == 800 and Args.slot.offset == 416, "abi.h has changed"
 ALIGN, ROOM = 128, 128 + 4096
 TILED = 0x64656c6974707274
 
-# What an element is in numpy, and how it is made from and made into float32.
+# The numpy type of an element, and its conversions from and to float32.
 TYPES = {"cutlass::half_t": np.float16, "float": np.float32, "cutlass::tfloat32_t": np.float32,
          "double": np.float64, "int8_t": np.int8, "int32_t": np.int32, "cutlass::bfloat16_t": None,
          "cutlass::float_e4m3_t": "e4m3"}
@@ -109,7 +109,7 @@ class Driver:
             self("cuCtxSynchronize")
 
     def encode(self, params):
-        """Each map that the builder has noted becomes a tensor map, in place."""
+        """Replaces each recorded map of the builder by a tensor map, in place."""
         count = 0
         for at in range(0, len(params) - 127, 64):
             tag, address = struct.unpack_from("<QQ", params, at)
@@ -141,7 +141,7 @@ def setting(settings, name, default):
 
 
 def make(rng, kind, shape):
-    """Random elements: their bytes' array, and their values."""
+    """Returns random elements as an array of bytes, and their values."""
     if kind in ("int8_t",):
         bits = rng.integers(-8, 8, shape).astype(np.int8)
         return bits, bits.astype(np.float64)
@@ -165,13 +165,13 @@ def read(kind, raw, shape):
 
 
 def matrix(rng, driver, kind, m, n, row):
-    """A matrix on the device: address, leading dimension, values as m by n."""
+    """Returns a matrix on the device: address, leading dimension, values as m by n."""
     bits, values = make(rng, kind, (m, n) if row else (n, m))
     return driver.put(bits), bits.shape[1], values if row else values.T
 
 
 def fast(driver, kernel, info, settings, a, b, d, n, args, builder):
-    """What a large product takes, in TFLOP/s: the best of five times ten launches."""
+    """Returns the speed of a large product in TFLOP/s: the best of five times ten launches."""
     rng = np.random.default_rng(1)
     for field, kind in (("a", a), ("b", b), ("c", d), ("d", d)):
         bits, _ = make(rng, "int8_t" if kind == "int32_t" else kind, (512, 512))
@@ -197,7 +197,7 @@ def fast(driver, kernel, info, settings, a, b, d, n, args, builder):
 
 
 def build(driver, args, builder):
-    """What the builder makes, with the workspace that it asks for."""
+    """Returns the output of the builder, with the workspace that it requests."""
     for _ in range(2):
         out = driver.alloc(ROOM)
         driver.launch(builder, (1, 1, 1), (1, 1, 1), (1, 1, 1), 0, [args, u64(out)])
@@ -319,7 +319,7 @@ def main():
         try:
             what = run(driver, cubin, name, template, settings, size)
         except RuntimeError as error:
-            # What the driver has said once it says for ever: run the others in another process.
+            # The driver repeats a context's first error for ever, so the other kernels need another process.
             print(f"{name:32} FAILED {error}", flush=True)
             return 1
         bad += not what.startswith("ok")

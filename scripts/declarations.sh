@@ -1,5 +1,5 @@
 #!/bin/bash
-# Prints all that the library declares as one file for parsers of C, such as cffi, pycparser and bindgen: types,
+# Prints all declarations of the library as one file for parsers of C, such as cffi, pycparser and bindgen: types,
 # constants and functions; no include, no condition, no attribute, no body, no comment.
 # Usage: scripts/declarations.sh [CC [FILE]]    (default: cc, standard output)
 set -euo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The C library's types stay as they are written.
+# Types of the C library are not expanded.
 touch "$work"/{stdbool,stddef,stdint}.h
 printf '#include <troupe/troupe.h>\n' >"$work/all.c"
 preprocess() { "$cc" -E -P -nostdinc -U__GNUC__ -DTRP_INLINE=TRP__INLINE -isystem "$work" -Iinclude "$@" "$work/all.c"; }
@@ -37,7 +37,7 @@ preprocess -dM | grep -E '^#define TRP_[A-Z0-9_]+ ' | sort | while read -r _ nam
     fi
 done
 
-# Declarations: what is marked as inline ends before its body.
+# Declarations; an inline function ends before its body.
 preprocess | awk '
     { text = text $0 "\n" }
     END {

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The demonstration: two products of real files on the best device, with a fault between them. Runs
-# the release build, which `make demo` makes first; options go to `troupe demo`.
+# Runs the demonstration: two products of real files on the best device, with a fault between them. Uses
+# the release build, which `make demo` builds first; options go to `troupe demo`.
 set -eu
 cd "$(dirname "$0")/.."
 troupe=${TROUPE_BUILD:-build/release}/bin/troupe
 if [ ! -x "$troupe" ]; then
-    echo "$troupe is not there: run 'make demo', which builds it" >&2
+    echo "$troupe is missing: run 'make demo', which builds it" >&2
     exit 1
 fi
 exec "$troupe" demo "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tests that failed in reports of ctest, each with the end of what it printed.
+"""Prints the failed tests in reports of ctest, each with the end of its output.
 
 Usage: scripts/failed_tests.py JUNIT_XML...
 """

@@ -1,6 +1,5 @@
 #!/bin/bash
-# clang-format over every C file of the project: rewrites them, or with --check fails for any that
-# it would change.
+# Formats every C file of the project by clang-format, or with --check fails if a file would change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=(-i)

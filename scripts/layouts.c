@@ -1,5 +1,5 @@
-/* Prints the layouts of what application and worker share, as tables of Markdown; layouts.sh makes
- * docs/layouts.md of it. A row: offset, bytes, field, what it is.
+/* Prints the layouts of memory shared by application and worker as tables of Markdown; layouts.sh
+ * writes docs/layouts.md from it. A row has offset, bytes, field, meaning.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/layout.h"
 #include "wire/message.h"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Writes docs/layouts.md from the structs of src/wire. With --check: says whether it is as these are.
+# Writes docs/layouts.md from the structs of src/wire. With --check: fails if the file differs.
 # Usage: layouts.sh [--check], CC names the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."

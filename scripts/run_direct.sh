@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the test programs of a build folder without CTest, for a machine that has got only that folder
-# (a GPU host, say). Like run_tests.sh, ends with "N passed, N failed, N skipped".
+# Runs the test programs of a build folder without CTest, for a machine with only that folder,
+# such as a GPU host. Like run_tests.sh, ends with "N passed, N failed, N skipped".
 # Usage: scripts/run_direct.sh BUILD_DIR [FOLDER...]     (default: e2e conformance fault gpu)
 # FOLDER/gpu runs the programs of a folder on the GPU, as TROUPE_TEST_BACKEND=cuda does for all. The scripts
 # of a folder run too, where the sources are beside this one.

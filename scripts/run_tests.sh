@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the suites of the given build folders and ends with one line that sums them:
+# Runs the suites of the given build folders and prints the sums in a last line:
 # "N passed, N failed, N skipped". Fails if a test failed or a suite could not run.
 # Usage: scripts/run_tests.sh BUILD_DIR...
 # With TROUPE_TALLY=FILE it also appends "passed failed skipped" to that file, for .ci/run.

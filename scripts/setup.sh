@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing for the named groups of packages.txt (default: build runtime).
-# Says what it installs; does nothing when all is there.   Usage: scripts/setup.sh [GROUP...]
+# Prints what it installs; does nothing if nothing is missing.   Usage: scripts/setup.sh [GROUP...]
 # TROUPE_NO_SETUP=1 skips it, for machines that provide the tools in another way.
 set -eu
 
@@ -42,14 +42,14 @@ fi
 
 echo "setup: installing$missing"
 
-# DEBIAN_FRONTEND goes through env, since sudo drops the caller's environment.
+# Passes DEBIAN_FRONTEND by env, because sudo drops the caller's environment.
 apt() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# Package lists that are absent or old make the first try fail; then they are refreshed, once.
+# Refreshes the package lists once if the first try fails, because missing or old lists make it fail.
 if ! apt install -y --no-install-recommends $missing >"$log" 2>&1; then
     if ! { apt update && apt install -y --no-install-recommends $missing; } >"$log" 2>&1; then
         cat "$log" >&2

@@ -116,8 +116,6 @@ static void measure(suite *s, trp_actor *actor, size_t i)
                       .unit = "us",
                       .scale = 1e-3,
                       .size = ELEMENTS};
-    stats_plan plan = {.blocks = s->quick ? 3 : 7};
-    placement where;
     whole.node = rows[i].node;
     const bool good = make_buffers(&whole);
     chain apart = whole;
@@ -125,19 +123,11 @@ static void measure(suite *s, trp_actor *actor, size_t i)
     apart.apart = true;
     const stats_side single = {run, &apart}, graph = {run, &whole};
     snprintf(row.name, sizeof row.name, "%s", rows[i].name);
-    if (good && run(&apart, 1) && run(&whole, 1)) {
-        plan.count = stats_calibrate(single, s->quick ? 3e6 : 3e7, 10000);
-        plan.warm = plan.count / 8 + 1;
-        placement_begin(&where, s->device, true);
-        plan.placement = &where;
-        if (plan.count > 0)
-            suite_measure(s, &plan, single, graph, &row);
-        else
-            suite_fail(s, row.section, row.name);
-        placement_end(&where);
-    } else {
+    if (good && run(&apart, 1) && run(&whole, 1) &&
+        suite_time_blocks(s, 7, 3e7, true, single, graph, &row))
+        report_add(s->report, &row);
+    else
         suite_fail(s, row.section, row.name);
-    }
     const trp_buffer all[] = {whole.x, whole.b, whole.y[0], whole.y[1]};
     suite_free(s, all, sizeof all / sizeof *all);
 }

@@ -1,10 +1,6 @@
-/* Measures memory-bound operations: element-wise functions, conversions, reductions, softmax,
- * normalisation, pooling, permutations, and an optimiser step. Each row sends one request back to
- * back, in turns with a device copy of as many bytes, both read and written. */
 #include "elements.h"
 #include "bench/suite/filled.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +9,69 @@
 
 typedef elements_work work;
 
-/* "softmax fwd bf16 4096x8192", "batch norm fwd f32 64x256x56x56 nhwc" */
-static void name_of(size_t row, trp_dtype type, const int64_t *dim, char *out, size_t size)
+/* Shapes by rank; a shape of zeros ends a list. The first of each list is the host backend's, the
+ * others are those of a GPU. */
+enum { SHAPES = 8 };
+static const int64_t shapes[][SHAPES][4] = {
+    [FLAT] =
+        {{1 << 12}, {1 << 12}, {1 << 16}, {1 << 20}, {1 << 22}, {1 << 24}, {1 << 26}, {1 << 28}},
+    [MATRIX] = {{64, 64}, {4096, 768}, {4096, 4096}, {65536, 1024}, {1024, 65536}},
+    [WIDTHS] =
+        {{32, 128}, {262144, 128}, {32768, 1024}, {4096, 8192}, {2048, 50257}, {64, 1000003}},
+    [IMAGES] = {{2, 32, 8, 8}, {32, 64, 112, 112}, {64, 256, 56, 56}, {64, 1024, 14, 14}},
+    [IMAGES_LAST] = {{2, 32, 8, 8}, {32, 64, 112, 112}, {64, 256, 56, 56}, {64, 1024, 14, 14}},
+    [UPDATES] = {{1 << 16}, {1 << 24}, {1 << 27}},
+    [LOGITS] = {{64, 8192, 40}, {4096, 8192, 40}, {4096, 32000, 40}, {4096, 50257, 40}},
+    [TABLES] = {{1000, 64, 512}, {50257, 768, 4096}, {50257, 768, 65536}, {50257, 4096, 16384}},
+    [HEADS] = {{1, 4, 128, 64}, {8, 16, 2048, 64}, {4, 32, 4096, 128}},
+    [WIDE] = {{64, 1024}, {8192, 11008}},
+    [DRAWS] = {{64, 8192, 40}, {64, 50257, 40}},
+};
+
+trp_dnn_tensor elements_memory(work *w, trp_dtype type, uint32_t rank, const int64_t *dim,
+                               const unsigned char *piece)
 {
-    size_t n = (size_t)snprintf(out, size, "%s %s ", elements_rows[row].name, trp_dtype_name(type));
+    trp_dnn_tensor t = {.type = type, .rank = rank};
+    uint64_t bytes = trp_dtype_bits(type) / 8;
+    for (uint32_t i = 0; i < rank; i++) {
+        t.dim[i] = dim[i];
+        bytes *= (uint64_t)dim[i];
+    }
+    if (w->last && rank > 2)
+        trp_dnn_channels_last(&t);
+    w->good = w->good && w->buffer_count < BUFFERS &&
+              filled_buffer(w->suite, piece, bytes, &w->buffers[w->buffer_count]);
+    if (!w->good)
+        return t;
+    t.buffer = w->buffers[w->buffer_count++];
+    w->bytes += (double)bytes;
+    return t;
+}
+
+/* "softmax fwd bf16 4096x8192", "batch norm fwd f32 64x256x56x56 nhwc" */
+static void name_of(const elements_row *row, trp_dtype type, const int64_t *dim, char *out,
+                    size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "%s %s ", row->name, trp_dtype_name(type));
     for (int i = 0; i < 4 && dim[i] > 0 && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%lld", i ? "x" : "", (long long)dim[i]);
-    if (elements_rows[row].rank == IMAGES_LAST && n < size)
+    if (row->rank == IMAGES_LAST && n < size)
         snprintf(out + n, size - n, " nhwc");
 }
 
 /* --- both sides --- */
+
+static trp_status send_graph(const work *w, const trp_request *header,
+                             const trp_dnn_options *options, trp_completion *completion)
+{
+    const trp_dnn_graph_request r = {.header = *header,
+                                     .tensors = w->tensors,
+                                     .tensor_count = w->tensor_count,
+                                     .nodes = w->nodes,
+                                     .node_count = w->node_count,
+                                     .options = *options};
+    return trp_dnn_graph(w->actor, &r, completion);
+}
 
 static trp_status send(work *w, trp_dnn_ran *ran, trp_completion *completion)
 {
@@ -31,33 +79,13 @@ static trp_status send(work *w, trp_dnn_ran *ran, trp_completion *completion)
                                 .deadline_ns = completion ? DNN_LONGEST_NS : 0};
     const trp_dnn_options options = {
         .ran = ran, .tune = suite_on_gpu(w->suite) ? w->suite->tune : TRP_TUNE_OFF};
-    w->activation.header = w->softmax.header = w->norm.header = w->pool.header = header;
-    w->activation.options = w->softmax.options = w->norm.options = w->pool.options = options;
-    switch (w->call) {
-    case ACTIVATION_BACKWARD:
-        return trp_activation_backward(w->actor, &w->activation, completion);
-    case SOFTMAX_FORWARD:
-        return trp_softmax_forward(w->actor, &w->softmax, completion);
-    case SOFTMAX_BACKWARD:
-        return trp_softmax_backward(w->actor, &w->softmax, completion);
-    case NORM_TRAINING:
-        return trp_norm_training(w->actor, &w->norm, completion);
-    case NORM_BACKWARD:
-        return trp_norm_backward(w->actor, &w->norm, completion);
-    case POOL_FORWARD:
-        return trp_pool_forward(w->actor, &w->pool, completion);
-    case POOL_BACKWARD:
-        return trp_pool_backward(w->actor, &w->pool, completion);
-    default:
-        break;
-    }
-    const trp_dnn_graph_request r = {.header = header,
-                                     .tensors = w->tensors,
-                                     .tensor_count = w->tensor_count,
-                                     .nodes = w->nodes,
-                                     .node_count = w->node_count,
-                                     .options = options};
-    return trp_dnn_graph(w->actor, &r, completion);
+    return w->send(w, &header, &options, completion);
+}
+
+static bool drain(work *w)
+{
+    return suite_check(w->suite, trp_device_drain(w->suite->device, DNN_LONGEST_NS),
+                       "trp_device_drain");
 }
 
 static bool run(void *context, uint64_t count)
@@ -67,8 +95,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(w->suite, send(w, NULL, NULL), "a request"))
             return false;
     }
-    return suite_check(w->suite, trp_device_drain(w->suite->device, DNN_LONGEST_NS),
-                       "trp_device_drain");
+    return drain(w);
 }
 
 static bool run_copy(void *context, uint64_t count)
@@ -76,9 +103,7 @@ static bool run_copy(void *context, uint64_t count)
     enum { MAILBOX = 512 }; /* a copy request does not wait for mailbox space */
     work *w = context;
     for (uint64_t i = 0; i < count; i++) {
-        if (i % MAILBOX == MAILBOX - 1 &&
-            !suite_check(w->suite, trp_device_drain(w->suite->device, DNN_LONGEST_NS),
-                         "trp_device_drain"))
+        if (i % MAILBOX == MAILBOX - 1 && !drain(w))
             return false;
         if (!suite_check(w->suite,
                          trp_copy(w->suite->device, w->copied[0], 0, w->copied[1], 0,
@@ -86,29 +111,15 @@ static bool run_copy(void *context, uint64_t count)
                          "trp_copy"))
             return false;
     }
-    return suite_check(w->suite, trp_device_drain(w->suite->device, DNN_LONGEST_NS),
-                       "trp_device_drain");
+    return drain(w);
 }
 
 /* The figure is bytes per second and the ratio compares it with the copy; PyTorch's figure is in
  * the note. */
-static bool time_both(suite *s, work *w, report_row *row)
-{
-    const stats_side ours = {run, w}, copy = {run_copy, w};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    placement where;
-    plan.count = stats_calibrate(ours, s->quick ? 3e6 : 10e6, 10000);
-    plan.warm = plan.count / 8 + 1;
-    plan.placement = &where;
-    placement_begin(&where, s->device, false);
-    bool good = plan.count > 0 && suite_time(s, &plan, copy, ours, row);
-    placement_end(&where);
-    return good;
-}
-
 static void measure(const dnn_rows *section, work *w, const char *name)
 {
     suite *s = w->suite;
+    const stats_side ours = {run, w}, copy = {run_copy, w};
     trp_completion done = {0};
     report_row row = {.section = section->section,
                       .raw = "a copy of as many bytes",
@@ -120,7 +131,7 @@ static void measure(const dnn_rows *section, work *w, const char *name)
     for (int i = 0; i < 2 && w->good; i++)
         w->good = filled_buffer(s, w->piece, (uint64_t)(w->bytes / 2) + 1, &w->copied[i]);
     if (!w->good || !suite_await(s, send(w, &w->ran, &done), &done, "the first request") ||
-        !time_both(s, w, &row)) {
+        !suite_time_blocks(s, 5, 10e6, false, copy, ours, &row)) {
         suite_fail(s, row.section, row.name);
         return;
     }
@@ -128,14 +139,15 @@ static void measure(const dnn_rows *section, work *w, const char *name)
     char beside[16] = "";
     if (torch > 0)
         snprintf(beside, sizeof beside, "torch %.2fx ", torch / row.troupe_ns.p50);
-    snprintf(row.note, sizeof row.note, "%s%s%.16s", beside, w->ran.parts > 1 ? "pieces " : "",
-             w->ran.engine);
+    snprintf(row.note, sizeof row.note, "%s%s%.*s", beside, w->ran.parts > 1 ? "pieces " : "",
+             torch > 0 ? 16 : 30, w->ran.engine);
     report_add(s->report, &row);
 }
 
 typedef struct section {
     dnn_rows rows;
-    unsigned char *piece, *positive;
+    const elements_row *row;
+    unsigned char *piece, *positive, *indices;
 } section;
 
 /* Runs all types and shapes of a row. */
@@ -143,26 +155,28 @@ static void run_row(void *context, trp_actor *actor, size_t i)
 {
     static const trp_dtype types[] = {TRP_F32, TRP_BF16};
     const section *c = context;
+    const elements_row *row = &c->row[i];
     suite *s = c->rows.suite;
-    const size_t count = suite_on_gpu(s) ? SHAPES : 1;
+    const size_t first = suite_on_gpu(s) ? 1 : 0, count = suite_on_gpu(s) ? SHAPES : 1;
     for (size_t t = 0; t < COUNT_OF(types); t++) {
-        for (size_t k = suite_on_gpu(s) ? (elements_rows[i].rank != FLAT) : 0; k < count; k++) {
-            const int64_t *dim = elements_shapes[elements_rows[i].rank][k];
-            if (dim[0] == 0 || (elements_rows[i].only && elements_rows[i].only != types[t]) ||
-                dnn_rows_late(&c->rows))
+        for (size_t k = first; k < count; k++) {
+            const int64_t *dim = shapes[row->rank][k];
+            if (dim[0] == 0 || (row->only && row->only != types[t]) || dnn_rows_late(&c->rows))
                 continue;
             char name[sizeof((report_row *)0)->name];
             work w = {.suite = s,
                       .actor = actor,
                       .type = types[t],
-                      .last = elements_rows[i].rank == IMAGES_LAST,
+                      .last = row->rank == IMAGES_LAST,
                       .dim = dim,
                       .piece = c->piece,
                       .positive = c->positive,
+                      .indices = c->indices,
                       .good = true,
+                      .send = send_graph,
                       .tensor_count = 1};
-            name_of(i, types[t], dim, name, sizeof name);
-            elements_rows[i].build(&w, elements_rows[i].what);
+            name_of(row, types[t], dim, name, sizeof name);
+            row->build(&w, row->what);
             measure(&c->rows, &w, name);
             suite_free(s, w.buffers, w.buffer_count);
             suite_free(s, w.copied, COUNT_OF(w.copied));
@@ -170,22 +184,35 @@ static void run_row(void *context, trp_actor *actor, size_t i)
     }
 }
 
-void suite_dnn_elements(suite *s)
+/* Fills the piece with indices below the row and class counts of all shapes above. */
+static void fill_indices(unsigned char *piece, uint64_t seed, bool gpu)
 {
-    section c = {.rows = dnn_rows_begin(s, "elements"),
+    const uint32_t most = gpu ? 8192 : 1000;
+    uint64_t state = seed | 1;
+    for (size_t i = 0; i < FILLED_PIECE / sizeof(int32_t); i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const int32_t index = (int32_t)((uint32_t)(state >> 33) % most);
+        memcpy(piece + i * sizeof index, &index, sizeof index);
+    }
+}
+
+void elements_measure(suite *s, const char *section_name, const elements_row *rows, size_t count)
+{
+    section c = {.rows = dnn_rows_begin(s, section_name),
+                 .row = rows,
                  .piece = malloc(FILLED_PIECE),
-                 .positive = malloc(FILLED_PIECE)};
-    report_section(s->report, "By element, by row, by image: bytes that must move by time",
-                   "raw: a device copy of as many bytes, by turns; Troupe: submit all, then drain; "
-                   "behind: PyTorch's time to Troupe's, of --torch FILE");
-    if (c.piece && c.positive) {
+                 .positive = malloc(FILLED_PIECE),
+                 .indices = malloc(FILLED_PIECE)};
+    if (c.piece && c.positive && c.indices) {
         filled_piece(TRP_BF16, c.piece, s->seed); /* two of them form an f32 of similar magnitude */
         for (size_t i = 0; i < FILLED_PIECE; i++)
             c.positive[i] = c.piece[i] & 0x7f;
-        dnn_rows_run(&c.rows, elements_row_count, run_row, &c);
+        fill_indices(c.indices, s->seed, suite_on_gpu(s));
+        dnn_rows_run(&c.rows, count, run_row, &c);
     } else {
-        suite_fail(s, "elements", "no memory");
+        suite_fail(s, section_name, "no memory");
     }
     free(c.piece);
     free(c.positive);
+    free(c.indices);
 }

@@ -1,21 +1,13 @@
-/* Defines the memory-bound requests: one per row of the bench. */
+/* Measures memory-bound requests. Each row sends one request back to back, in turns with a device
+ * copy of as many bytes, both read and written. */
 #ifndef TRP_BENCH_DNN_ELEMENTS_H
 #define TRP_BENCH_DNN_ELEMENTS_H
 
 #include "rows.h"
 
-enum { BUFFERS = 12, SHAPES = 8 };
+#include <troupe/training.h>
 
-typedef enum elements_call {
-    GRAPH,
-    ACTIVATION_BACKWARD,
-    SOFTMAX_FORWARD,
-    SOFTMAX_BACKWARD,
-    NORM_TRAINING,
-    NORM_BACKWARD,
-    POOL_FORWARD,
-    POOL_BACKWARD,
-} elements_call;
+enum { BUFFERS = 12 };
 
 /* A request, built and sent for one row at a time. */
 typedef struct elements_work {
@@ -24,11 +16,13 @@ typedef struct elements_work {
     trp_dtype type; /* of the row */
     bool last;      /* channels last */
     const int64_t *dim;
-    const unsigned char *piece, *positive; /* random numbers */
-    bool good;
+    const unsigned char *piece, *positive, *indices; /* random contents */
+    bool good, backward;
 
-    elements_call call;
-    trp_dnn_tensor tensors[32];
+    /* Sends one of the requests below; a graph by default. */
+    trp_status (*send)(const struct elements_work *w, const trp_request *header,
+                       const trp_dnn_options *options, trp_completion *completion);
+    trp_dnn_tensor tensors[32]; /* of a graph; the first is unused */
     uint32_t tensor_count;
     trp_dnn_node nodes[16];
     uint32_t node_count;
@@ -36,6 +30,14 @@ typedef struct elements_work {
     trp_softmax_request softmax;
     trp_norm_request norm;
     trp_pool_request pool;
+    trp_optimizer_request optimizer;
+    trp_cross_entropy_request entropy;
+    trp_embedding_request embedding;
+    trp_rotary_request rotary;
+    trp_glu_request glu;
+    trp_loss_request loss;
+    trp_top_k_request pick;
+    trp_sample_request sample;
 
     trp_buffer buffers[BUFFERS], copied[2];
     size_t buffer_count;
@@ -43,11 +45,35 @@ typedef struct elements_work {
     trp_dnn_ran ran;
 } elements_work;
 
-typedef enum elements_rank { FLAT, MATRIX, WIDTHS, IMAGES, IMAGES_LAST } elements_rank;
+/* Defines the function send_`name`, which sends the request in `field` by `call`. */
+#define ELEMENTS_SEND(name, request, field, call)                                                  \
+    static trp_status send_##name(const elements_work *w, const trp_request *header,               \
+                                  const trp_dnn_options *options, trp_completion *completion)      \
+    {                                                                                              \
+        request r = w->field;                                                                      \
+        r.header = *header;                                                                        \
+        r.options = *options;                                                                      \
+        return call(w->actor, &r, completion);                                                     \
+    }
 
-/* Lists of shapes by rank; a shape of zeros ends a list. The host backend uses the first of each
- * list. */
-extern const int64_t elements_shapes[][SHAPES][4];
+/* Adds a tensor in memory, filled with copies of `piece`, or with poison if that is NULL; its bytes
+ * are counted. */
+trp_dnn_tensor elements_memory(elements_work *w, trp_dtype type, uint32_t rank, const int64_t *dim,
+                               const unsigned char *piece);
+
+typedef enum elements_rank {
+    FLAT,
+    MATRIX,
+    WIDTHS,
+    IMAGES,
+    IMAGES_LAST,
+    UPDATES,
+    LOGITS,
+    TABLES,
+    HEADS,
+    WIDE,
+    DRAWS
+} elements_rank;
 
 /* A kind of request, measured for each type and shape. */
 typedef struct elements_row {
@@ -58,7 +84,7 @@ typedef struct elements_row {
     trp_dtype only; /* the only element type; NONE: f32 and bf16 */
 } elements_row;
 
-extern const elements_row elements_rows[];
-extern const size_t elements_row_count;
+/* Measures all rows for all types and shapes. */
+void elements_measure(suite *s, const char *section, const elements_row *rows, size_t count);
 
 #endif

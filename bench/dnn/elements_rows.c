@@ -1,5 +1,6 @@
+/* Measures element-wise functions, conversions, reductions, softmax, normalisation, pooling,
+ * permutations, and an optimiser step as a graph. */
 #include "elements.h"
-#include "bench/suite/filled.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,24 +9,16 @@
 
 typedef elements_work work;
 
+ELEMENTS_SEND(activation, trp_activation_request, activation, trp_activation_backward)
+ELEMENTS_SEND(softmax, trp_softmax_request, softmax,
+              (w->backward ? trp_softmax_backward : trp_softmax_forward))
+ELEMENTS_SEND(norm, trp_norm_request, norm, (w->backward ? trp_norm_backward : trp_norm_training))
+ELEMENTS_SEND(pool, trp_pool_request, pool, (w->backward ? trp_pool_backward : trp_pool_forward))
+
 /* Adds a tensor in memory; with `read` it contains random numbers. */
 static trp_dnn_tensor memory(work *w, trp_dtype type, uint32_t rank, const int64_t *dim, bool read)
 {
-    trp_dnn_tensor t = {.type = type, .rank = rank};
-    uint64_t bytes = trp_dtype_bits(type) / 8;
-    for (uint32_t i = 0; i < rank; i++) {
-        t.dim[i] = dim[i];
-        bytes *= (uint64_t)dim[i];
-    }
-    if (w->last && rank > 2)
-        trp_dnn_channels_last(&t);
-    w->good = w->good && w->buffer_count < BUFFERS &&
-              filled_buffer(w->suite, read ? w->piece : NULL, bytes, &w->buffers[w->buffer_count]);
-    if (!w->good)
-        return t;
-    t.buffer = w->buffers[w->buffer_count++];
-    w->bytes += (double)bytes;
-    return t;
+    return elements_memory(w, type, rank, dim, read ? w->piece : NULL);
 }
 
 static uint32_t add(work *w, trp_dnn_tensor t)
@@ -121,7 +114,7 @@ static void build_chain(work *w, int what)
 
 static void build_gradient(work *w, int what)
 {
-    w->call = ACTIVATION_BACKWARD;
+    w->send = send_activation;
     w->activation.activation.mode = (trp_dnn_pointwise)what;
     w->activation.x = memory(w, w->type, 1, w->dim, true);
     w->activation.y = memory(w, w->type, 1, w->dim, true);
@@ -198,7 +191,7 @@ static void build_adamw(work *w, int what)
 
 static void build_softmax(work *w, int what)
 {
-    w->call = SOFTMAX_FORWARD;
+    w->send = send_softmax;
     w->softmax.axis = 1;
     w->softmax.log = what != 0;
     w->softmax.x = memory(w, w->type, 2, w->dim, true);
@@ -207,7 +200,8 @@ static void build_softmax(work *w, int what)
 
 static void build_softmax_backward(work *w, int what)
 {
-    w->call = SOFTMAX_BACKWARD;
+    w->send = send_softmax;
+    w->backward = true;
     w->softmax.axis = 1;
     w->softmax.log = what != 0;
     w->softmax.y = memory(w, w->type, 2, w->dim, true);
@@ -223,7 +217,8 @@ static void norm(work *w, int what, bool backward)
     const int64_t channels[4] = {1, w->dim[1], 1, 1};
     const int64_t cells[4] = {what == TRP_DNN_BATCH ? 1 : w->dim[0], rows ? 1 : w->dim[1], 1, 1};
     trp_norm_request *r = &w->norm;
-    w->call = backward ? NORM_BACKWARD : NORM_TRAINING;
+    w->send = send_norm;
+    w->backward = backward;
     r->mode = (trp_dnn_norm)what;
     r->x = memory(w, w->type, rank, w->dim, true);
     r->y = memory(w, w->type, rank, w->dim, backward);
@@ -298,7 +293,7 @@ static void build_pool(work *w, int what)
 {
     int64_t out[4];
     trp_pool_request *r = pool(w, what, out);
-    w->call = POOL_FORWARD;
+    w->send = send_pool;
     r->x = memory(w, w->type, 4, w->dim, true);
     r->y = memory(w, w->type, 4, out, false);
 }
@@ -307,7 +302,8 @@ static void build_pool_backward(work *w, int what)
 {
     int64_t out[4];
     trp_pool_request *r = pool(w, what, out);
-    w->call = POOL_BACKWARD;
+    w->send = send_pool;
+    w->backward = true;
     r->y = memory(w, w->type, 4, out, true);
     r->x = memory(w, w->type, 4, w->dim, false);
     if (what != TRP_DNN_POOL_MAX)
@@ -336,19 +332,8 @@ static void build_permute(work *w, int what)
 
 /* --- the rows --- */
 
-/* Lists of shapes by rank; a shape of zeros ends a list. The host backend uses the first of each
- * list. */
-const int64_t elements_shapes[][SHAPES][4] = {
-    [FLAT] = {{1 << 12}, {1 << 16}, {1 << 20}, {1 << 22}, {1 << 24}, {1 << 26}, {1 << 28}},
-    [MATRIX] = {{64, 64}, {4096, 768}, {4096, 4096}, {65536, 1024}, {1024, 65536}},
-    [WIDTHS] =
-        {{32, 128}, {262144, 128}, {32768, 1024}, {4096, 8192}, {2048, 50257}, {64, 1000003}},
-    [IMAGES] = {{2, 32, 8, 8}, {32, 64, 112, 112}, {64, 256, 56, 56}, {64, 1024, 14, 14}},
-    [IMAGES_LAST] = {{2, 32, 8, 8}, {32, 64, 112, 112}, {64, 256, 56, 56}, {64, 1024, 14, 14}},
-};
-
 /* The kinds of request. bench/peers/torch_elementwise.py uses the same names. */
-const elements_row elements_rows[] = {
+static const elements_row rows[] = {
     {"relu", build_unary, TRP_DNN_RELU, FLAT, 0},
     {"gelu", build_unary, TRP_DNN_GELU, FLAT, 0},
     {"gelu grad", build_gradient, TRP_DNN_GELU, FLAT, 0},
@@ -395,4 +380,11 @@ const elements_row elements_rows[] = {
     {"mean pool bwd", build_pool_backward, TRP_DNN_POOL_AVERAGE_PADDED, IMAGES_LAST, 0},
     {"permute", build_permute, 0, IMAGES, 0},
 };
-const size_t elements_row_count = COUNT_OF(elements_rows);
+
+void suite_dnn_elements(suite *s)
+{
+    report_section(s->report, "By element, by row, by image: bytes that must move by time",
+                   "raw: a device copy of as many bytes, by turns; Troupe: submit all, then drain; "
+                   "behind: PyTorch's time to Troupe's, of --torch FILE");
+    elements_measure(s, "elements", rows, COUNT_OF(rows));
+}

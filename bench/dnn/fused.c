@@ -19,25 +19,16 @@ static void measure_fused(suite *s, trp_actor *actor, const dnn_shape *x)
                       .type = trp_dtype_name(TRP_BF16),
                       .unit = "us",
                       .scale = 1e-3};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    placement where;
     bool good = dnn_begin(&alone);
     with = alone;
     with.fused = true;
     const stats_side plain = {dnn_run, &alone}, more = {dnn_run, &with};
     dnn_name(x, DNN_FORWARD, row.name, sizeof row.name);
-    if (good && dnn_run_first(&alone) && dnn_run_first(&with)) {
+    if (good && dnn_run_first(&alone) && dnn_run_first(&with) &&
+        suite_time_blocks(s, 5, 10e6, true, plain, more, &row)) {
         snprintf(row.note, sizeof row.note, "%s%.30s", with.ran.parts > 1 ? "pieces " : "",
                  with.ran.engine);
-        plan.count = stats_calibrate(plain, s->quick ? 3e6 : 10e6, 10000);
-        plan.warm = plan.count / 8 + 1;
-        placement_begin(&where, s->device, true);
-        plan.placement = &where;
-        if (plan.count > 0)
-            suite_measure(s, &plan, plain, more, &row);
-        else
-            suite_fail(s, row.section, row.name);
-        placement_end(&where);
+        report_add(s->report, &row);
     } else {
         suite_fail(s, row.section, row.name);
     }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { ENGINES = 8, BLOCKS = 5, BLOCK_NS = 2000000 };
+enum { ENGINES = 8 };
 
 bool raw_dnn_fail(raw_dnn *l, const trp_error *error)
 {
@@ -143,23 +143,15 @@ static bool take_memory(raw_dnn *l, raw_conv *c, uint64_t workspace)
     return good;
 }
 
-/* Returns the least time of several blocks in nanoseconds with the step's engine, or a negative
- * number if the engine fails. */
-static double time_engine(raw_dnn *l, raw_conv *c)
+typedef struct conv_side {
+    raw_dnn *l;
+    raw_conv *c;
+} conv_side;
+
+static bool run_conv(void *context, uint64_t count)
 {
-    uint64_t count = 1;
-    double best = -1;
-    for (int block = -1; block < BLOCKS; block++) {
-        int64_t from = stats_now();
-        if (!raw_conv_run(l, c, count))
-            return -1;
-        double ns = (double)(stats_now() - from) / (double)count;
-        if (block < 1) /* the first block loads the kernel */
-            count = ns < BLOCK_NS ? (uint64_t)(BLOCK_NS / ns) + 1 : 1;
-        else
-            best = best < 0 || ns < best ? ns : best;
-    }
-    return best;
+    const conv_side *x = context;
+    return raw_conv_run(x->l, x->c, count);
 }
 
 /* Selects the fastest engine. The plan's current engine is one of the candidates and is created
@@ -169,10 +161,11 @@ static void take_fastest(raw_dnn *l, raw_conv *c, trp__dnn_engine engine[], uint
     trp__dnn_step *step = &c->plan->step[0];
     const trp__dnn_engine first = step->engine;
     trp__dnn_engine *best = NULL;
+    conv_side side = {l, c};
     double least = -1;
     for (uint32_t i = 0; i < count; i++) {
         step->engine = engine[i];
-        double ns = time_engine(l, c);
+        double ns = stats_least((stats_side){run_conv, &side});
         if (ns >= 0 && (least < 0 || ns < least)) {
             least = ns;
             best = &engine[i];

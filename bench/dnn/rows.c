@@ -46,15 +46,8 @@ stats_summary dnn_rows_known(double ns)
  * short: a GPU that is busy for longer lowers its clock. */
 static bool time_it(suite *s, const dnn_work *work, report_row *row)
 {
-    stats_plan plan = {.blocks = s->quick ? 3 : work->raw.run ? 9 : 5};
-    placement where;
-    plan.count = stats_calibrate(work->side, s->quick ? 3e6 : work->raw.run ? 50e6 : 10e6, 10000);
-    plan.warm = plan.count / 8 + 1;
-    placement_begin(&where, s->device, false);
-    plan.placement = &where;
-    bool good = plan.count > 0 && suite_time(s, &plan, work->raw, work->side, row);
-    placement_end(&where);
-    return good;
+    return work->raw.run ? suite_time_blocks(s, 9, 50e6, false, work->raw, work->side, row)
+                         : suite_time_blocks(s, 5, 10e6, false, work->raw, work->side, row);
 }
 
 bool dnn_rows_measure(const dnn_rows *rows, const dnn_work *work, report_row *out)

@@ -49,6 +49,10 @@ typedef struct stats_plan {
 bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
                    stats_summary *raw_out, stats_summary *troupe_out);
 
+/* Returns the least mean time of an operation in some blocks of 2 ms in nanoseconds, or a negative
+ * number if the side fails. The first blocks load the kernel and determine the count. */
+double stats_least(stats_side side);
+
 /* Returns the number of operations that takes about target_ns, from 1 to `most`, or 0 if the side
  * fails. Warms up.
  */

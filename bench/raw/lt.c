@@ -87,27 +87,14 @@ static bool describe(raw_lt *x, const raw_product *p)
     return good;
 }
 
-enum { PROPOSALS = 16, BLOCKS = 5, BLOCK_NS = 2000000 };
+enum { PROPOSALS = 16 };
 
 static bool launch(raw_lt *x, uint64_t count);
 
-/* Returns the least time of several blocks in nanoseconds for a product with x->algo, or a negative
- * number if it fails. */
-static double time_algorithm(raw_lt *x)
+static bool launch_and_wait(void *context, uint64_t count)
 {
-    uint64_t count = 1;
-    double best = -1;
-    for (int block = -1; block < BLOCKS; block++) {
-        int64_t from = stats_now();
-        if (!launch(x, count) || x->cu->cuStreamSynchronize(x->stream) != TRP__CU_SUCCESS)
-            return -1;
-        double ns = (double)(stats_now() - from) / (double)count;
-        if (block < 1) /* the first block loads the kernel */
-            count = ns < BLOCK_NS ? (uint64_t)(BLOCK_NS / ns) + 1 : 1;
-        else
-            best = best < 0 || ns < best ? ns : best;
-    }
-    return best;
+    raw_lt *x = context;
+    return launch(x, count) && x->cu->cuStreamSynchronize(x->stream) == TRP__CU_SUCCESS;
 }
 
 static void take_fastest(raw_lt *x, const trp__cublaslt_result *result, int count)
@@ -116,7 +103,7 @@ static void take_fastest(raw_lt *x, const trp__cublaslt_result *result, int coun
     double least = -1;
     for (int i = 0; i < count; i++) {
         x->algo = result[i].algo;
-        double ns = time_algorithm(x);
+        double ns = stats_least((stats_side){launch_and_wait, x});
         if (ns >= 0 && (least < 0 || ns < least)) {
             least = ns;
             best = i;

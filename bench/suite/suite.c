@@ -73,6 +73,20 @@ bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_sid
     return ok;
 }
 
+bool suite_time_blocks(suite *s, uint32_t blocks, double target_ns, bool both, stats_side raw_side,
+                       stats_side troupe_side, report_row *row)
+{
+    stats_plan plan = {.blocks = s->quick ? 3 : blocks};
+    placement where;
+    plan.count = stats_calibrate(both ? raw_side : troupe_side, s->quick ? 3e6 : target_ns, 10000);
+    plan.warm = plan.count / 8 + 1;
+    placement_begin(&where, s->device, both);
+    plan.placement = &where;
+    bool good = plan.count > 0 && suite_time(s, &plan, raw_side, troupe_side, row);
+    placement_end(&where);
+    return good;
+}
+
 void suite_plan_blocks(suite *s, stats_side side, stats_plan *plan)
 {
     enum { LASTING_NS = 50000 };

@@ -126,6 +126,12 @@ void suite_fail(suite *s, const char *section, const char *what);
 bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                 report_row *row);
 
+/* The same with `blocks` blocks of about `target_ns`, fewer and shorter in a quick run, across the
+ * machine's processors. `both`: both sides are Troupe's, and the raw one determines the number of
+ * operations. */
+bool suite_time_blocks(suite *s, uint32_t blocks, double target_ns, bool both, stats_side raw_side,
+                       stats_side troupe_side, report_row *row);
+
 /* Chooses the number of operations per block. A busy GPU lowers its clock according to the power of
  * each operation: sides that alternate in less than a tenth of a second partly run at the other
  * side's clock. So blocks of GPU operations are longer, which also reduces the weight of their

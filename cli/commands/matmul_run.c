@@ -18,9 +18,6 @@ static bool is_there(const matmul *job, int i, operand_use use)
     return job->operand[i].use == use;
 }
 
-/* Checks memory before allocating: the host backend's memory is the machine's own and committed
- * page by page, so exceeding it would get this process killed. There the device's copies count,
- * too. */
 static bool fits(const matmul *job)
 {
     double need = 0, files = 0;
@@ -30,13 +27,7 @@ static bool fits(const matmul *job)
         files +=
             o->use == OPERAND_ABSENT || !operand_is_converted(o) ? 0 : (double)o->file.data_bytes;
     }
-    if (job->run.info.backend == TRP_BACKEND_HOST)
-        need = 2 * need + files;
-    if (need <= (double)job->run.info.memory_total)
-        return true;
-    ui_error("the matrices need %s of memory; %s has %s", ui_bytes((uint64_t)need).s,
-             run_device_text(&job->run.info).s, ui_bytes(job->run.info.memory_total).s);
-    return false;
+    return run_fits(&job->run, "matrices", need, files);
 }
 
 static bool open_run(matmul *job)

@@ -30,6 +30,17 @@ bool run_choice_resolve(const struct command *command, run_choice *choice)
     return true;
 }
 
+bool run_fits(const struct run *run, const char *what, double need, double files)
+{
+    if (run->info.backend == TRP_BACKEND_HOST)
+        need = 2 * need + files;
+    if (need <= (double)run->info.memory_total)
+        return true;
+    ui_error("the %s need %s of memory; %s has %s", what, ui_bytes((uint64_t)need).s,
+             run_device_text(&run->info).s, ui_bytes(run->info.memory_total).s);
+    return false;
+}
+
 bool run_check(trp_status status, const char *doing)
 {
     if (status != TRP_OK)

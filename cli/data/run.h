@@ -54,6 +54,11 @@ typedef struct run_text {
 } run_text;
 run_text run_device_text(const trp_device_info *info);
 
+/* Checks before allocation that `need` bytes of `what` on the device fit into its memory. The host
+ * backend's memory is the machine's own and committed page by page, so exceeding it would get this
+ * process killed: there the device's copies and the `files` bytes of converted files count too. */
+bool run_fits(const struct run *run, const char *what, double need, double files);
+
 /* Returns true for TRP_OK; otherwise reports what failed and why. */
 bool run_check(trp_status status, const char *doing);
 

@@ -124,8 +124,6 @@ spell_text layer_activation_hint(const char *text)
     return spell_hint(&s, "");
 }
 
-/* Checks memory before allocating: the host backend's memory is the machine's own and committed
- * page by page, so exceeding it would get this process killed. */
 static bool fits(const layer *job)
 {
     double need = 0, files = 0;
@@ -135,13 +133,7 @@ static bool fits(const layer *job)
         files +=
             t->use == OPERAND_ABSENT || !tensor_is_converted(t) ? 0 : (double)t->file.data_bytes;
     }
-    if (job->run.info.backend == TRP_BACKEND_HOST)
-        need = 2 * need + files;
-    if (need <= (double)job->run.info.memory_total)
-        return true;
-    ui_error("the arrays need %s of memory; %s has %s", ui_bytes((uint64_t)need).s,
-             run_device_text(&job->run.info).s, ui_bytes(job->run.info.memory_total).s);
-    return false;
+    return run_fits(&job->run, "arrays", need, files);
 }
 
 static bool open_run(layer *job)

@@ -1,5 +1,5 @@
-/* Plans of the dnn actor on a GPU: found in memory or in the kernel cache, else made and searched
- * in the side thread. */
+/* Finds plans of the dnn actor on a GPU in memory or in the kernel cache; otherwise the side thread
+ * creates and tunes them. */
 #include "actors/dnn/dnn_cuda.h"
 #include "actors/dnn/plans/record.h"
 #include "actors/dnn/plans/tune.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So long another process may be at the same search: then it is stopped, most likely. */
+/* A search of another process that takes longer than this has most likely stopped. */
 #define PATIENCE_NS (60 * TRP__SECOND)
 
 typedef trp__dnn_plan_key plan_key;
@@ -30,7 +30,7 @@ static bool is_unwanted(void *argument)
     return atomic_load(&s->unwanted);
 }
 
-/* Whether there is a record that is good enough, and the library takes it. */
+/* Tells whether there is a record that is good enough and that the library accepts. */
 static bool use_record(state *s, const trp__key *key)
 {
     making *m = &s->making;
@@ -46,7 +46,8 @@ static bool use_record(state *s, const trp__key *key)
     return true;
 }
 
-/* One that is not proven for lack of a reference or of memory is made again by the next process. */
+/* Stores the plan. One that is not proven for lack of a reference or of memory is created again by
+ * the next process. */
 static void keep_record(state *s, const trp__key *key)
 {
     if (s->making.plan->proven || s->prover.proofs.off)
@@ -58,8 +59,8 @@ static void note_proofs(state *s)
     s->making.plan->proven = !s->prover.proofs.unproven;
 }
 
-/* Searches, unless another thread or process is at it: then waits for what that finds. False:
- * nobody wants it any more. */
+/* Searches unless another thread or process does; then waits for its result. Returns false when
+ * nobody waits for the plan any more. */
 static bool search_once(state *s, const trp__key *key)
 {
     const trp__store_wait wait = {
@@ -73,7 +74,7 @@ static bool search_once(state *s, const trp__key *key)
     if (!use_record(s, key)) {
         trp__dnn_plan_set_values(m->plan, &m->graph);
         if (!s->planner.handle && s->lib->cudnnCreate(&s->planner.handle) != 0) {
-            s->planner.handle = NULL;  /* candidates run with it: the plan stays as it is, */
+            s->planner.handle = NULL;  /* candidates need it: without it the plan stays unchanged */
             m->plan->makeshift = true; /* and the next process searches again */
         }
         trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
@@ -86,7 +87,7 @@ static bool search_once(state *s, const trp__key *key)
     return true;
 }
 
-/* What a library has refused to run is rejected before another plan is made. */
+/* Rejects what a library has refused to run before another plan is created. */
 static void reject_refused(state *s)
 {
     const trp__dnn_plan *old = s->making.refused;
@@ -109,8 +110,8 @@ static trp_status make_new(state *s)
     return status == TRP_OK && s->prover.proofs.cancelled ? TRP_E_CANCELLED : status;
 }
 
-/* A proof has broken the context, or left something in it that does not end: tells the worker, so
- * that it ends. Its requests wait for the next one. */
+/* Tells the worker to end after a proof has broken the context or left an operation in it that does
+ * not end. Its requests wait for the next worker. */
 static void give_up(state *s)
 {
     trp_error ignored;
@@ -118,8 +119,8 @@ static void give_up(state *s)
                                      "a proof", &ignored);
 }
 
-/* Where a library has refused to run what it had planned there is nothing to search, and the record
- * is to be another one. Without a search only products of ours are timed. */
+/* Finishes a plan. If a library has refused to run its own plan, nothing is searched and the record
+ * is replaced. Without a search only our own products are timed. */
 static void finish_plan(state *s, const trp__key *key)
 {
     making *m = &s->making;
@@ -194,7 +195,7 @@ static trp__dnn_plan *keep_plan(state *s, const plan_key *key, trp__dnn_plan *pl
     return plan;
 }
 
-/* Takes what the side thread has made; NULL: an error, or it was called off. */
+/* Takes the side thread's plan; returns NULL after an error or a cancellation. */
 static trp__dnn_plan *take_plan(state *s)
 {
     making *m = &s->making;
@@ -217,7 +218,7 @@ trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn
         return TRP_OK;
     const bool ours = is_made(s, key, graph);
     if (trp__side_busy(s->side)) {
-        if (!ours) /* the request that it was for is gone */
+        if (!ours) /* its request no longer exists */
             atomic_store(&s->unwanted, true);
         return TRP_AGAIN;
     }
@@ -228,7 +229,7 @@ trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn
         *error = m->error;
         trp__dnn_plan *made = take_plan(s);
         trp__dnn_cuda_end_making(m);
-        if (!ours || status == TRP_E_CANCELLED) /* what is kept may have changed */
+        if (!ours || status == TRP_E_CANCELLED) /* the cache may have changed */
             return trp__dnn_cuda_find_plan(s, key, graph, out, error);
         if (made)
             *out = made;

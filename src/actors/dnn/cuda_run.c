@@ -1,4 +1,4 @@
-/* Runs a plan of the dnn actor on a GPU: its steps, one after the other in the actor's stream. */
+/* Runs a plan of the dnn actor on a GPU: its steps in order in the actor's stream. */
 #include "actors/dnn/dnn_cuda.h"
 #include "actors/dnn/reference/launch.h"
 #include "base/error.h"
@@ -8,15 +8,16 @@
 
 typedef trp__dnn_cuda_state state;
 
-/* Zeros for the elements of a tensor, and for nothing between them: one fill for each piece without
- * gaps. The last dimension that has a gap, and all before it, are walked. */
+/* Writes zeros to the elements of a tensor and not between them: one fill for each piece without
+ * gaps. Iterates over the last dimension with a gap and all before it. */
 static trp_status write_zeros(trp_instance *instance, const trp__dnn_tensor *t, void *at,
                               trp_error *error)
 {
     uint64_t width = trp_dtype_bits((trp_dtype)t->type) / 8, run = 1, pieces = 1;
     bool within[TRP__DNN_RANK] = {0};
     trp_status status = TRP_OK;
-    for (bool more = true; more;) { /* what goes on where the run ends, becomes part of it */
+    for (bool more = true; more;) { /* dimensions that continue the contiguous run are merged into
+                                     * it */
         more = false;
         for (int i = 0; i < t->rank; i++) {
             if (!within[i] && (t->dim[i] == 1 || (uint64_t)t->stride[i] == run)) {
@@ -75,8 +76,8 @@ static trp_status launch_step(trp__dnn_plan *plan, trp__dnn_step *step, trp__cud
     }
 }
 
-/* Whether a library has refused to run a piece, for which there is another way. One that takes no
- * stream that records has refused nothing. */
+/* Tells whether a library has refused to run a piece that can run in another way. A library that
+ * cannot capture into a graph has refused nothing. */
 static bool is_refused(trp_instance *instance, const trp__dnn_step *step, const trp_error *error)
 {
     const state *s = instance->state;
@@ -87,7 +88,7 @@ static bool is_refused(trp_instance *instance, const trp__dnn_step *step, const 
     return result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY;
 }
 
-/* Whether a request writes what it reads, so that it can't run from the start again. */
+/* Tells whether a request overwrites its inputs, so that it cannot restart. */
 static bool is_in_place(const trp_job *job)
 {
     for (uint32_t w = 0; w < job->access_count; w++) {
@@ -109,7 +110,7 @@ trp_status trp__dnn_cuda_launch(trp_instance *instance, trp_job *job, trp__dnn_p
 {
     state *s = instance->state;
     const trp__dnn_graph *lowered = &plan->lowered.graph;
-    char *scratch = job->access[0].address; /* in a rehearsal nothing is written there */
+    char *scratch = job->access[0].address; /* a rehearsal writes nothing there */
     trp_status status = TRP_OK;
     if (!trp__instance_rehearses(instance))
         status = trp__dnn_scratch_have(instance, s->cu, &s->scratch,
@@ -142,8 +143,7 @@ trp_status trp__dnn_cuda_launch(trp_instance *instance, trp_job *job, trp__dnn_p
     return status;
 }
 
-/* How much a step says of how a graph was run: products count for more than what stands around
- * them. */
+/* Returns a step's weight in the description of how a graph ran: */
 static uint32_t weight_of(const trp__dnn_plan *plan, const trp__dnn_step *step)
 {
     uint32_t weight = step->count;

@@ -1,4 +1,4 @@
-/* The dnn actor: graphs of convolutions and what is around them. */
+/* The dnn actor: graphs of neural-network operations. */
 #ifndef TRP_ACTORS_DNN_DNN_H
 #define TRP_ACTORS_DNN_DNN_H
 
@@ -11,12 +11,12 @@
 extern const trp__actor_class trp__dnn_class;
 extern const trp_actor_impl trp__dnn_cuda, trp__dnn_host;
 
-/* In the worker: the graph of a request, and the place for how it was run. */
+/* In the worker: finds the graph of a request and the place for the description of its run. */
 trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn_ran **ran,
                               trp_error *error);
 
-/* Where its tensors lie that are in buffers or travel with it, as the accesses of `job` say: their
- * addresses, and, unless that is NULL, how many bytes there are. Others are left as they are. */
+/* Finds the tensors in buffers or in the request from the accesses of `job`: their addresses, and,
+ * unless `bytes` is NULL, their available bytes. Leaves the entries of other tensors unchanged. */
 void trp__dnn_job_places(const trp_job *job, const trp__dnn_graph *graph, void *address[],
                          uint64_t bytes[]);
 

@@ -1,4 +1,5 @@
-/* The dnn actor on NVIDIA GPUs: its life, and a request from its record to its plan. */
+/* The dnn actor on NVIDIA GPUs: start and end, and the path of a request from its record to its
+ * plan. */
 #include "actors/dnn/dnn_cuda.h"
 
 #include "actors/dnn/dnn.h"
@@ -16,13 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Plans that an actor keeps: each some kilobytes of ours, and kernels of the library's. */
+/* Plans cached by an actor: each takes some kilobytes and kernels of the library. */
 enum { PLANS = 1024 };
 
 typedef trp__dnn_plan_key plan_key;
 typedef trp__dnn_cuda_state state;
-
-/* Life of an actor. */
 
 static void drop_plan(void *context, void *plan)
 {
@@ -60,7 +59,7 @@ static void enter(void *argument)
     s->cu->cuCtxSetCurrent(s->context);
 }
 
-/* What is found by measuring holds for this GPU, driver and library. */
+/* Describes the GPU, driver and library that measurements are valid for. */
 static trp_status describe_site(trp_instance *instance, trp_error *error)
 {
     static const trp__cu_attribute wanted[] = {
@@ -98,8 +97,8 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     return TRP_OK;
 }
 
-/* Plans are made of the device's properties where the library knows how, of a handle where not:
- * never of the one that the scheduler's thread runs them with. */
+/* Creates plans from the device's properties if the library can, else with a separate handle: never
+ * with the one that the scheduler's thread runs them with. */
 static trp_status open_library(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
@@ -117,13 +116,13 @@ static trp_status open_library(trp_instance *instance, trp_error *error)
                : trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle), "cudnnCreate", error);
 }
 
-/* At the start of the actor, of one in a standby too. What is asked for meanwhile waits until the
- * library's engines are there, which it would else have waited for itself. */
+/* Runs at the start of the actor, also in a standby worker. Requests meanwhile wait for the
+ * library's engines, which they would otherwise set up themselves. */
 static void warm_up(void *argument)
 {
     const state *s = argument;
     trp__dnn_planner planner = s->planner;
-    planner.prover = NULL; /* nothing of it serves */
+    planner.prover = NULL; /* its plans run no request */
     (void)trp__dnn_warm_up(&planner, &s->site, s->store, &s->unwanted);
 }
 
@@ -167,16 +166,14 @@ static void trim(trp_instance *instance)
         trp__dnn_scratch_free(instance, s->cu, &s->scratch);
 }
 
-/* Requests. */
-
-/* The piece of staging memory that a request has, as its last access: the job has it at its address
- * for the device, `seen` at the one for here. */
+/* Finds the request's piece of staging memory, its last access: the job has the device's address,
+ * `seen` gets the host's. */
 static trp_status find_piece(trp_instance *instance, const trp_job *job, trp_job *seen,
                              trp_error *error)
 {
-    const trp__record *record = ((const trp__job *)job)->record; /* a copy has none */
+    const trp__record *record = ((const trp__job *)job)->record; /* a copy has no record */
     *seen = *job;
-    if (trp__instance_rehearses(instance)) /* a copy, already at an address for here */
+    if (trp__instance_rehearses(instance)) /* a copy, already at a host address */
         return TRP_OK;
     if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || job->access_count == 0)
         return trp__error_set(error, TRP_E_INTERNAL, "a request without its staging memory");
@@ -229,7 +226,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     plan_key key = {.sum = g.sum, .bytes = trp__dnn_key_bytes(graph.head)};
     const bool ahead = trp__instance_rehearses(instance);
     if (ahead && trp__checksum(graph.head, key.bytes) != g.sum)
-        return TRP_OK; /* another request has the piece */
+        return TRP_OK; /* another request owns the piece */
     status = trp__dnn_cuda_find_plan(s, &key, &graph, &plan, error);
     if (status != TRP_OK || !plan)
         return status;
@@ -237,7 +234,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (status == TRP_OK) {
         if (!ahead)
             trp__dnn_cuda_describe(plan, ran);
-        plan->found = true; /* by those that come */
+        plan->found = true; /* for later requests */
         trp__fused_work(&s->fused);
     }
     return status;

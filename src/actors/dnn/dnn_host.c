@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A run whose tables are looked at in the stream, behind all that writes them, before it is given
- * to it: so a request whose table is wrong can be refused. */
+/* A run whose tables are checked in the stream, after all that writes them and before the run is
+ * enqueued, so that a request with a wrong table can be refused. */
 typedef struct looking {
     trp__dnn_host_run *run; /* NULL: none */
     trp_error error;
@@ -27,7 +27,7 @@ typedef struct state {
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
-    trp_error ignored; /* own loops compute what oneDNN would */
+    trp_error ignored; /* own loops replace oneDNN */
     trp_status status = trp__openblas_load(&s->libraries.blas, error);
     if (status != TRP_OK)
         return status;
@@ -40,7 +40,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
 static void stop(trp_instance *instance)
 {
     state *s = instance->state;
-    if (s->looking.run) /* its request will not come back here */
+    if (s->looking.run) /* its request does not return here */
         trp__dnn_host_drop(s->looking.run);
     s->looking.run = NULL;
     trp__dnn_host_trim(&s->room);
@@ -83,7 +83,7 @@ static trp_status make_run(state *s, const trp_job *job, const trp__dnn_graph *g
     return trp__dnn_host_make(&s->libraries, &s->room, graph, address, bytes, out, error);
 }
 
-/* TRP_AGAIN at first; then, when tables have been looked at, what came of it. */
+/* Checks tables first: returns TRP_AGAIN, then the result of the check. */
 static trp_status look_first(trp_instance *instance, trp_job *job, trp__dnn_host_run *made,
                              trp_error *error)
 {
@@ -100,7 +100,7 @@ static trp_status look_first(trp_instance *instance, trp_job *job, trp__dnn_host
         return TRP_AGAIN;
     }
     s->looking.run = NULL;
-    job->progress = 0; /* nothing is written so far */
+    job->progress = 0; /* nothing is written yet */
     if (s->looking.error.status != TRP_OK)
         *error = s->looking.error;
     return s->looking.error.status;
@@ -111,7 +111,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     state *s = instance->state;
     trp__dnn_graph graph;
     trp_dnn_ran *ran;
-    run_arguments arguments = {s->looking.run, NULL}; /* of this request, if it was begun */
+    run_arguments arguments = {s->looking.run, NULL}; /* this request's run, if it has begun */
     trp__dnn g;
     if (job->op != TRP_OP_DNN_GRAPH)
         return trp__rnn_host_handle(instance, s->libraries.blas, job, error);

@@ -1,4 +1,4 @@
-/* What both backends do with a request. */
+/* Handling of requests shared by both backends. */
 #include "actors/dnn/dnn.h"
 #include "base/error.h"
 

@@ -8,7 +8,12 @@
 
 #include <string.h>
 
-enum { RANK = 4, ALIGNMENT = 16, FIRST_UID = 1 << 16 /* of what has no number in the graph */ };
+enum {
+    RANK = 4,
+    ALIGNMENT = 16,
+    FIRST_UID = 1 << 16 /* ids of tensors without a number in the
+                         * graph */
+};
 
 #define OP(name)  TRP__CUDNN_ATTR_OPERATION_##name
 #define PW(name)  TRP__CUDNN_POINTWISE_##name
@@ -21,15 +26,13 @@ typedef struct composer {
     const trp__dnn_graph *graph;
     const trp__dnn_node *node;
     trp__dnn_composed *out;
-    trp_status status; /* the first error: after it nothing is made */
+    trp_status status; /* the first error; afterwards nothing is created */
     trp_error *error;
     descriptor given[TRP__DNN_ATTENTION_PORTS];
     int64_t batches, heads, rows, columns, depth, width;
-    uint8_t type;      /* of q: what products take */
-    trp__dnn_tensor k; /* as it is given, not turned */
+    uint8_t type;      /* type of q, the operands of products */
+    trp__dnn_tensor k; /* as given, not transposed */
 } composer;
-
-/* Parts. */
 
 static const trp__dnn_tensor *tensor_at(const composer *c, int port)
 {
@@ -78,7 +81,7 @@ static descriptor tensor(composer *c, uint8_t type, int64_t uid, uint32_t alignm
     return finish(c, &m, false);
 }
 
-/* The strides of dimensions of 1 do not count, but the library looks at them. */
+/* Sets the strides of dimensions of 1, which do not matter but which the library reads. */
 static trp__dnn_tensor told(const trp__dnn_tensor *given)
 {
     trp__dnn_tensor t = *given;
@@ -94,8 +97,8 @@ static trp__dnn_tensor told(const trp__dnn_tensor *given)
     return t;
 }
 
-/* What the node has at a port, made once. k, and of the gradient v too, are known to the library
- * with rows and columns the other way round. */
+/* Returns the descriptor of the tensor at a port, created once. The library gets k, and for the
+ * gradient also v, with rows and columns exchanged. */
 static descriptor given(composer *c, int port)
 {
     const trp__dnn_tensor *t = tensor_at(c, port);
@@ -124,7 +127,7 @@ static descriptor inner_of(composer *c, uint8_t type, const int64_t dim[RANK],
                   stride);
 }
 
-/* A result in between, packed: all heads of q, so many rows and columns. */
+/* Returns a packed intermediate tensor for all heads of q with the given rows and columns. */
 static descriptor inner(composer *c, uint8_t type, int64_t rows, int64_t columns)
 {
     const int64_t dim[RANK] = {c->batches, c->heads, rows, columns};
@@ -137,7 +140,7 @@ static descriptor scores(composer *c, uint8_t type)
     return inner(c, type, c->rows, c->columns);
 }
 
-/* Operations. Each returns what it writes. */
+/* Adds operations. Each function returns its output. */
 
 typedef struct pointwise {
     int mode;
@@ -168,7 +171,7 @@ static descriptor element_wise(composer *c, pointwise how, descriptor x, descrip
     return y;
 }
 
-/* Of f32. */
+/* Operates on f32. */
 static descriptor real(composer *c, int mode, descriptor x, descriptor b, descriptor y)
 {
     return element_wise(c, (pointwise){mode, TRP_F32, -1}, x, b, NULL, y);
@@ -180,7 +183,7 @@ static descriptor index_of(composer *c, descriptor like, int axis)
                         scores(c, TRP_I32));
 }
 
-/* Of indices and lengths. */
+/* Operates on indices and lengths. */
 static descriptor whole(composer *c, int mode, descriptor x, descriptor b)
 {
     return element_wise(c, (pointwise){mode, TRP_I32, -1}, x, b, NULL, scores(c, TRP_I32));
@@ -197,8 +200,7 @@ static descriptor where(composer *c, descriptor x, descriptor seen)
                         given(c, TRP__DNN_ATTENTION_MASKED), seen, scores(c, TRP_F32));
 }
 
-/* How many rows and columns there are, and how many are summed over, may be told by lengths: ports,
- * -1 for none. */
+/* Multiplies matrices. Lengths may limit rows, columns and the sums: ports, -1 for none. */
 static descriptor multiply(composer *c, descriptor a, descriptor b, int m_port, int n_port,
                            int k_port, descriptor y)
 {
@@ -250,7 +252,7 @@ static descriptor reshape(composer *c, descriptor x, descriptor y)
     return y;
 }
 
-/* Scores, the same forward and backward. */
+/* Computes the scores, forward and backward. */
 
 static descriptor products(composer *c)
 {
@@ -270,7 +272,7 @@ static descriptor products(composer *c)
     return s;
 }
 
-/* Without what lies behind the lengths of a batch. */
+/* Masks scores beyond the lengths of a batch. */
 static descriptor without_padding(composer *c, descriptor s)
 {
     if (!tensor_at(c, TRP__DNN_ATTENTION_SEQ_Q))
@@ -291,7 +293,7 @@ static descriptor length_of(composer *c, int port, int size_port)
     return given(c, tensor_at(c, port) ? port : size_port);
 }
 
-/* Up to the diagonal, and of that the window. */
+/* Masks scores beyond the diagonal and outside the window. */
 static descriptor without_masked(composer *c, descriptor s)
 {
     bool lengths = tensor_at(c, TRP__DNN_ATTENTION_SEQ_Q) != NULL;
@@ -327,7 +329,7 @@ static void compose_forward(composer *c)
     descriptor power = real(c, PW(SUB), s, most, scores(c, TRP_F32));
     power = real(c, PW(EXP), power, NULL, scores(c, TRP_F32));
     descriptor sum = reduce(c, SUM(ADD), power, inner(c, TRP_F32, c->rows, 1));
-    /* Its engines know the graph only with these two, wanted or not. */
+    /* Its engines match the graph only with these two outputs, requested or not. */
     bool wanted = tensor_at(c, TRP__DNN_ATTENTION_STATS) != NULL;
     descriptor log = real(c, PW(LOG), sum, NULL, inner(c, TRP_F32, c->rows, 1));
     real(c, PW(ADD), most, log,
@@ -337,9 +339,7 @@ static void compose_forward(composer *c)
              TRP__DNN_ATTENTION_SEQ_KV, given(c, TRP__DNN_ATTENTION_Y));
 }
 
-/* The gradient. */
-
-/* Rows as columns. */
+/* Transposes rows and columns. */
 static descriptor turned(composer *c, descriptor x)
 {
     const int64_t dim[RANK] = {c->batches, c->heads, c->columns, c->rows};
@@ -348,7 +348,7 @@ static descriptor turned(composer *c, descriptor x)
     return reshape(c, x, inner_of(c, c->type, dim, stride));
 }
 
-/* Sums over rows, of all heads of q that share one of k and v. */
+/* Sums over the rows of all heads of q that share one head of k and v. */
 static void sum_over_rows(composer *c, descriptor weights, int port, int64_t depth, int to)
 {
     bool shared = tensor_at(c, to)->dim[1] != c->heads;

@@ -13,10 +13,8 @@
 enum {
     RANK_MATRICES = 3, /* the least that the library takes: one batch, rows, columns */
     RANK_IMAGES = 4,   /* of all else: two spatial dimensions */
-    ALIGNMENT = 16,    /* of memory of the actor's own, and of what has no address */
+    ALIGNMENT = 16,    /* alignment of the actor's own memory and of tensors without an address */
 };
-
-/* Types. */
 
 int trp__dnn_cudnn_type(uint8_t type)
 {
@@ -41,18 +39,16 @@ int trp__dnn_cudnn_type(uint8_t type)
     return type < COUNT_OF(types) ? types[type] : -1;
 }
 
-/* Which tensors are where. */
-
-/* Shapes. The tensors of an operation graph all have one rank. What has fewer dimensions gets ones:
- * in front first, as far as others have more; then all get them where their kind wants them. */
+/* Shapes. All tensors of an operation graph have the same rank. Tensors with fewer dimensions get
+ * ones: first in front up to the rank of the others, then where their kind requires them. */
 
 typedef enum manner {
-    /* Element by element, and sums: dimensions mean nothing, so they come as few, and in the order
-     * that the library takes. */
+    /* Element-wise operations and sums: dimensions have no meaning, so they are merged and
+     * reordered for the library. */
     MANNER_FREE,
-    MANNER_MATRICES, /* ones in front; batches of several dimensions become one, if they can */
+    MANNER_MATRICES, /* ones in front; several batch dimensions are merged if possible */
     MANNER_NORM,     /* ones behind */
-    MANNER_IMAGES,   /* one spatial dimension is done with two, the first of them 1 */
+    MANNER_IMAGES,   /* one spatial dimension becomes two, the first of them 1 */
 } manner;
 
 typedef struct shape {
@@ -63,9 +59,10 @@ typedef struct shape {
 typedef struct shaping {
     manner manner;
     uint32_t rank;   /* the largest in the part */
-    uint32_t target; /* what all have in the end */
+    uint32_t target; /* final rank of all tensors */
     bool collapse;
-    /* MANNER_FREE: dimensions that are one in all tensors, from the slowest to the fastest. */
+    /* MANNER_FREE: groups of dimensions that merge in all tensors, from the slowest to the
+     * fastest. */
     uint32_t groups;
     uint8_t group[TRP__DNN_RANK], fastest[TRP__DNN_RANK];
     bool channels;
@@ -80,7 +77,8 @@ static void insert_one(shape *s, uint32_t at, int64_t stride)
     s->rank++;
 }
 
-/* The stride of a dimension of 1 does not count, but the library tells layouts by it. */
+/* Returns the stride of a dimension of 1, which does not matter but by which the library determines
+ * layouts. */
 static int64_t whole_stride(const shape *s)
 {
     int64_t most = 1;
@@ -101,7 +99,8 @@ static shape plain_shape(const trp__dnn_tensor *t, uint32_t rank)
     return s;
 }
 
-/* Whether all batches of a matrix are one dimension; `whole` is how many there are of the largest.
+/* Tells whether the batch dimensions of a matrix merge into one; `whole` is the largest number of
+ * batches.
  */
 static bool collapses(const shape *s, int64_t whole, int64_t *batch)
 {
@@ -144,7 +143,7 @@ static void collapse(shape *s)
     s->rank = 3;
 }
 
-/* Dimensions from the slowest of the largest tensor to its fastest; those of 1 come first. */
+/* Sorts the dimensions of the largest tensor from slowest to fastest; */
 static void sort_dimensions(const trp__dnn_part *part, const uint8_t place[], uint32_t rank,
                             uint8_t sorted[TRP__DNN_RANK])
 {
@@ -171,7 +170,7 @@ static void sort_dimensions(const trp__dnn_part *part, const uint8_t place[], ui
     }
 }
 
-/* Whether two dimensions are one in this tensor. */
+/* Tells whether two dimensions merge in this tensor. */
 static bool joins(const shape *s, uint8_t slow, uint8_t fast)
 {
     if (s->dim[slow] == 1 || s->dim[fast] == 1)
@@ -202,7 +201,7 @@ static bool all_join(const trp__dnn_part *part, const uint8_t place[], uint32_t 
     return true;
 }
 
-/* Makes as few groups of dimensions as there can be; those that are 1 everywhere are in none. */
+/* Forms the fewest groups of dimensions; dimensions of 1 in all tensors are in none. */
 static void choose_groups(const trp__dnn_part *part, const uint8_t place[], shaping *s)
 {
     uint8_t sorted[TRP__DNN_RANK];
@@ -220,7 +219,8 @@ static void choose_groups(const trp__dnn_part *part, const uint8_t place[], shap
     }
 }
 
-/* The groups of a tensor; then ones in front; and the fastest moved to where channels are. */
+/* Applies the groups to a tensor, puts ones in front, and moves the fastest dimension to that of
+ * channels. */
 static void apply_groups(shape *s, const shaping *to)
 {
     shape from = *s;
@@ -272,8 +272,8 @@ static bool reduces(const trp__dnn_part *part)
     return false;
 }
 
-/* What is element by element goes as a batch of matrices, sums as an image whose rows and columns
- * are dimensions or whole groups of them. */
+/* Element-wise operations become a batch of matrices, sums an image whose rows and columns are
+ * dimensions or whole groups of them. */
 static shaping shaping_of(const trp__dnn_part *part, const uint8_t place[])
 {
     shaping s = {.manner = manner_of(part), .rank = 1};
@@ -333,9 +333,8 @@ static trp_status make_tensor(const trp__cudnn *lib, uint32_t number, const trp_
     return trp__cudnn_finish(&m, out);
 }
 
-/* Operation graphs. */
-
-/* The library says BAD_PARAM of much that it just can't do: what was sent has been checked before.
+/* Converts BAD_PARAM, which the library often returns for unsupported operations: the request has
+ * been checked before.
  */
 static trp_status refused(const trp__dnn_node *node, trp_status status, trp_error *error)
 {
@@ -360,7 +359,7 @@ static trp_status finish_graph(const trp__dnn_planner *planner, uint32_t count,
     return trp__cudnn_finish(&m, out);
 }
 
-/* Attention is many operations, and known to the library by itself only. */
+/* Attention consists of many operations, and the library recognises it only alone. */
 static trp_status attention_graph(const trp__dnn_planner *planner, const trp__dnn_part *part,
                                   const trp__dnn_node *node, trp__cudnn_descriptor *out,
                                   trp_error *error)

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* What the operation of each kind is to the library: its descriptor, the attribute for what says
- * how it works (0: none), and those for its ports. */
+/* The library's operation for each kind: its descriptor, the attribute of its mode descriptor (0:
+ * none), and those of its ports. */
 
 typedef struct row {
     trp__cudnn_descriptor_type type;
@@ -108,8 +108,6 @@ static const row rows[] = {
                              [TRP__DNN_STATISTICS_SQUARE_SUM] = OP(GENSTATS_SQSUMDESC)}},
 };
 
-/* Modes. */
-
 #define PW(name) TRP__CUDNN_POINTWISE_##name
 
 static const int16_t pointwise[] = {
@@ -188,9 +186,7 @@ static const int16_t norms[] = {
     [TRP_DNN_RMS] = TRP__CUDNN_RMS_NORM,
 };
 
-/* How operations work. */
-
-/* Spatial numbers, with one put in front where the library gets a dimension more. */
+/* Sets spatial parameters, with an additional first one if the library gets a dimension more. */
 static void set_spatial(trp__cudnn_maker *m, trp__cudnn_attribute name, const trp__dnn_node *node,
                         const int32_t numbers[], int64_t neutral)
 {
@@ -264,7 +260,7 @@ static trp_status make_pointwise(const trp__cudnn *lib, const trp__dnn_node *nod
     return trp__cudnn_finish(&m, out);
 }
 
-/* Before it could be told so, the notes of engines had to do. */
+/* Older versions have no such attribute; the notes of engines are checked instead. */
 static trp_status make_reduction(const trp__cudnn *lib, const trp__dnn_node *node,
                                  bool deterministic, trp__cudnn_descriptor *out, trp_error *error)
 {
@@ -299,7 +295,7 @@ static trp_status make_resample(const trp__cudnn *lib, const trp__dnn_node *node
     return trp__cudnn_finish(&m, out);
 }
 
-/* *out is NULL for kinds whose operation says it all. */
+/* Creates the mode descriptor; *out is NULL for kinds that have none. */
 static trp_status make_how(const trp__cudnn *lib, const trp__dnn_node *node, bool deterministic,
                            trp__cudnn_descriptor *out, trp_error *error)
 {
@@ -324,8 +320,6 @@ static trp_status make_how(const trp__cudnn *lib, const trp__dnn_node *node, boo
     }
 }
 
-/* Operations. */
-
 static void set_scaling(trp__cudnn_maker *m, const trp__dnn_node *node)
 {
     static const trp__cudnn_attribute names[][2] = {
@@ -340,7 +334,7 @@ static void set_scaling(trp__cudnn_maker *m, const trp__dnn_node *node)
     trp__cudnn_set_real(m, names[node->kind][1], wide, 0);
 }
 
-/* What an operation has besides tensors and a descriptor of how it works. */
+/* Sets an operation's attributes other than tensors and the mode descriptor. */
 static void set_rest(trp__cudnn_maker *m, const trp__dnn_node *node)
 {
     switch (node->kind) {

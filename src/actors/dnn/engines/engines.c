@@ -12,25 +12,25 @@
 #include <string.h>
 
 enum {
-    CONFIGS = 64, /* of one mode of the heuristics */
+    CONFIGS = 64, /* configurations of one heuristic mode */
     NOTES = 32,
     KNOBS = 32,
-    REJECTIONS = 8, /* of a part: its other engines are most likely no better */
+    REJECTIONS = 8, /* rejections per part: its other engines are most likely no better */
 };
 
-/* What has become of the engines that were proposed, for the message if none is left. */
+/* The fate of the proposed engines, for the message if none is left. */
 typedef struct search {
     const trp__dnn_planner *planner;
     const trp__dnn_part *part;
     const trp__dnn_head *head;
     trp__cudnn_descriptor graph;
-    const char *only;                 /* the name of the one that is wanted; NULL: any */
+    const char *only;                 /* name of the requested engine; NULL: any */
     bool rounds_inputs_only_if_asked; /* without tf32 no engine for f32 may use tensor cores */
     trp__dnn_engine *out;
     uint32_t room, count;
     uint32_t proposed, random, rounding, large, rejected;
     bool broken;    /* a proof has broken the context */
-    trp_error last; /* what the library said of the last one that it refused */
+    trp_error last; /* the library's reason for its last refusal */
 } search;
 
 static trp_status get(const trp__cudnn *lib, trp__cudnn_descriptor from, trp__cudnn_attribute name,
@@ -42,8 +42,6 @@ static trp_status get(const trp__cudnn *lib, trp__cudnn_descriptor from, trp__cu
                             lib->cudnnBackendGetAttribute(from, name, type, room, count, values),
                             "cudnnBackendGetAttribute", error);
 }
-
-/* Plans. */
 
 static trp_status finish_plan(const trp__cudnn *lib, trp__cudnn_maker *m, trp__dnn_engine *out,
                               trp_error *error)
@@ -108,8 +106,6 @@ trp_status trp__dnn_engine_read(const trp__dnn_planner *planner, const char *tex
     return finish_plan(planner->lib, &m, out, error);
 }
 
-/* Engines. */
-
 static bool has_note(const int notes[], int64_t count, int note)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -119,7 +115,8 @@ static bool has_note(const int notes[], int64_t count, int note)
     return false;
 }
 
-/* Whether it may be used; counts why not. An engine whose notes can't be read has none. */
+/* Tells whether an engine may be used and counts the reasons against it. An engine whose notes
+ * cannot be read has none. */
 static bool is_allowed(search *s, trp__cudnn_descriptor engine)
 {
     const trp__cudnn *lib = s->planner->lib;
@@ -179,7 +176,7 @@ static void name_engine(const trp__cudnn *lib, trp__cudnn_descriptor engine,
     add_knobs(lib, config, &name);
 }
 
-/* Takes a plan that was made last, or drops it. */
+/* Accepts or drops the plan created last. */
 static void judge_engine(search *s, trp__dnn_engine *made)
 {
     if (trp__dnn_proof_accepts(s->planner, s->part, made)) {
@@ -193,7 +190,7 @@ static void judge_engine(search *s, trp__dnn_engine *made)
         s->last = s->planner->prover->proofs.error;
 }
 
-/* Before anything is compiled for it. */
+/* Tells, before anything is compiled, whether the engine is requested. */
 static bool is_wanted(search *s, const trp__dnn_engine *named)
 {
     if (s->only)
@@ -203,7 +200,7 @@ static bool is_wanted(search *s, const trp__dnn_engine *named)
     return !rejected;
 }
 
-/* TRP_OK also if nothing comes of it. */
+/* Tries a configuration. Returns TRP_OK even if it yields no plan. */
 static trp_status try_config(search *s, trp__cudnn_descriptor config)
 {
     const trp__cudnn *lib = s->planner->lib;
@@ -246,8 +243,8 @@ static trp_status ask(search *s, int mode, trp__cudnn_descriptor *heuristics)
     return trp__cudnn_finish(&m, heuristics);
 }
 
-/* Adds what one mode of the heuristics proposes. Only a lack of memory is an error, and a proof
- * that has broken the context. */
+/* Adds the proposals of one heuristic mode. Only a lack of memory and a proof that has broken the
+ * context are errors. */
 static trp_status search_mode(search *s, int mode)
 {
     const trp__cudnn *lib = s->planner->lib;
@@ -285,7 +282,8 @@ static bool reads_f32(const trp__dnn_graph *g, const trp__dnn_node *node)
     return false;
 }
 
-/* On tensor cores f32 means tf32. Those of narrower types are exact there. */
+/* Tells whether a part multiplies f32, which tensor cores do as tf32. Products of narrower types
+ * are exact there. */
 static bool multiplies_f32(const trp__dnn_part *part)
 {
     for (uint32_t n = 0; n < part->count; n++) {
@@ -343,7 +341,7 @@ static trp_status find_engines(const trp__dnn_planner *planner, const trp__dnn_p
         status = search_mode(&s, TRP__CUDNN_HEUR_MODE_FALLBACK);
     trp__cudnn_drop(planner->lib, &s.graph);
     *count = s.count;
-    if (status != TRP_OK) { /* those that were made are no use */
+    if (status != TRP_OK) { /* the created plans are of no use */
         while (*count > 0)
             trp__dnn_engine_drop(planner->lib, &out[--*count]);
         *error = s.last;

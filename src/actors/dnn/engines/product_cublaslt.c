@@ -8,17 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an engine for a product is. */
+/* An engine for a product. */
 typedef struct trp__dnn_product_plan {
-    const trp__matmul_planner *planner; /* NULL: a kernel of ours does it */
+    const trp__matmul_planner *planner; /* NULL: an own kernel computes it */
     trp__dnn_product product;
     union {
         trp__matmul_plan plan;
         trp__dnn_multiply own;
     };
 } product_plan;
-
-/* The library. */
 
 static trp_status open_library(const trp__dnn_planner *planner, trp_error *error)
 {
@@ -32,7 +30,7 @@ static trp_status open_library(const trp__dnn_planner *planner, trp_error *error
     if (status != TRP_OK)
         return status;
     status = trp__cublaslt_check(lt, lt->cublasLtCreate(&own->handle), "cublasLtCreate", error);
-    if (status != TRP_OK) { /* a driver that is too old, or no memory: as if it were not there */
+    if (status != TRP_OK) { /* treated as missing if the driver is too old or memory is short */
         own->handle = NULL;
         error->status = TRP_E_MISSING;
         return TRP_E_MISSING;
@@ -48,13 +46,11 @@ void trp__dnn_products_close(trp__dnn_products *products)
     *products = (trp__dnn_products){0};
 }
 
-/* Plans. */
-
 static trp__matmul_key key_of(const trp__dnn_product *product, bool deterministic)
 {
     void *at[TRP__MATMUL_OPERANDS] = {0};
     trp__matmul_key key;
-    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) { /* places that are aligned so */
+    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) { /* addresses with this alignment */
         if (product->tensor[i] != TRP__DNN_NO_PORT)
             at[i] = (void *)((uintptr_t)1 << product->alignment[i]);
     }
@@ -63,7 +59,7 @@ static trp__matmul_key key_of(const trp__dnn_product *product, bool deterministi
     return key;
 }
 
-/* With the heuristic's first algorithm. */
+/* Creates a plan with the heuristic's first algorithm. */
 static trp_status make_plan(const trp__matmul_planner *planner, const trp__dnn_product *product,
                             const trp__matmul_key *key, product_plan **out, trp_error *error)
 {
@@ -101,7 +97,7 @@ void trp__dnn_product_drop(trp__dnn_engine *engine)
     engine->product = NULL;
 }
 
-/* The others that the heuristic proposes, each with descriptors of its own. */
+/* Adds the other proposals of the heuristic, each with separate descriptors. */
 static trp_status add_others(const trp__dnn_product *product, const trp__matmul_key *key,
                              uint32_t room, trp__dnn_engine out[], uint32_t *count,
                              trp_error *error)
@@ -144,8 +140,6 @@ trp_status trp__dnn_product_engines(const trp__dnn_planner *planner, const trp__
     return room > 1 ? add_others(product, &key, room, out, count, error) : TRP_OK;
 }
 
-/* Kernels of ours. */
-
 uint32_t trp__dnn_product_own_engine(const trp__dnn_planner *planner,
                                      const trp__dnn_product *product, trp__dnn_engine *out)
 {
@@ -172,7 +166,7 @@ bool trp__dnn_product_has_own(const trp__dnn_engine *engine)
     return engine->product && trp__dnn_multiply_takes(&engine->product->product.problem);
 }
 
-/* Records: the library's version, and the algorithm; of a kernel of ours zeros. */
+/* A record has the library's version and the algorithm; zeros for an own kernel. */
 
 enum { ALGO_WORDS = sizeof((trp__cublaslt_algo *)0)->data / sizeof(uint64_t) };
 
@@ -224,8 +218,6 @@ trp_status trp__dnn_product_read(const trp__dnn_planner *planner, const trp__dnn
     trp__dnn_product_drop(out);
     return trp__error_set(error, TRP_E_MISSING, "an algorithm that cuBLASLt does not take");
 }
-
-/* Launches. */
 
 static trp_status launch_one(product_plan *plan, const trp__kernel_launch *launch,
                              void *const operand[TRP__MATMUL_OPERANDS], trp_error *error)

@@ -6,14 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Smaller sizes leave most of a tile empty, and fewer multiply-adds take no time; with fewer
- * columns of A the last bit of what is split would show. */
+/* Smaller sizes leave most of a tile empty, and fewer multiply-adds take negligible time; with
+ * fewer columns of A, the last bit lost by splitting is visible. */
 enum { LEAST_SIZE = 64, LEAST_WORK = 1 << 26 };
 
-/* A last round of tiles is not shared behind so many rounds. */
-enum { ROUNDS = 8, STEPS = 4 /* that a block does at least */, TILES = 1 << 24 };
+/* After this many rounds the last round of tiles is not shared. */
+enum { ROUNDS = 8, STEPS = 4 /* least steps per block */, TILES = 1 << 24 };
 
-/* What the launches for some columns take besides, in steps of a block. */
+/* Overhead of the launches for a group of columns, in steps of a block. */
 enum { LAUNCH_STEPS = 4 };
 
 bool trp__dnn_multiply_takes(const trp__matmul *g)
@@ -31,21 +31,19 @@ bool trp__dnn_multiply_takes(const trp__matmul *g)
            (double)g->m * (double)g->n * (double)g->k * (double)g->batch >= LEAST_WORK;
 }
 
-/* Planning. */
-
 static int64_t tiles_across(int64_t columns)
 {
     return (columns + TRP__MULTIPLY_COLUMNS - 1) / TRP__MULTIPLY_COLUMNS;
 }
 
-/* What it takes to write so many parts and to add them up, in steps of a block. */
+/* Estimates writing and adding `parts` parts, in steps of a block. */
 static double gather_steps(int64_t parts)
 {
     return 2 + (double)parts / 22;
 }
 
-/* Of the tiles of a last round that is not full every block multiplies a part, if that takes less.
- * Returns the bytes of these, at most `most`. */
+/* Shares the tiles of a partial last round among all blocks if that is faster. Returns the bytes of
+ * the parts, at most `most`. */
 static uint64_t share(trp__multiply *p, int64_t processors, uint64_t most)
 {
     const int64_t tiles = (int64_t)p->rows * p->columns * p->batch, rest = tiles % processors;
@@ -68,7 +66,7 @@ static uint64_t share(trp__multiply *p, int64_t processors, uint64_t most)
     return (uint64_t)(blocks + rest) * TRP__MULTIPLY_TILE_BYTES;
 }
 
-/* What one launch computes: so many products, and tiles of columns in each. */
+/* Sets the work of one launch: products, and tiles of columns in each. */
 static uint64_t set_tiles(const trp__dnn_multiply *plan, int64_t columns, int64_t batch,
                           uint64_t most, trp__multiply *p)
 {
@@ -97,7 +95,7 @@ static uint64_t word_bytes(const trp__dnn_multiply *plan)
     return sizeof(uint32_t) * (1 + TRP__MULTIPLY_WARPS * (whole + parts)) + small_bytes(plan);
 }
 
-/* Steps that a block does one after the other, about. */
+/* Estimates the sequential steps of a block. */
 static double steps_of(const trp__dnn_multiply *plan, const trp__multiply *p)
 {
     const int64_t rounds = (p->whole + plan->processors - 1) / plan->processors;
@@ -107,15 +105,18 @@ static double steps_of(const trp__dnn_multiply *plan, const trp__multiply *p)
     return LAUNCH_STEPS + (double)(rounds * p->steps) + shared;
 }
 
-/* Sets how many columns and products of a batch are done at a time, and the parts' bytes. Returns
- * how many steps that takes; infinity: the workspace is too small. */
+/* Sets the columns and products of a batch per launch and the bytes of parts. Returns the estimated
+ * steps, or infinity if the workspace is too small. */
 static double try_cut(trp__dnn_multiply *plan, int64_t columns, int64_t batch, uint64_t workspace)
 {
     trp__multiply p = plan->p;
     const int64_t all = tiles_across(p.n), last = all % columns, left = p.batch % batch;
     const int64_t whole = all / columns, batches = p.batch / batch;
     const double times = (double)whole * (double)batches;
-    const double rests = last ? (double)p.batch : left ? 1 : 0; /* a batch is cut or the columns */
+    const double rests = last   ? (double)p.batch
+                         : left ? 1
+                                : 0; /* the batch is divided, or the
+                                      * columns */
     plan->columns = (int32_t)columns;
     plan->batch = (int32_t)batch;
     const uint64_t bytes = split_bytes(plan) + word_bytes(plan);
@@ -132,8 +133,9 @@ static double try_cut(trp__dnn_multiply *plan, int64_t columns, int64_t batch, u
     return steps;
 }
 
-/* As many columns at a time as takes the fewest steps, and products of a batch if these are all.
- * Returns the bytes that are needed; 0: not one tile of columns can be done. */
+/* Chooses the columns per launch with the fewest steps, and several products of a batch if one
+ * launch covers all columns. Returns the required bytes, or 0 if not even one tile of columns
+ * fits. */
 static uint64_t cut(trp__dnn_multiply *plan, uint64_t workspace)
 {
     const uint64_t one = (uint64_t)plan->p.steps * TRP__MULTIPLY_SPLIT_BYTES;
@@ -159,16 +161,16 @@ static uint64_t cut(trp__dnn_multiply *plan, uint64_t workspace)
     return least < INFINITY ? split_bytes(plan) + plan->part_bytes + word_bytes(plan) : 0;
 }
 
-/* Whether B is split, and D seen as it is, with its lines as columns: where B is smaller than A by
- * so much that splitting it takes less than writing D so takes more. D is written by 16 bytes else,
- * if its lines allow that. */
+/* Tells whether B is split and D is computed in its own orientation: if B is smaller than A by so
+ * much that splitting B saves more than the slower writes of D cost. Otherwise D is written in
+ * units of 16 bytes if its lines allow it. */
 static bool is_turned(const trp__matmul *g)
 {
     const double less = (double)(g->m - g->n) * (double)g->k;
     return g->n < g->m && (g->ld[TRP__MATMUL_D] % 4 != 0 || 2 * less > (double)g->m * (double)g->n);
 }
 
-/* The problem is in columns, the kernels' in rows: D' = B' A'. */
+/* Converts the column-major problem to the kernels' row-major one: D' = B' A'. */
 static trp__multiply describe(const trp__matmul *g)
 {
     const bool turned = is_turned(g);
@@ -212,8 +214,6 @@ bool trp__dnn_multiply_plan(trp__kernel_modules *modules, const trp__dnn_product
     *workspace = cut(out, product->workspace);
     return *workspace > 0;
 }
-
-/* Launches. */
 
 static trp_status find_kernels(trp__dnn_multiply *plan, const trp__kernel_launch *l,
                                trp_error *error)
@@ -263,7 +263,7 @@ static uint8_t is_vector(uint64_t at, int64_t ld, int64_t stride)
     return at % (NUMBERS * sizeof(float)) == 0 && ld % NUMBERS == 0 && stride % NUMBERS == 0;
 }
 
-/* From a tile of columns on, and a product of the batch, as many as are done at a time. */
+/* Describes the part of one launch, from a tile of columns and a product of the batch on. */
 static trp__multiply part_of(const trp__dnn_multiply *plan, const trp__multiply *all,
                              int64_t column, int64_t batch)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRODUCTS = 8 /* algorithms of cuBLASLt's among which one is looked for */ };
+enum { PRODUCTS = 8 /* cuBLASLt algorithms searched for a given one */ };
 
 void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance)
 {
@@ -19,8 +19,6 @@ void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance)
     if (prover->cu)
         trp__kernels_end(&prover->reference, instance);
 }
-
-/* Running the engine. */
 
 static trp_status make_pack(const trp__dnn_problem *p, const trp__proof_place *place,
                             trp__cudnn_descriptor *out, trp_error *error)
@@ -78,8 +76,6 @@ trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, tr
     return status;
 }
 
-/* Proofs. */
-
 trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
                                              trp__kernel_module module)
 {
@@ -91,7 +87,7 @@ trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
     return trp__kernels_share(planner->modules, own, module, &ignored) == TRP_OK ? own : NULL;
 }
 
-/* Has the reference compiled where neither the cache nor a pack has it: a wrong engine would serve
+/* Compiles the reference if neither the cache nor a pack has it: a wrong engine would run
  * meanwhile. */
 static bool have_reference(const trp__dnn_planner *planner)
 {
@@ -105,17 +101,17 @@ static bool have_reference(const trp__dnn_planner *planner)
            trp__dnn_prover_modules(planner, TRP__MODULE_DIRECT);
 }
 
-/* An engine for a part, while it is judged. */
+/* An engine for a part under test. */
 typedef struct judged {
     const trp__dnn_planner *planner;
     const trp__dnn_part *part;
-    const trp__dnn_engine *engine; /* NULL: only its name is known */
+    const trp__dnn_engine *engine; /* NULL if only its name is known */
     trp__key key;
     char text[160]; /* of the part */
     trp__proof_subject subject;
 } judged;
 
-/* Sees to it that there is a reference, and what runs the engine. */
+/* Ensures that the reference and the engine are ready. */
 static bool is_ready(void *context)
 {
     const judged *j = context;
@@ -162,7 +158,7 @@ static void prove_part(const trp__dnn_planner *planner, const trp__dnn_part *par
     free(p);
 }
 
-/* A part with fewer images, or fewer of whatever comes first: tensors of its own, the same nodes.
+/* A part with fewer images, or a smaller first dimension: own tensors, the same nodes.
  */
 typedef struct smaller {
     trp__dnn_graph graph;
@@ -170,7 +166,8 @@ typedef struct smaller {
     trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
 } smaller;
 
-/* As divisible by powers of two as before, up to 16. 0: it can't be smaller. */
+/* Returns a smaller count with the same divisibility by powers of two, up to 16, or 0 if there is
+ * none. */
 static int64_t smaller_count(int64_t count)
 {
     const int64_t power = count & -count;
@@ -188,7 +185,8 @@ static bool is_filter(const trp__dnn_part *part, uint32_t t)
     return false;
 }
 
-/* False: not all tensors have as many, or one; or what comes first is no batch. */
+/* Returns false if the first dimensions differ and are not 1, or if the first dimension is not a
+ * batch. */
 static bool shrink(const trp__dnn_part *part, smaller *out)
 {
     const trp__dnn_graph *g = part->graph;
@@ -225,7 +223,7 @@ static bool shrink(const trp__dnn_part *part, smaller *out)
     return true;
 }
 
-/* The same algorithm of cuBLASLt, or the same kernel, for the smaller part. */
+/* Finds the same cuBLASLt algorithm or kernel for the smaller part. */
 static trp_status find_product(const trp__dnn_planner *planner, const trp__dnn_part *part,
                                const char *name, trp__dnn_engine *out, trp_error *error)
 {
@@ -249,7 +247,7 @@ static trp_status find_product(const trp__dnn_planner *planner, const trp__dnn_p
     return status;
 }
 
-/* The same engine, knobs included, on fewer images. */
+/* Proves the same engine, with the same knobs, on fewer images. */
 static void prove_smaller(const trp__dnn_planner *planner, const trp__dnn_part *part,
                           const trp__dnn_engine *engine, trp__proof_verdict *out)
 {

@@ -1,6 +1,5 @@
-/* Proofs of the ways to run a part of a graph, by the prover (tuning/prover.h): engines of cuDNN's
- * and algorithms of cuBLASLt's against the reference, the kernels of reference/node.h. In the side
- * thread.
+/* Proves engines of cuDNN and algorithms of cuBLASLt for a part of a graph by the prover
+ * (tuning/prover.h) against the reference kernels of reference/node.h. Runs in the side thread.
  */
 #ifndef TRP_ACTORS_DNN_ENGINES_PROOF_H
 #define TRP_ACTORS_DNN_ENGINES_PROOF_H
@@ -9,36 +8,36 @@
 #include "actors/dnn/reference/launch.h"
 #include "tuning/proofs.h"
 
-/* What proofs need. Zero-initialised but for the first block. */
+/* The needs of proofs. Zero-initialised except for the first block. */
 typedef struct trp__dnn_prover {
     const trp__cuda *cu;
     const trp__cudnn *lib;
     trp__proofs proofs;
 
     trp__cudnn_handle handle;
-    trp__kernel_modules reference; /* modules of this thread's own */
+    trp__kernel_modules reference; /* modules of the side thread */
 } trp__dnn_prover;
 
 /* The context must be current. */
 void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance);
 
-/* The side thread's own modules, with the image of one that the planner's have. NULL: no memory. */
+/* Returns the side thread's modules, with the images of the planner's. NULL: out of memory. */
 trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
                                              trp__kernel_module module);
 
-/* Whether an engine may serve a part: known as good, or proven now. Without a prover it always may.
- * One that can't be proven because there is no compiler for the reference or memory is short may
- * too, as any with proofs off, and sets proofs.unproven. Where neither the cache nor a pack has
- * the reference it is compiled first. False, with proofs.broken, if the proof has broken the
- * context. */
+/* Tells whether an engine may run a part: it is known as correct or proven now. Without a prover,
+ * or with proofs off, every engine may; so may one that cannot be proven because memory or a
+ * compiler for the reference is missing, which sets proofs.unproven. Compiles the reference first
+ * if neither the cache nor a pack has it. Returns false with proofs.broken if the proof has broken
+ * the context. */
 bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
                             const trp__dnn_engine *engine);
 
-/* Whether an engine is known not to be right for a part: before anything is compiled for it. */
+/* Tells whether an engine is known as wrong for a part, before anything is compiled for it. */
 bool trp__dnn_proof_rejects(const trp__dnn_planner *planner, const trp__dnn_part *part,
                             const char *engine);
 
-/* The library has refused to run an engine that it had planned: it is rejected from now on. */
+/* Rejects an engine from now on because the library has refused to run its plan. */
 void trp__dnn_proof_reject(trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
                            const char *reason);
 

@@ -1,10 +1,10 @@
-/* The key of a verdict about an engine. */
+/* Builds the key of a verdict about an engine. */
 #include "actors/dnn/engines/proof_parts.h"
 
 #include <string.h>
 
-/* Tensors are numbered in the order in which nodes of the part name them, so that the key does not
- * depend on what is around the part. */
+/* Adds the part. Tensors are numbered in the order in which nodes of the part name them, so that
+ * the key does not depend on the rest of the graph. */
 static void add_part(trp__key *key, const trp__dnn_part *part)
 {
     uint8_t place[TRP__DNN_LOWERED_TENSORS], number[TRP__DNN_LOWERED_TENSORS];

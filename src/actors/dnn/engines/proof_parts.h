@@ -1,4 +1,4 @@
-/* What the files of proofs share. */
+/* Shared by the files of proofs. */
 #ifndef TRP_ACTORS_DNN_ENGINES_PROOF_PARTS_H
 #define TRP_ACTORS_DNN_ENGINES_PROOF_PARTS_H
 
@@ -12,34 +12,35 @@ typedef struct trp__dnn_problem {
     const trp__dnn_part *part;
     const trp__dnn_engine *engine;
     trp__kernel_modules *reference;
-    trp__proof_operand operand[TRP__DNN_LOWERED_TENSORS + 1]; /* the last is room for numbers */
+    trp__proof_operand operand[TRP__DNN_LOWERED_TENSORS + 1]; /* the last is memory for numbers */
     uint32_t operands;
     uint32_t passes, special;
     uint16_t operand_of[TRP__DNN_LOWERED_TENSORS];
     uint8_t tensor_of[TRP__DNN_LOWERED_TENSORS + 1];
     uint8_t place[TRP__DNN_LOWERED_TENSORS];
-    unsigned char value[TRP__DNN_LOWERED_TENSORS][8]; /* as the library gets them */
-    double number[TRP__DNN_LOWERED_TENSORS];          /* the same, for kernels of ours */
+    unsigned char value[TRP__DNN_LOWERED_TENSORS][8]; /* in the library's format */
+    double number[TRP__DNN_LOWERED_TENSORS];          /* for own kernels */
 } trp__dnn_problem;
 
 /* Describes the operands and chooses the numbers. */
 void trp__dnn_problem_describe(trp__dnn_problem *p);
 
-/* The reference of a proof: the nodes of the part, of which each computes only what is needed for
- * the samples. */
+/* Runs the reference of a proof: the nodes of the part, each of which computes only what the
+ * samples need. */
 trp_status trp__dnn_problem_reference(void *problem, const trp__proof_place *place,
                                       const trp__proof_sample samples[], uint32_t count,
                                       trp_error *error);
 
-/* The engine. */
+/* Runs the engine. */
 trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error);
 
-/* The key of a verdict, which the caller ends. Parts of different graphs that compute the same have
- * the same key. */
+/* Builds the key of a verdict, which the caller ends. Parts of different graphs that compute the
+ * same have the same key. */
 void trp__dnn_verdict_key(const trp__verdicts *v, const trp__dnn_part *part, const char *engine,
                           trp__key *key);
 
-/* Elements that the reference computes of a tensor at most; else it computes all. */
+/* Most elements of a tensor that the reference computes selectively; beyond them it computes
+ * all. */
 enum { TRP__DNN_PROOF_NUMBERS = 1 << 16 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Operands, numbers and tolerances of a proof: what there is to know of each kind of node. */
+/* Determines operands, numbers and tolerances of a proof for each kind of node. */
 #include "actors/dnn/engines/proof_parts.h"
 #include "actors/dnn/graph/values.h"
 #include "actors/dnn/lower/attention_limits.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEFAULT_VALUE_PERCENT = 75 /* a value of 0 would hide what it multiplies */ };
+enum { DEFAULT_VALUE_PERCENT = 75 /* a value of 0 would hide errors in its factor */ };
 
 static const trp__dnn_node *node_of(const trp__dnn_problem *p, uint32_t n)
 {
@@ -42,8 +42,8 @@ static bool is_element_wise(const trp__dnn_node *node)
            (node->kind == TRP_DNN_RESAMPLE_FORWARD && node->mode == TRP_DNN_POOL_MAX);
 }
 
-/* Functions of which negative numbers, or small ones, make infinities and nothing that can be
- * compared. */
+/* Tells whether a function needs positive arguments: negative or small ones give infinities that
+ * cannot be compared. */
 static bool wants_positive(const trp__dnn_node *node)
 {
     static const uint8_t modes[] = {TRP_DNN_DIV,  TRP_DNN_MOD,   TRP_DNN_POW,       TRP_DNN_LOG,
@@ -55,12 +55,12 @@ static bool wants_positive(const trp__dnn_node *node)
     return false;
 }
 
-/* Inputs that have a meaning. Returns whether it is one. */
+/* Describes inputs with a meaning. Returns whether the input is one. */
 static bool describe_meaning(const trp__dnn_problem *p, const trp__dnn_node *node, int port,
                              trp__proof_operand *o)
 {
     const trp__dnn_graph *g = p->part->graph;
-    const double mean_square = 1.0 / 3; /* of numbers from -1 to 1 */
+    const double mean_square = 1.0 / 3; /* of uniform numbers from -1 to 1 */
     if (node->kind >= TRP_DNN_NORM_TRAINING && node->kind <= TRP_DNN_NORM_BACKWARD) {
         if (port != TRP__DNN_NORM_INV_VARIANCE && port != TRP__DNN_NORM_EPSILON &&
             !(node->kind == TRP_DNN_NORM_TRAINING &&
@@ -74,11 +74,11 @@ static bool describe_meaning(const trp__dnn_problem *p, const trp__dnn_node *nod
         return false;
     const trp__dnn_tensor *q = &g->tensor[node->port[TRP__DNN_ATTENTION_Q]];
     const trp__dnn_tensor *k = &g->tensor[node->port[TRP__DNN_ATTENTION_K]];
-    if (port == TRP__DNN_ATTENTION_SEQ_Q) /* all rows and columns, for which there is memory */
+    if (port == TRP__DNN_ATTENTION_SEQ_Q) /* all rows and columns in memory */
         o->low = o->high = (double)q->dim[2];
     else if (port == TRP__DNN_ATTENTION_SEQ_KV)
         o->low = o->high = (double)k->dim[2];
-    else if (port == TRP__DNN_ATTENTION_STATS) /* about what it is of such rows */
+    else if (port == TRP__DNN_ATTENTION_STATS) /* about the value for such rows */
         o->low = o->high = log((double)k->dim[2]) + 0.5 * node->parameter[0] * node->parameter[0] *
                                                         mean_square * mean_square *
                                                         (double)q->dim[3];
@@ -89,8 +89,8 @@ static bool describe_meaning(const trp__dnn_problem *p, const trp__dnn_node *nod
     return true;
 }
 
-/* How many products an element of a product's result is the sum of, within a small factor: the
- * elements of what it reads, each as often as it is used, are shared out among the results. */
+/* Estimates the products summed in an element of a product's result, within a small factor: the
+ * uses of the elements read are divided among the results. */
 static double products_of(const trp__dnn_problem *p, const trp__dnn_node *node)
 {
     const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
@@ -105,7 +105,7 @@ static double products_of(const trp__dnn_problem *p, const trp__dnn_node *node)
     return squared > 1 ? sqrt(squared) : 1;
 }
 
-/* Whether f32 is multiplied as f32. */
+/* Tells whether f32 is multiplied as f32. */
 static bool multiplies_exactly(const trp__dnn_problem *p, const trp__dnn_node *node)
 {
     const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
@@ -118,9 +118,9 @@ static bool multiplies_exactly(const trp__dnn_problem *p, const trp__dnn_node *n
     return exact;
 }
 
-/* Where all products are of f32, as f32: 0 elsewhere. An engine that rounds it to tf32 is wrong by
- * up to 8e-4, Winograd's transforms of f32 by some 1e-5. What follows a product may enlarge its
- * error. */
+/* Returns the tolerance if all products are f32 computed as f32, else 0. An engine that rounds to
+ * tf32 has errors of up to 8e-4, Winograd's transforms of f32 some 1e-5. Operations after a product
+ * may enlarge its error. */
 static double exact_tolerance(const trp__dnn_problem *p)
 {
     double most = 0;
@@ -136,15 +136,15 @@ static double exact_tolerance(const trp__dnn_problem *p)
     return most == 0 ? 0 : (p->part->count == 1 ? 5e-5 : 2e-4) + 3e-7 * sqrt(most);
 }
 
-/* Of sums in f32 of products of f16 or bf16: tensor cores cut off. An engine that adds up rounded
- * parts is wrong by 2e-3 and more. */
+/* Returns the tolerance of f32 sums of f16 or bf16 products: tensor cores truncate. An engine that
+ * adds rounded parts has errors of 2e-3 and more. */
 static double narrow_tolerance(const trp__dnn_problem *p, const trp__dnn_node *node)
 {
     return 3e-4 + 2e-6 * sqrt(products_of(p, node));
 }
 
-/* What a result may be wrong by, of the root mean square of all: the rounding of tensor cores, and
- * of sums of `terms` numbers in f32. */
+/* Returns the allowed error of a result relative to the root mean square of all: the rounding of
+ * tensor cores, and of sums of `terms` numbers in f32. */
 static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double terms)
 {
     double least = type == TRP_F64 ? 1e-10 : 2e-4 + 1e-6 * sqrt(terms);
@@ -161,7 +161,7 @@ static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double te
             if (t == TRP__DNN_NO_PORT || tensor_of(p, t)->role == TRP__DNN_VALUE)
                 continue;
             const uint8_t other = tensor_of(p, t)->type;
-            const bool inside = p->place[t] == TRP__DNN_PLACE_INSIDE; /* rounded on its way */
+            const bool inside = p->place[t] == TRP__DNN_PLACE_INSIDE; /* rounded between nodes */
             if (multiplies && is_half(other) && least < narrow_tolerance(p, node))
                 least = narrow_tolerance(p, node);
             if (inside && other == TRP_F16 && least < 4e-3)
@@ -184,22 +184,22 @@ static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double te
     return least;
 }
 
-/* Half a unit of a type in the last place, and a little: how far its rounding is. */
+/* Returns slightly more than half a unit in the last place of a type: */
 static double half_unit_of(uint8_t type)
 {
     return type == TRP_F16 ? 5.5e-4 : type == TRP_BF16 ? 4.4e-3 : is_f8(type) ? 0.15 : 0;
 }
 
-/* Whether libraries take something nearby for the function: hardware's tanh is good for 11 bits. */
+/* Tells whether libraries approximate the function: hardware's tanh has 11 correct bits. */
 static bool is_approximated(const trp__dnn_node *node)
 {
     return node->kind == TRP_DNN_POINTWISE &&
            (node->mode == TRP_DNN_ERF || node->mode >= TRP_DNN_TANH);
 }
 
-/* How far results may lie apart that were rounded from numbers next to each other: the reference's
- * and an engine's are, and may go to either side of what lies halfway between two. Numbers that
- * both come to by sums alone do so rarely; so behind these half a unit is enough. */
+/* Returns the allowed distance of results rounded from neighbouring numbers: the reference and an
+ * engine may round to different sides of a midpoint. Sums rarely differ there, so half a unit is
+ * enough for them. */
 static double rounding_of(const trp__dnn_problem *p, uint8_t type)
 {
     bool approximated = false;
@@ -208,7 +208,7 @@ static double rounding_of(const trp__dnn_problem *p, uint8_t type)
     return (approximated ? 2 : 1) * half_unit_of(type);
 }
 
-/* How many products or terms an element is the sum of, at most. */
+/* Returns the largest number of products or terms in an element's sum. */
 static double terms_of(const trp__dnn_problem *p)
 {
     double most = 1;
@@ -269,7 +269,8 @@ static void add_operand(trp__dnn_problem *p, uint32_t n, int port, uint8_t t, do
     p->tensor_of[p->operands++] = t;
 }
 
-/* A tensor that a node of the part writes is an output, whoever reads it. So those come first. */
+/* Adds outputs first: every tensor that a node of the part writes is an output, whoever reads
+ * it. */
 static void add_operands(trp__dnn_problem *p)
 {
     const double terms = terms_of(p);
@@ -297,7 +298,7 @@ static void add_operands(trp__dnn_problem *p)
     p->tensor_of[p->operands++] = TRP__DNN_NO_PORT;
 }
 
-/* Those that come with a request are another one's next time; a 0 would hide what it multiplies. */
+/* Sets values, which differ between requests; a 0 would hide errors in its factor. */
 static void set_values(trp__dnn_problem *p)
 {
     const trp__dnn_graph *g = p->part->graph;
@@ -312,15 +313,15 @@ static void set_values(trp__dnn_problem *p)
     }
 }
 
-/* What becomes 0 of a NaN where a maximum is taken by an instruction that drops it. */
+/* Tells whether a NaN may become 0 because the instruction for a maximum drops it. */
 static bool may_lose_nan(const trp__dnn_node *node)
 {
     return node->kind == TRP_DNN_POINTWISE &&
            (node->mode == TRP_DNN_RELU || node->mode == TRP_DNN_MIN || node->mode == TRP_DNN_MAX);
 }
 
-/* Element by element it is known what becomes of every number. Sums get none that overflow, for
- * their order is nobody's business; attention's weights depend on theirs too much. */
+/* Chooses the passes. Element-wise results are known for every number. Sums get no numbers that
+ * overflow, because their order is unspecified; attention's weights depend too much on theirs. */
 static void choose_passes(trp__dnn_problem *p)
 {
     bool element_wise = true, attention = false, loses = false;

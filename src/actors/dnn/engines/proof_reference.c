@@ -1,5 +1,5 @@
-/* The reference of a proof: the kernels of reference/node.h, node by node, for the elements that
- * are compared and for those that they are made of. */
+/* Runs the reference of a proof: the kernels of reference/node.h, node by node, for the compared
+ * elements and their inputs. */
 #include "actors/dnn/engines/proof_parts.h"
 #include "base/error.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which elements of a tensor are needed. */
+/* The needed elements of a tensor. */
 typedef struct need {
     int64_t *number;
     size_t count;
@@ -32,8 +32,8 @@ static const trp__dnn_tensor *tensor_of(const reference *r, uint32_t t)
     return &r->p->part->graph->tensor[t];
 }
 
-/* Numbers of the elements of `from`, as those of `to`, a tensor that is repeated to the same shape.
- * False: its shape is another one. */
+/* Converts indices of elements of `from` to those of `to`, a tensor that is broadcast to the same
+ * shape. Returns false for another shape. */
 static bool add_numbers(const trp__dnn_tensor *from, const trp__dnn_tensor *to,
                         const int64_t *number, size_t count, int64_t *out)
 {
@@ -56,7 +56,7 @@ static bool add_numbers(const trp__dnn_tensor *from, const trp__dnn_tensor *to,
     return true;
 }
 
-/* Adds what is needed of `to` for these elements of `from`. */
+/* Adds the elements of `to` needed for these elements of `from`. */
 static bool add_need(reference *r, const trp__dnn_tensor *from, uint8_t to, const int64_t *number,
                      size_t count)
 {
@@ -82,8 +82,8 @@ static bool is_port(const trp__dnn_node *node, int port, bool written)
            trp__dnn_kind_of(node->kind)->port[port].written == written;
 }
 
-/* From the last node to the first: what a node is asked for, it asks of those before it. All but
- * element-wise nodes ask for everything. */
+/* Propagates needs from the last node to the first. All nodes except element-wise ones need all of
+ * their inputs. */
 static bool find_needs_of(reference *r, const trp__dnn_node *node)
 {
     const bool element_wise =
@@ -132,7 +132,8 @@ static trp_status launch(reference *r, const trp__dnn_graph *graph, uint32_t nod
     return trp__direct_launch_sample(graph, node, &l, sample, error);
 }
 
-/* Once for each result, restricted to what is needed of it; once whole if all is needed of one. */
+/* Runs a node once per result, restricted to the needed elements, or once without restriction if
+ * all elements of a result are needed. */
 static trp_status run_node(reference *r, uint32_t n, trp_error *error)
 {
     const trp__dnn_graph *g = r->p->part->graph;
@@ -156,7 +157,7 @@ static trp_status run_node(reference *r, uint32_t n, trp_error *error)
     return status;
 }
 
-/* The gradient of maxima gets x and the y that belongs to it, which is computed first. */
+/* Prepares the gradient of maxima, which needs x and the matching y, by computing y first. */
 static trp_status prepare_maxima(reference *r, const trp__dnn_node *node, trp_error *error)
 {
     trp__dnn_node forward = *node;

@@ -1,4 +1,4 @@
-/* What there is to know of the kinds of nodes, and how a graph lies in memory. */
+/* Properties of the kinds of nodes, and the layout of a graph in memory. */
 #include "actors/dnn/graph/graph.h"
 
 #include "actors/dnn/graph/train_op.h"

@@ -1,7 +1,7 @@
-/* A graph as both sides know it: checked, all defaults filled in, tensors numbered in the order in
- * which nodes first name them, so that graphs that differ in names alone are the same bytes. It
- * travels behind the record, in the order head, tensors, nodes, values, accesses; arrays that are
- * part of the request lie behind it, see wire.h. */
+/* The graph shared by both sides: checked, with all defaults applied, and tensors numbered in the
+ * order in which nodes first name them, so that graphs that differ only in names have the same
+ * bytes. It follows the record in the order head, tensors, nodes, values, accesses; arrays in the
+ * request follow it, see wire.h. */
 #ifndef TRP_ACTORS_DNN_GRAPH_GRAPH_H
 #define TRP_ACTORS_DNN_GRAPH_GRAPH_H
 
@@ -18,25 +18,25 @@ enum {
     TRP__DNN_SPATIAL = TRP_DNN_SPATIAL_MAX,
 };
 
-/* Where a tensor is. */
+/* The place of a tensor. */
 typedef enum trp__dnn_role {
     TRP__DNN_VIRTUAL,
     TRP__DNN_BUFFER,
     TRP__DNN_VALUE,
-    TRP__DNN_DATA, /* an array that travels with the request; packed */
+    TRP__DNN_DATA, /* a packed array in the request */
 } trp__dnn_role;
 
 typedef struct trp__dnn_tensor {
     uint8_t type; /* trp_dtype */
     uint8_t rank;
     uint8_t role;
-    uint8_t written;    /* by a node */
-    uint32_t alignment; /* of its place, bytes: a power of two up to 16; 0 without a buffer */
-    int64_t dim[TRP__DNN_RANK];    /* those behind the rank are 1 */
-    int64_t stride[TRP__DNN_RANK]; /* elements; those behind the rank are 0 */
+    uint8_t written;               /* written by a node */
+    uint32_t alignment;            /* of its address in bytes: a power of two up to 16; 0 without */
+    int64_t dim[TRP__DNN_RANK];    /* 1 beyond the rank */
+    int64_t stride[TRP__DNN_RANK]; /* elements; 0 beyond the rank */
 } trp__dnn_tensor;
 
-/* Ports, by kind. The three of convolutions have the same places, whatever is computed of which. */
+/* Ports, by kind. Those of all three convolution kinds have the same numbers. */
 enum { TRP__DNN_CONV_X, TRP__DNN_CONV_W, TRP__DNN_CONV_Y };
 enum { TRP__DNN_MATMUL_A, TRP__DNN_MATMUL_B, TRP__DNN_MATMUL_Y };
 enum { TRP__DNN_POINTWISE_X, TRP__DNN_POINTWISE_B, TRP__DNN_POINTWISE_T, TRP__DNN_POINTWISE_Y };
@@ -76,20 +76,20 @@ enum {
     TRP__DNN_ATTENTION_SLOPES,
     TRP__DNN_ATTENTION_SEQ_Q,
     TRP__DNN_ATTENTION_SEQ_KV,
-    TRP__DNN_ATTENTION_DY, /* of BACKWARD, like those behind it */
+    TRP__DNN_ATTENTION_DY, /* of BACKWARD, like those that follow */
     TRP__DNN_ATTENTION_DQ,
     TRP__DNN_ATTENTION_DK,
     TRP__DNN_ATTENTION_DV,
     TRP__DNN_ATTENTION_DBIAS,
     TRP__DNN_ATTENTION_SEED,
     TRP__DNN_ATTENTION_OFFSET,
-    TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
+    TRP__DNN_ATTENTION_OWN, /* from here on inputs for cuDNN, only in a lowered graph */
 };
 enum { TRP__DNN_RANDOM_SEED, TRP__DNN_RANDOM_OFFSET, TRP__DNN_RANDOM_Y };
 enum { TRP__DNN_PAGED_X, TRP__DNN_PAGED_TABLE, TRP__DNN_PAGED_SEQ_KV, TRP__DNN_PAGED_Y };
-/* Of both BLOCK_SCALE_... */
+/* Ports of both BLOCK_SCALE_... */
 enum { TRP__DNN_BLOCKS_X, TRP__DNN_BLOCKS_SCALE, TRP__DNN_BLOCKS_Y };
-/* Of all nodes that move data: x, or the first part of several, and y. */
+/* Ports of all nodes that move data: x, or the first of several parts, and y. */
 enum { TRP__DNN_MOVE_X, TRP__DNN_MOVE_Y = TRP_DNN_PARTS_MAX };
 
 typedef struct trp__dnn_node {
@@ -98,11 +98,11 @@ typedef struct trp__dnn_node {
                       * convolutions `flip`, of CONCATENATE and BLOCK_SCALE_... the axis */
     uint8_t compute; /* trp_dtype */
     uint8_t spatial; /* dimensions */
-    uint8_t port[TRP__DNN_PORTS]; /* the number of the tensor; TRP__DNN_NO_PORT: none */
+    uint8_t port[TRP__DNN_PORTS]; /* number of the tensor; TRP__DNN_NO_PORT: none */
     int32_t pre_pad[TRP__DNN_SPATIAL], post_pad[TRP__DNN_SPATIAL];
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
-    int32_t window[TRP__DNN_SPATIAL];     /* of BLOCK_SCALE_... the first is the block; of what a
-                                           * training step needs see train.h */
+    int32_t window[TRP__DNN_SPATIAL];     /* BLOCK_SCALE_...: the first is the block; training
+                                           * kinds: see train.h */
     double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity. Of UNIFORM
                                            * the third is y's largest number below `high` */
     int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK]; /* SLICE; of TRANSPOSE start is the order */
@@ -111,42 +111,42 @@ typedef struct trp__dnn_node {
 _Static_assert(sizeof(trp__dnn_tensor) == 8 + 128, "no padding");
 _Static_assert(sizeof(trp__dnn_node) == 28 + 60 + 24 + 64, "no padding");
 
-/* The head, and what makes two graphs the same together with tensors and nodes. */
+/* The head; graphs are equal if heads, tensors and nodes are. */
 typedef struct trp__dnn_head {
     uint16_t tensors, nodes;
     uint8_t tf32, deterministic;
     uint8_t heuristic; /* trp_dnn_heuristic */
-    uint8_t tune;      /* trp_tune; not part of what makes graphs the same */
+    uint8_t tune;      /* trp_tune; ignored when graphs are compared */
     uint64_t workspace;
 } trp__dnn_head;
 
 _Static_assert(sizeof(trp__dnn_head) == 16, "no padding");
 
-/* A graph, in memory of somebody else. */
+/* A graph in memory that it does not own. */
 typedef struct trp__dnn_graph {
     const trp__dnn_head *head;
     const trp__dnn_tensor *tensor; /* head->tensors */
     const trp__dnn_node *node;     /* head->nodes, in an order in which they can run */
-    const double *value;           /* of each tensor; 0 without one; of i64 its bits */
-    const uint8_t *access;         /* of each tensor: number of the request's access */
+    const double *value;           /* of each tensor; 0 without a value; bits of an i64 */
+    const uint8_t *access;         /* of each tensor: index of the request's access */
 } trp__dnn_graph;
 
-/* Whether a reduction of f32 has no step whose result is infinite or 0 where its own is not: sums
- * before they are divided, squares before the root. */
+/* Tells whether no intermediate result of an f32 reduction is infinite or 0 where the final result
+ * is not: sums before they are divided, squares before the root. */
 static inline bool trp__dnn_keeps_range(const trp__dnn_node *n)
 {
     return n->mode != TRP_DNN_MEAN && n->mode != TRP_DNN_NORM2;
 }
 
-/* How many elements the last window of pooling goes beyond an image of `size` and its padding along
- * spatial dimension i: where the number of windows was rounded up. */
+/* Returns by how many elements the last pooling window exceeds an image of `size` and its padding
+ * along spatial dimension i, if the number of windows was rounded up. */
 static inline int64_t trp__dnn_beyond(const trp__dnn_node *n, int i, int64_t size, int64_t windows)
 {
     const int64_t end = (windows - 1) * n->stride[i] + n->window[i] - n->pre_pad[i];
     return end > size + n->post_pad[i] ? end - size - n->post_pad[i] : 0;
 }
 
-/* What a kind has at a port. */
+/* The port of a kind. */
 typedef struct trp__dnn_port {
     const char *name; /* the field of trp_dnn_node; NULL: no such port */
     size_t offset;    /* likewise */
@@ -154,7 +154,7 @@ typedef struct trp__dnn_port {
     bool optional;
 } trp__dnn_port;
 
-/* Rows of such tables: what is read, and may be missing; what is written, and may. */
+/* Rows of such tables: inputs, optional inputs, outputs, optional outputs. */
 /* clang-format off */
 #define TRP__PORT_IN(field)  {#field, offsetof(trp_dnn_node, field), false, false}
 #define TRP__PORT_MAY(field) {#field, offsetof(trp_dnn_node, field), false, true}
@@ -162,54 +162,55 @@ typedef struct trp__dnn_port {
 #define TRP__PORT_GET(field) {#field, offsetof(trp_dnn_node, field), true, true}
 /* clang-format on */
 
-/* What there is to know of a kind. */
+/* The properties of a kind. */
 typedef struct trp__dnn_kind {
     const char *name;
     trp__dnn_port port[TRP__DNN_PORTS];
     bool geometry; /* paddings and strides */
 } trp__dnn_kind;
 
-/* NULL for what is no kind. */
+/* Returns NULL for an unknown kind. */
 const trp__dnn_kind *trp__dnn_kind_of(uint32_t kind);
 
-/* Whether elements only move. */
+/* Tells whether a kind only moves elements. */
 static inline bool trp__dnn_is_move(uint32_t kind)
 {
     return kind >= TRP_DNN_CONCATENATE && kind <= TRP_DNN_RESHAPE;
 }
 
-/* Whether elements have scales of their blocks. */
+/* Tells whether elements have block scales. */
 static inline bool trp__dnn_has_blocks(uint32_t kind)
 {
     return kind == TRP_DNN_BLOCK_SCALE_QUANTIZE || kind == TRP_DNN_BLOCK_SCALE_DEQUANTIZE;
 }
 
-/* How many inputs a mode of POINTWISE takes, 1 to 3 (x; x and b; x, b and t); 0 for what is no
- * mode. Its name. */
+/* Return the number of inputs of a mode of POINTWISE, 1 to 3 (x; x and b; x, b and t), or 0 for an
+ * unknown mode, and its name. */
 uint32_t trp__dnn_pointwise_inputs(uint32_t mode);
 const char *trp__dnn_pointwise_name(uint32_t mode);
 
-/* Whether a node may write the tensor at one port into the place of the one that it reads at
- * another: each element, or what such a node computes together, depends on its own place only. */
+/* Tells whether a node may write the tensor at one port in place of the one that it reads at
+ * another, because each element, or each group of elements computed together, depends only on its
+ * own place. */
 bool trp__dnn_in_place(uint32_t kind, int read, int written);
 
-/* Elements of a tensor; 0 if any of its dimensions is. */
+/* Returns the elements of a tensor; 0 if any dimension is 0. */
 int64_t trp__dnn_elements(const trp__dnn_tensor *t);
 
-/* One more than the largest offset of an element, in elements; 0 if there are none. */
+/* Returns one more than the largest offset of an element, in elements; 0 if there are none. */
 int64_t trp__dnn_extent(const trp__dnn_tensor *t);
 
-/* Of one that travels with the request. */
+/* Returns the bytes of a tensor in the request. */
 static inline uint64_t trp__dnn_data_bytes(const trp__dnn_tensor *t)
 {
     return (uint64_t)trp__dnn_elements(t) * sizeof(double);
 }
 
-/* The bytes of a graph, and of that part that makes graphs the same (with the head). */
+/* Return the bytes of a graph, and of the part that determines equality (with the head). */
 size_t trp__dnn_bytes(const trp__dnn_head *head);
 size_t trp__dnn_key_bytes(const trp__dnn_head *head);
 
-/* A graph whose bytes lie at `bytes`, aligned to 8. */
+/* Returns the graph whose bytes are at `bytes`, aligned to 8. */
 trp__dnn_graph trp__dnn_graph_at(const void *bytes);
 
 #endif

@@ -3,19 +3,19 @@
  *
  *     sum of i_k stride_k + u  -  (sum of j_k other_stride_k + v)  =  other_offset - offset
  *
- * has a solution. Terms with one stride are one term, i_k - j_k. The search goes from the largest
- * stride to the smallest: what smaller ones can still add up to leaves few values for each, one or
- * two where strides nest, as they do in views of dense memory. */
+ * has a solution. Terms with equal strides merge into one term, i_k - j_k. The search proceeds from
+ * the largest stride to the smallest: the possible sums of the smaller strides leave few values for
+ * each, one or two if strides nest, as in views of dense memory. */
 #include "actors/dnn/graph/overlap.h"
 
 #include <troupe/types.h>
 
 enum {
     TERMS = 2 * TRP__DNN_RANK + 1,
-    STEPS_MAX = 1 << 16 /* of the search: about a millisecond */
+    STEPS_MAX = 1 << 16 /* limit of the search: about a millisecond */
 };
 
-/* A stride in bytes and from where to where its factor goes. */
+/* A stride in bytes and the range of its factor. */
 typedef struct term {
     int64_t stride, least, most;
 } term;
@@ -23,8 +23,8 @@ typedef struct term {
 typedef struct search {
     term term[TERMS]; /* the largest stride first */
     int count, steps;
-    int64_t least[TERMS + 1], most[TERMS + 1]; /* sums of the terms from here on */
-    int64_t divisor[TERMS + 1];                /* of all their strides */
+    int64_t least[TERMS + 1], most[TERMS + 1]; /* bounds of the sum of the terms from here on */
+    int64_t divisor[TERMS + 1];                /* common divisor of their strides */
 } search;
 
 static void add_term(search *s, int64_t stride, int64_t least, int64_t most)
@@ -65,7 +65,7 @@ static int64_t divide_down(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* Whether the terms from `at` on can be `sum`. */
+/* Tells whether the terms from `at` on can add up to `sum`. */
 static bool reaches(search *s, int at, int64_t sum)
 {
     if (sum < s->least[at] || sum > s->most[at])

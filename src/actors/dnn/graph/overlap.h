@@ -1,4 +1,4 @@
-/* Whether two tensors of one buffer share a byte: by elements, so that views which interleave do
+/* Tells whether two tensors of one buffer share a byte, by elements, so that interleaved views do
  * not. */
 #ifndef TRP_ACTORS_DNN_GRAPH_OVERLAP_H
 #define TRP_ACTORS_DNN_GRAPH_OVERLAP_H
@@ -8,10 +8,10 @@
 typedef enum trp__overlap {
     TRP__OVERLAP_NONE,
     TRP__OVERLAP_SOME,
-    TRP__OVERLAP_UNKNOWN, /* strides so irregular that the search was given up */
+    TRP__OVERLAP_UNKNOWN, /* the search was stopped because of irregular strides */
 } trp__overlap;
 
-/* `offset` and `other_offset` are bytes. Spans are as trp__dnn_check_span() leaves them. */
+/* `offset` and `other_offset` are bytes. The tensors have passed trp__dnn_check_span(). */
 trp__overlap trp__dnn_overlap(const trp__dnn_tensor *t, uint64_t offset,
                               const trp__dnn_tensor *other, uint64_t other_offset);
 

@@ -1,21 +1,21 @@
-/* What a training step needs: kinds of nodes from GATHER on. Each family has a file of its own,
- * training/NAME.c, with what its tensors must be and where it is entered on the host;
- * training/NAME_real.h computes it there in f32 or f64, and reference/NAME.h in kernels for GPUs.
- * Here is what both sides of a launch share; NVRTC compiles it. */
+/* The kinds of nodes for training, from GATHER on. Each family has a file training/NAME.c with the
+ * checks of its tensors and its entry on the host; training/NAME_real.h computes it there in f32 or
+ * f64, and reference/NAME.h in kernels for GPUs. This file is shared by both sides of a launch;
+ * NVRTC compiles it. */
 #ifndef TRP_ACTORS_DNN_GRAPH_TRAIN_H
 #define TRP_ACTORS_DNN_GRAPH_TRAIN_H
 
 #include "actors/dnn/graph/graph.h"
 
-/* Ports. Those of GATHER and SCATTER_ADD have the same places: `slices` is what is gathered, y
- * there and dy here; `whole` is x there and y here. */
+/* Ports. Those of GATHER and SCATTER_ADD have the same numbers: `slices` is the gathered data, y of
+ * GATHER and dy of SCATTER_ADD; `whole` is x of GATHER and y of SCATTER_ADD. */
 enum {
     TRP__GATHER_WHOLE,
     TRP__GATHER_INDEX,
     TRP__GATHER_SLICES,
     TRP__GATHER_BEFORE, /* of SCATTER_ADD: x */
 };
-/* Of CROSS_ENTROPY and LOSS. */
+/* Ports of CROSS_ENTROPY and LOSS. */
 enum {
     TRP__LOSS_X,
     TRP__LOSS_T,
@@ -28,7 +28,7 @@ enum {
     TRP__LOSS_STATS,
     TRP__LOSS_DX,
 };
-/* Of BACKWARD, x is dy and y dx. */
+/* In BACKWARD, x is dy and y is dx. */
 enum {
     TRP__ROTARY_X,
     TRP__ROTARY_COS,
@@ -37,7 +37,7 @@ enum {
     TRP__ROTARY_OFFSET,
     TRP__ROTARY_Y,
 };
-/* Of ARG, TOP_K and SAMPLE. */
+/* Ports of ARG, TOP_K and SAMPLE. */
 enum {
     TRP__PICK_X,
     TRP__PICK_Y,
@@ -66,7 +66,7 @@ enum {
     TRP__OPT_SKIPPED,
 };
 
-/* Sums that a GPU takes of parts first, each by a block. */
+/* Partial sums on a GPU, one per block. */
 enum { TRP__TRAIN_PARTS = 1024 };
 
 static inline bool trp__dnn_is_training(uint32_t kind)
@@ -74,7 +74,7 @@ static inline bool trp__dnn_is_training(uint32_t kind)
     return kind >= TRP_DNN_GATHER && kind <= TRP_DNN_OPTIMIZER;
 }
 
-/* Where a node of the graph has what such kinds have beside tensors, modes and parameters. */
+/* Access to the fields of such kinds other than tensors, modes and parameters. */
 static inline int trp__train_axis(const trp__dnn_node *n)
 {
     return n->window[0];
@@ -85,7 +85,7 @@ static inline int trp__train_reduction(const trp__dnn_node *n)
     return n->window[1];
 }
 
-/* Whether an index is to be left out. */
+/* Tells whether an index is ignored. */
 static inline bool trp__train_ignores(const trp__dnn_node *n, int64_t index)
 {
     const int64_t ignore = (int64_t)((uint64_t)(uint32_t)n->start[1] << 32 | (uint32_t)n->start[0]);

@@ -1,4 +1,4 @@
-/* The kinds of train.h as a table: what there is to know of each, but for its kernels. */
+/* The properties of the kinds of train.h, except for their kernels. */
 #ifndef TRP_ACTORS_DNN_GRAPH_TRAIN_OP_H
 #define TRP_ACTORS_DNN_GRAPH_TRAIN_OP_H
 
@@ -11,16 +11,16 @@ struct trp__train_node;
 
 typedef struct trp__train_op {
     trp__dnn_kind kind;
-    /* The defaults of parameters; returns how many a mode has. NULL: none. */
+    /* Sets the defaults of parameters; returns the number for a mode. NULL: none. */
     uint32_t (*parameters)(uint32_t mode, double value[TRP_DNN_PARAMETERS]);
-    /* Checks the types and dimensions of all tensors, fills in those that follow, and what the node
-     * computes in. */
+    /* Checks the types and dimensions of all tensors, and sets derived ones and the type of
+     * computation. */
     trp_status (*check)(const struct trp__dnn_checked *c);
-    /* Memory that the host needs beside the tensors; NULL: none. */
+    /* Returns the host's scratch bytes; NULL: none. */
     size_t (*host_bytes)(const trp__dnn_node *n, const trp__dnn_tensor *const t[]);
     void (*run_f32)(const struct trp__train_node *x);
     void (*run_f64)(const struct trp__train_node *x);
-    /* What a kernel's scratch memory must hold; NULL: nothing. */
+    /* Returns the bytes of a kernel's scratch memory; NULL: none. */
     uint64_t (*device_bytes)(const trp__dnn_node *n, const trp__dnn_tensor *const t[]);
 } trp__train_op;
 
@@ -28,26 +28,25 @@ extern const trp__train_op trp__train_gather, trp__train_scatter, trp__train_cro
     trp__train_loss, trp__train_rotary, trp__train_rotary_backward, trp__train_arg,
     trp__train_top_k, trp__train_sample, trp__train_optimizer;
 
-/* Of a kind that trp__dnn_is_training(). */
+/* Returns the properties of a kind with trp__dnn_is_training(). */
 const trp__train_op *trp__train_op_of(uint32_t kind);
 
 /* The sender's side. */
 
-/* Sets the defaults of a node's parameters; returns how many there are. */
+/* Sets the defaults of a node's parameters and returns their number. */
 uint32_t trp__train_parameters(trp__dnn_node *n);
 bool trp__train_has_axis(uint32_t kind);
-/* Takes what such nodes have beside tensors, modes and parameters; for other kinds, sees that there
- * is nothing. */
+/* Takes the other fields of such nodes; for other kinds, checks that they are unset. */
 trp_status trp__train_take(struct trp__dnn_making *m, uint32_t index);
 
 /* The host's side. */
 
-/* Runs a node; and bytes of scratch memory for it. */
+/* Run a node, and return the bytes of its scratch memory. */
 void trp__train_run(const struct trp__dnn_host_run *run, const trp__dnn_node *n);
 size_t trp__train_bytes(const trp__dnn_graph *g, const trp__dnn_node *n);
 
-/* Indices that can be looked at before a graph runs, as tables of PAGED_LOAD: whether a node has
- * some; and whether they are right, else TRP_E_ARGUMENT names the first that is not. */
+/* Indices that can be checked before a graph runs, like tables of PAGED_LOAD: return whether a node
+ * has any, and check them; TRP_E_ARGUMENT names the first wrong one. */
 bool trp__train_has_indices(const trp__dnn_graph *g, const trp__dnn_node *n);
 trp_status trp__train_look(const struct trp__dnn_host_run *run, int node, trp_error *error);
 

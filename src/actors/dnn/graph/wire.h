@@ -1,7 +1,6 @@
-/* Payload of TRP_OP_DNN_GRAPH. The request's piece of staging memory begins with a trp_dnn_ran,
- * which the worker fills; the graph lies behind it, and behind that the arrays of TRP__DNN_DATA, in
- * the order of their tensors, from TRP__DNN_DATA_AT(bytes of the graph) on. Where nothing is to be
- * done there is no piece. */
+/* Payload of TRP_OP_DNN_GRAPH. The request's piece of staging memory has a trp_dnn_ran, which the
+ * worker fills, then the graph, then the arrays of TRP__DNN_DATA in the order of their tensors,
+ * from TRP__DNN_DATA_AT(bytes of the graph) on. A request with nothing to do has no piece. */
 #ifndef TRP_ACTORS_DNN_GRAPH_WIRE_H
 #define TRP_ACTORS_DNN_GRAPH_WIRE_H
 
@@ -10,7 +9,7 @@
 typedef struct trp__dnn {
     uint64_t sum;   /* a checksum of the graph's key, with no search asked for */
     uint32_t bytes; /* of the graph; 0: nothing to do */
-    uint32_t data;  /* of the arrays behind it */
+    uint32_t data;  /* bytes of the arrays after it */
 } trp__dnn;
 
 #define TRP__DNN_DATA_AT(bytes) ((sizeof(trp_dnn_ran) + (size_t)(bytes) + 15) / 16 * 16)

@@ -1,26 +1,26 @@
-/* Attention and its gradient in one real type: some rows of scores at a time, over those columns
- * that any of them sees. Included by nodes_real.h, behind conv_real.h. */
+/* Attention and its gradient in one real type: processes some rows of scores at a time, over the
+ * columns visible to any of them. Included by nodes_real.h after conv_real.h. */
 
 enum { ATTENTION_BLOCK = 64 }; /* rows */
 
-/* Elements that a thread needs for its head. */
+/* Returns the elements that a thread needs for its head. */
 static inline int64_t attention_rest(const trp__dnn_tensor *k)
 {
     return (2 * ATTENTION_BLOCK + 1) * k->dim[2];
 }
 
-/* One head of one batch. */
+/* One head of one batch element. */
 typedef struct NAME(attention) {
     const trp__dnn_host_node *x;
     int64_t heads, group, rows, columns, depth, width; /* group: heads of q to one of k */
     int64_t batch, head;
     int64_t used_rows, used_columns; /* of the batch */
-    int64_t diagonal;                /* where row 0 meets it */
+    int64_t diagonal;                /* column of the diagonal in row 0 */
     T scale, slope;
     trp__dropout dropout;
 } NAME(attention);
 
-/* Elements of a place in dense memory, with the batch and head of it that are looked at. */
+/* Returns the elements of a port for the current batch and head. */
 static T *NAME(head_of)(const NAME(attention) * a, int port)
 {
     const trp__dnn_tensor *t = a->x->tensor[port];
@@ -28,7 +28,7 @@ static T *NAME(head_of)(const NAME(attention) * a, int port)
     return (T *)a->x->at[port] + (a->batch * t->dim[1] + head) * t->dim[2] * t->dim[3];
 }
 
-/* The first of a row of bias or dbias, and the step to the next column. */
+/* Returns the first element of a row of bias or dbias and the step to the next column. */
 static T *NAME(bias_row)(const NAME(attention) * a, int port, int64_t row, int64_t *step)
 {
     const trp__dnn_tensor *t = a->x->tensor[port];
@@ -77,7 +77,8 @@ static void NAME(begin_head)(NAME(attention) * a, int64_t batch, int64_t head)
     a->slope = slopes ? slopes[head] : 0;
 }
 
-/* The columns from *first to before *end that a row sees; none: both the same. */
+/* Sets the visible columns of a row, from *first to before *end; both are equal if there are
+ * none. */
 static void NAME(visible)(const NAME(attention) * a, int64_t row, int64_t *first, int64_t *end)
 {
     const int64_t own = row + a->diagonal, window = a->x->n->window[0];
@@ -88,8 +89,8 @@ static void NAME(visible)(const NAME(attention) * a, int64_t row, int64_t *first
     *first = *first > *end ? *end : *first;
 }
 
-/* Rows and columns of a block of scores, all that its rows see; false: nothing. Both ends of what a
- * row sees never go back from one row to the next. */
+/* Finds a block of scores: its rows and all columns visible to them; returns false if there are
+ * none. Both bounds of the visible columns never decrease from row to row. */
 typedef struct NAME(block) {
     int64_t row, rows, column, columns;
 } NAME(block);
@@ -111,9 +112,9 @@ static int64_t NAME(leading)(int64_t columns)
     return columns > 0 ? columns : 1;
 }
 
-/* C = op(A) op(B) + beta C, in parts that OpenBLAS computes in the thread that calls it, of at most
- * 2^18 multiplications: several threads do at the same time, and OpenBLAS's own would serve one of
- * them at a time. */
+/* Computes C = op(A) op(B) + beta C in parts of at most 2^18 multiplications that OpenBLAS computes
+ * in the calling thread: several threads compute at the same time, and OpenBLAS's own threads serve
+ * one caller at a time. */
 static void NAME(multiply_alone)(const trp__openblas *blas, bool transpose_a, bool transpose_b,
                                  int64_t m, int64_t n, int64_t k, const T *a, int64_t lda,
                                  const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
@@ -133,7 +134,7 @@ static void NAME(multiply_alone)(const trp__openblas *blas, bool transpose_a, bo
     }
 }
 
-/* q k^T of a block, as yet without scale. */
+/* Computes q k^T of a block, not yet scaled. */
 static void NAME(block_products)(const NAME(attention) * a, const NAME(block) * b, T *scores)
 {
     NAME(multiply_alone)
@@ -148,9 +149,9 @@ static T NAME(power)(T x)
     return IS_F32 ? (T)expf((float)x) : (T)exp((double)x);
 }
 
-/* Where scores of a row come from: products, a bias, a slope. */
+/* The terms of a row's scores: products, a bias, a slope. */
 typedef struct NAME(scores) {
-    const T *products, *bias; /* bias: of the block's first column */
+    const T *products, *bias; /* at the block's first column */
     int64_t bias_step, column, row;
     double scale, slope;
 } NAME(scores);
@@ -173,8 +174,8 @@ static NAME(scores) NAME(scores_of)(const NAME(attention) * a, const NAME(block)
     return s;
 }
 
-/* The score of a column of the block, in f64: a bias of -1e9 leaves nothing of a product in f32. A
- * bias of minus infinity hides the column, whatever its key holds. */
+/* Returns the score of a column in f64: in f32 a bias of -1e9 would absorb the product. A bias of
+ * minus infinity hides the column, whatever its key is. */
 static double NAME(score)(const NAME(scores) * s, int64_t j)
 {
     const double bias = (double)s->bias[j * s->bias_step];
@@ -185,7 +186,7 @@ static double NAME(score)(const NAME(scores) * s, int64_t j)
 
 enum { LANES = 8 };
 
-/* The largest of an array, the smallest if `low`; NaN, if there is one. */
+/* Returns the largest number of an array, or the smallest if `low`; NaN if the array has one. */
 static T NAME(extreme)(const T *x, int64_t count, bool low)
 {
     const T sign = low ? -1 : 1;
@@ -225,8 +226,8 @@ static double NAME(sum_of)(const T *x, int64_t count)
     return sum;
 }
 
-/* Exponentials of scores of `count` columns, the largest taken off: products that nothing is added
- * to. The largest score. */
+/* Replaces products of `count` columns, without added terms, by the exponentials of the scores less
+ * the largest. Returns the largest score. */
 static double NAME(raise_products)(double scale, T *s, int64_t count)
 {
     const double most = count > 0 ? scale * (double)NAME(extreme)(s, count, scale < 0) : -INFINITY;
@@ -245,17 +246,16 @@ static double NAME(raise_scores)(const NAME(scores) * from, int64_t first, int64
     double most = -INFINITY;
     for (int64_t j = first; j < end; j++) {
         const double score = NAME(score)(from, j);
-        most = most != most || score <= most ? most : score; /* what is no number stays */
+        most = most != most || score <= most ? most : score; /* a NaN stays */
     }
     for (int64_t j = first; j < end && most != -INFINITY; j++)
         s[j] = NAME(power)((T)(NAME(score)(from, j) - most));
     return most;
 }
 
-/* Products of a row to what it weighs columns with, 0 for those that it does not see; and the
- * logarithm of what it was divided by, which is minus infinity where it sees nothing. Both passes
- * have weights from here: the logarithm of a row that is shifted far has no room for that of the
- * sum. */
+/* Replaces the products of a row by its weights of columns, 0 for invisible ones, and returns the
+ * logarithm of the divisor, minus infinity if no column is visible. Both passes compute weights
+ * here: the logarithm of a row with large scores cannot represent that of the sum. */
 static T NAME(soft_maximum)(const NAME(attention) * a, const NAME(block) * b, int64_t row,
                             int64_t first, int64_t end, T *s)
 {
@@ -276,8 +276,8 @@ static T NAME(soft_maximum)(const NAME(attention) * a, const NAME(block) * b, in
     return (T)(most + log(sum));
 }
 
-/* C = op(A) B + beta C, where an element of A that is 0 adds nothing, whatever it meets in B: what
- * a row does not see may be infinite, or no number. */
+/* Computes C = op(A) B + beta C, where an element 0 of A adds nothing whatever its factor in B:
+ * invisible elements may be infinite or NaN. */
 static void NAME(multiply_seen)(bool transpose_a, int64_t m, int64_t n, int64_t k, const T *a,
                                 int64_t lda, const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
 {
@@ -292,10 +292,10 @@ static void NAME(multiply_seen)(bool transpose_a, int64_t m, int64_t n, int64_t 
     }
 }
 
-/* Whether all of an array is finite. */
+/* Tells whether an array is finite. */
 static bool NAME(all_finite)(const T *x, int64_t count)
 {
-    enum { LENGTH = 256 }; /* known, so that it becomes vector instructions */
+    enum { LENGTH = 256 }; /* constant, so that loops are vectorised */
     int beyond = 0;
     for (; count >= LENGTH && !beyond; count -= LENGTH, x += LENGTH) {
         for (int i = 0; i < LENGTH; i++)
@@ -306,8 +306,8 @@ static bool NAME(all_finite)(const T *x, int64_t count)
     return !beyond;
 }
 
-/* What the weights of a row are multiplied by, for the columns that it sees; NULL: nothing is
- * dropped. Four are drawn at a time. */
+/* Returns the dropout factors of a row's weights for the visible columns, or NULL without dropout.
+ * Four are drawn at a time. */
 static const T *NAME(draw_row)(const NAME(attention) * a, int64_t row, int64_t first, int64_t end)
 {
     T *factors = (T *)a->x->rest + 2 * ATTENTION_BLOCK * a->columns;
@@ -369,8 +369,8 @@ static void NAME(attention_head)(const NAME(attention) * a)
     }
 }
 
-/* Heads of q that read one head of k and v, of one batch, which one thread computes: it has a part
- * of the memory in `rest` for itself. */
+/* Runs the heads of q that share one head of k and v of one batch element in one thread, which has
+ * its own part of the memory in `rest`. */
 static void NAME(share_heads)(const trp__dnn_host_node *x, void (*run)(const NAME(attention) * a),
                               int64_t piece, int worker)
 {
@@ -402,7 +402,7 @@ static void NAME(run_attention)(const trp__dnn_host_node *x)
 
 /* The gradient: weights are computed again from scores. */
 
-/* Scores of a row to weights, and products dy v^T to gradients of scores. */
+/* Replaces scores of a row by weights, and products dy v^T by gradients of scores. */
 static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b, int64_t row, T *s,
                                T *g)
 {
@@ -420,16 +420,16 @@ static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b,
     for (int64_t j = 0; j < b->columns; j++) {
         const bool seen = s[j] != 0;
         const T factor = seen && factors ? factors[j + b->column] : 1;
-        const T product = factor == 0 ? 0 : factor * g[j]; /* nothing of what was dropped */
+        const T product = factor == 0 ? 0 : factor * g[j]; /* dropped weights have no gradient */
         g[j] = seen ? s[j] * (product - mean) : 0;
         if (seen && dbias)
             dbias[(j + b->column) * step] += g[j];
         g[j] *= a->scale;
-        s[j] *= factor; /* what went into y, for dv */
+        s[j] *= factor; /* the weight used in y, for dv */
     }
 }
 
-/* A product whose left side are weights or gradients of scores; `finite`: all on the right is. */
+/* Multiplies weights or gradients of scores by a matrix; */
 static void NAME(multiply_weights)(const NAME(attention) * a, bool finite, bool transpose_a,
                                    int64_t m, int64_t n, int64_t k, const T *x, int64_t ldx,
                                    const T *y, T beta, T *z)
@@ -482,7 +482,8 @@ static void NAME(attention_backward_piece)(void *context, int64_t piece, int wor
     NAME(share_heads)(context, NAME(attention_head_backward), piece, worker);
 }
 
-/* The gradient of a bias may be a sum over heads and batches: then one thread adds all. */
+/* Runs the gradient. That of a bias may be a sum over heads and batches; then one thread adds
+ * all. */
 static void NAME(run_attention_backward)(const trp__dnn_host_node *x)
 {
     const int64_t pieces = NAME(pieces_of_attention)(x);

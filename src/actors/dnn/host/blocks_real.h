@@ -1,6 +1,6 @@
-/* Both BLOCK_SCALE_..., see nodes_real.h. */
+/* Runs both BLOCK_SCALE_..., see nodes_real.h. */
 
-/* Lines along the axis, between whose elements lie those of `inner` lines. */
+/* Lines along the axis; elements of `inner` lines interleave. */
 typedef struct NAME(lines) {
     int64_t outer, size, inner, block, blocks;
 } NAME(lines);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    PIECE = 1 << 14,  /* elements that a thread takes at a time, at least */
-    SHARED = 1 << 15, /* elements times nodes below which one thread does all */
+    PIECE = 1 << 14,  /* least elements per piece of a thread */
+    SHARED = 1 << 15, /* elements times nodes below which one thread is used */
     ALIGN = 64,
 };
 
@@ -17,14 +17,14 @@ typedef trp__dnn_chain_item item;
 typedef trp__dnn_chain_step step;
 typedef trp__dnn_chain chain;
 
-/* Of one slot: a block, and the elements that a broadcast of it to x or t would have. */
+/* Returns the bytes of a slot: a block, and the elements that a broadcast of it to x or t has. */
 static size_t slot_bytes(const chain *c)
 {
     const size_t bytes = (size_t)(c->block * c->width) * (c->wide ? sizeof(double) : sizeof(float));
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Two more slots than items have, for what is spread. */
+/* Returns the bytes of a thread: two slots more than the items', for broadcast operands. */
 static size_t worker_bytes(const chain *c)
 {
     return slot_bytes(c) * (size_t)(c->slots + 2);
@@ -43,7 +43,7 @@ typedef struct execution {
     int64_t piece; /* rows */
 } execution;
 
-/* One thread with some rows: a block of them. */
+/* A thread's current block of rows. */
 typedef struct state {
     const execution *e;
     char *scratch;
@@ -56,7 +56,7 @@ static size_t real_size(const chain *c)
     return c->wide ? sizeof(double) : sizeof(float);
 }
 
-/* The first element and their number that an item has in the block. */
+/* Return the first element of an item in the block and their number. */
 static int64_t first_of(const state *s, const item *x)
 {
     return x->extent == TRP__CHAIN_ONE || x->constant ? 0
@@ -83,8 +83,8 @@ static char *elements_of(const state *s, const item *x)
     return (char *)s->e->run->place[x->tensor] + (size_t)first_of(s, x) * real_size(s->e->c);
 }
 
-/* Goes over the lines of a view, from element `first` on: the offset of the next element, and how
- * many follow it in the line. */
+/* Iterates over the lines of a view from element `first` on: the offset of the next element, and
+ * the number that follow it in the line. */
 typedef struct lines {
     const view *v;
     int64_t at[TRP__DNN_RANK], offset;
@@ -113,7 +113,7 @@ static void advance(lines *l, int64_t count)
     }
 }
 
-/* Elements of an item between memory and its slot. */
+/* Copies elements of an item between memory and its slot. */
 static void move(const state *s, const item *x, bool load)
 {
     const chain *c = s->e->c;
@@ -148,7 +148,7 @@ static void fill(const chain *c, const void *value, void *to, int64_t count)
     }
 }
 
-/* A number of the graph as its type holds it, or the only element of a tensor. */
+/* Loads a number of the graph in its type, or the only element of a tensor. */
 static void load_one(const state *s, const item *x)
 {
     const trp__dnn_graph *g = s->e->c->g;
@@ -172,7 +172,7 @@ static void load_item(state *s, int index)
         move(s, x, true);
 }
 
-/* The result as its type holds it, and in memory. */
+/* Rounds the result to its type and stores it. */
 static void finish_result(const state *s, const item *y)
 {
     const chain *c = s->e->c;
@@ -191,7 +191,7 @@ static void run_op(const chain *c, const trp__dnn_node *n, const trp__chain_arra
         trp__chain_op_f32(n, a);
 }
 
-/* Elements of an item with one to each of the result's: what is broadcast is spread. */
+/* Returns an item's elements, one per element of the result: broadcast items are expanded. */
 static const char *spread(const state *s, const item *x, const item *y, int slot)
 {
     const chain *c = s->e->c;
@@ -224,7 +224,7 @@ static void run_pointwise(const state *s, const step *p)
         run_op(c, p->n, &a);
         return;
     }
-    /* One of b with each row. */
+    /* Each row has one element of b. */
     a.one_b = true;
     a.count = c->width;
     for (int64_t i = 0; i < s->rows; i++) {
@@ -264,7 +264,7 @@ static void run_block(state *s)
     }
 }
 
-/* A row that is the same for all is loaded as often as the largest block has it. */
+/* Runs a piece. A row common to all blocks is loaded as often as the largest block repeats it. */
 static void run_piece(void *context, int64_t piece, int worker)
 {
     const execution *e = context;
@@ -278,7 +278,7 @@ static void run_piece(void *context, int64_t piece, int worker)
     }
 }
 
-/* Rows that a thread takes at a time: whole blocks. */
+/* Returns the rows of a piece: whole blocks. */
 static int64_t piece_of(const chain *c)
 {
     const int64_t rows = c->width < PIECE ? PIECE / c->width : 1;

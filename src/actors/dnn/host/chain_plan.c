@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 1024,       /* elements, about */
-    ROW_MOST = 1 << 16, /* elements of a row that is reduced in a chain */
+    BLOCK = 1024,       /* approximate elements */
+    ROW_MOST = 1 << 16, /* largest row that is reduced in a chain */
 };
 
 typedef trp__dnn_chain_extent extent;
@@ -15,7 +15,7 @@ typedef trp__dnn_chain_item item;
 typedef trp__dnn_chain_step step;
 typedef trp__dnn_chain chain;
 
-/* What a node reads and writes. */
+/* The ports of a node. */
 
 static const uint8_t pointwise_ports[TRP__CHAIN_PORTS] = {
     TRP__DNN_POINTWISE_X, TRP__DNN_POINTWISE_B, TRP__DNN_POINTWISE_T};
@@ -38,7 +38,7 @@ static uint8_t written_by(const trp__dnn_node *n)
                                                            : TRP__DNN_REDUCTION_Y];
 }
 
-/* The tensor of a node that has the full shape. */
+/* Returns the tensor of a node with the full shape. */
 static uint8_t full_of(const trp__dnn_node *n)
 {
     return n->kind == TRP_DNN_REDUCTION ? read_by(n, 0) : written_by(n);
@@ -60,14 +60,12 @@ static bool can_be_of_chain(const trp__dnn_graph *g, const trp__dnn_node *n)
     return g->tensor[written_by(n)].type != TRP_I64;
 }
 
-/* Shapes. */
-
 static int64_t dim_of(const chain *c, const trp__dnn_tensor *t, int at)
 {
     return t->dim[c->order[at]];
 }
 
-/* Whether a tensor has the chain's dimensions before `end`, and 1 from there on. */
+/* Tells whether a tensor has the chain's dimensions before `end`, and 1 from there on. */
 static bool has_dims_before(const chain *c, const trp__dnn_tensor *t, int end)
 {
     bool same = t->rank == c->rank;
@@ -86,7 +84,7 @@ static bool is_column(const chain *c, const trp__dnn_tensor *t)
     return c->split < c->rank && has_dims_before(c, t, c->split);
 }
 
-/* What a tensor from outside goes with; false: it can't be broadcast to that. */
+/* Finds the extent to which an outside tensor is broadcast; returns false if that is impossible. */
 static bool find_extent(const chain *c, const trp__dnn_tensor *t, extent most, extent *out)
 {
     bool in_row = false, in_rows = false;
@@ -107,8 +105,8 @@ static bool find_extent(const chain *c, const trp__dnn_tensor *t, extent most, e
     return *out == TRP__CHAIN_FULL ? most == TRP__CHAIN_FULL : in_rows;
 }
 
-/* Takes the shape of the first node, in the order in which its result lies. What is reduced is
- * always gone through in the order of its dimensions: so its bits do not depend on the chain. */
+/* Takes the shape of the first node in the memory order of its result. Reductions are always
+ * processed in the order of the dimensions, so that their bits do not depend on the chain. */
 static void begin(chain *c, const trp__dnn_graph *g, int first)
 {
     const trp__dnn_node *n = &g->node[first];
@@ -137,7 +135,7 @@ static bool is_in_order(const chain *c)
     return true;
 }
 
-/* Whether a reduction is one over the chain's rows; the first says what a row is. */
+/* Tells whether a reduction is over the chain's rows; the first one determines what a row is. */
 static bool splits(const chain *c, const trp__dnn_tensor *y, int *split)
 {
     int64_t width = 1;
@@ -151,8 +149,6 @@ static bool splits(const chain *c, const trp__dnn_tensor *y, int *split)
            (c->split == c->rank || c->split == at);
 }
 
-/* Building. */
-
 static int find_item(const chain *c, uint8_t tensor, bool made)
 {
     for (int i = 0; i < c->items; i++) {
@@ -162,7 +158,7 @@ static int find_item(const chain *c, uint8_t tensor, bool made)
     return TRP__CHAIN_NONE;
 }
 
-/* Whether each of what a node reads can be had for a result of the extent. */
+/* Tells whether all inputs of a node are available for a result of the extent. */
 static bool can_read(const chain *c, const trp__dnn_node *n, extent to)
 {
     for (int i = 0; i < TRP__CHAIN_PORTS; i++) {
@@ -178,8 +174,8 @@ static bool can_read(const chain *c, const trp__dnn_node *n, extent to)
     return true;
 }
 
-/* Joins a node, and says with what extent its result is; false: it begins another chain. The items
- * of what is read from outside are added behind, when the chain's rows are known. */
+/* Adds a node and sets the extent of its result; returns false if it begins another chain. Outside
+ * inputs are added later, when the chain's rows are known. */
 static bool join(chain *c, const trp__dnn_node *n)
 {
     const trp__dnn_tensor *y = &c->g->tensor[written_by(n)];
@@ -224,7 +220,7 @@ static bool is_read_behind(const chain *c, uint8_t tensor)
     return false;
 }
 
-/* The dimensions of a tensor that go with its extent, and its strides there. */
+/* Returns the dimensions of a tensor for its extent and its strides there. */
 static view view_of(const chain *c, const trp__dnn_tensor *t, extent e)
 {
     const int end = e == TRP__CHAIN_FULL ? c->rank : e == TRP__CHAIN_COLUMN ? c->split : 0;
@@ -251,7 +247,7 @@ static bool is_dense(const view *v)
     return v->rank == 1 && (v->stride[0] == 1 || v->dim[0] == 1);
 }
 
-/* Whether none of a TRP__CHAIN_FULL tensor's strides goes from row to row. */
+/* Tells whether a TRP__CHAIN_FULL tensor has stride 0 between rows. */
 static bool is_one_row(const chain *c, const trp__dnn_tensor *t)
 {
     for (int i = 0; i < c->split; i++) {
@@ -261,7 +257,7 @@ static bool is_one_row(const chain *c, const trp__dnn_tensor *t)
     return c->split < c->rank;
 }
 
-/* The item of what a step reads. */
+/* Returns the item of an input of a step. */
 static int add_read(chain *c, uint8_t tensor, extent to)
 {
     const trp__dnn_tensor *t = &c->g->tensor[tensor];
@@ -301,7 +297,7 @@ static void finish_items(chain *c)
     }
 }
 
-/* Slots, each free again behind the last step that reads what is in it. Those of constants stay. */
+/* Takes a slot, which is free again after the last step that reads it. Those of constants stay. */
 static int take_slot(chain *c, int until[TRP__CHAIN_ITEMS], int now, int last)
 {
     int at = 0;

@@ -1,21 +1,21 @@
-/* Convolutions in one real type, as products: what each place of a filter meets is gathered into a
- * matrix, some pixels at a time. Included by nodes_real.h. */
+/* Convolutions in one real type as products: the elements for each filter position are gathered
+ * into a matrix, some pixels at a time. Included by nodes_real.h. */
 
 enum { CONV_DIMS = 3 };
 
-/* Of a gathered matrix, unless one pixel needs more. */
+/* Elements of a gathered matrix, unless one pixel needs more. */
 #define CONV_TILE ((int64_t)1 << 18)
 
 typedef struct NAME(conv) {
     const trp__dnn_host_node *x;
-    int64_t images, groups, channels, filters; /* the last two of a group */
+    int64_t images, groups, channels, filters; /* channels and filters per group */
     int64_t in[CONV_DIMS], taps[CONV_DIMS], out[CONV_DIMS];
     int32_t pad[CONV_DIMS], stride[CONV_DIMS], dilation[CONV_DIMS];
     int64_t in_volume, tap_volume, out_volume, depth;
     bool flip;
 } NAME(conv);
 
-/* In three dimensions, the first ones filled up. */
+/* Describes a convolution in three dimensions; missing ones come first. */
 static NAME(conv) NAME(describe_conv)(const trp__dnn_host_node *x)
 {
     const trp__dnn_tensor *in = x->tensor[TRP__DNN_CONV_X], *w = x->tensor[TRP__DNN_CONV_W];
@@ -53,7 +53,7 @@ static int64_t NAME(conv_tile)(int64_t depth, int64_t out_volume)
     return pixels < out_volume ? pixels : out_volume;
 }
 
-/* Row-major: C = op(A) op(B) + beta C. */
+/* Computes C = op(A) op(B) + beta C, row-major. */
 static void NAME(multiply)(const trp__openblas *blas, bool transpose_a, bool transpose_b, int64_t m,
                            int64_t n, int64_t k, const T *a, int64_t lda, const T *b, int64_t ldb,
                            T beta, T *c, int64_t ldc)
@@ -63,9 +63,9 @@ static void NAME(multiply)(const trp__openblas *blas, bool transpose_a, bool tra
                (int)ldb, a, (int)lda, beta, c, (int)ldc);
 }
 
-/* Between the channels of an image and the matrix of what pixels first to first + count of the
- * output meet there: a line for each channel and place of the filter. `scatter` adds the matrix to
- * the image. */
+/* Copies between the channels of an image and the matrix of the elements that the output's pixels
+ * first to first + count use: a line for each channel and filter position. `scatter` adds the
+ * matrix to the image. */
 static void NAME(gather)(const NAME(conv) * c, T *image, int64_t first, int64_t count, T *matrix,
                          bool scatter)
 {
@@ -98,7 +98,7 @@ static void NAME(gather)(const NAME(conv) * c, T *image, int64_t first, int64_t 
     }
 }
 
-/* One image and group: tiles of pixels of the output. */
+/* Computes one image and group in tiles of output pixels. */
 static void NAME(conv_part)(const NAME(conv) * c, T *in, T *w, T *out)
 {
     const trp__openblas *blas = c->x->libraries->blas;
@@ -127,7 +127,7 @@ static void NAME(run_conv)(const trp__dnn_host_node *x)
 {
     const NAME(conv) c = NAME(describe_conv)(x);
     T *in = x->at[TRP__DNN_CONV_X], *w = x->at[TRP__DNN_CONV_W], *out = x->at[TRP__DNN_CONV_Y];
-    if (c.depth == 0) { /* no channels: there are sums forward alone, and nothing in them */
+    if (c.depth == 0) { /* no channels: only the forward sums exist, and they are 0 */
         if (x->n->kind == TRP_DNN_CONV_FORWARD)
             memset(out, 0, (size_t)trp__dnn_elements(x->tensor[TRP__DNN_CONV_Y]) * sizeof *out);
         return;
@@ -155,7 +155,7 @@ static void NAME(run_matmul)(const trp__dnn_host_node *x)
     trp__walk walk;
     if (m == 0 || n == 0)
         return;
-    for (int i = 0; i < 3; i++) { /* the matrices as elements */
+    for (int i = 0; i < 3; i++) { /* the matrices element by element */
         batch[i] = *all[i];
         batch[i].dim[rank - 2] = batch[i].dim[rank - 1] = 1;
     }

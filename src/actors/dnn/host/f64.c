@@ -11,7 +11,7 @@ void trp__dnn_host_node_f64(const trp__dnn_host_node *x)
     runs_f64[x->n->kind](x);
 }
 
-/* In elements of the smaller type, f32, so that it is enough for both. */
+/* Counts in elements of the smaller type, f32, so that it is enough for both. */
 int64_t trp__dnn_host_rest(const trp__dnn_node *n, const trp__dnn_tensor *const tensor[])
 {
     const int doubled = sizeof(double) / sizeof(float);

@@ -7,16 +7,16 @@
 #include <string.h>
 
 enum {
-    LANES = 16,      /* in which a row is summed */
-    BLOCK = 64,      /* rows that a thread takes at a time, at least */
-    BLOCKS = 64,     /* at most: sums over rows are added up block by block */
-    ALONE = 1 << 14, /* elements up to which one thread does all */
+    LANES = 16,      /* partial sums of a row */
+    BLOCK = 64,      /* least rows per piece of a thread */
+    BLOCKS = 64,     /* most blocks: sums over rows are added block by block */
+    ALONE = 1 << 14, /* elements up to which one thread is used */
 };
 
-/* x as rows; scale and bias have one element for each of a row. */
+/* x as rows; scale and bias have one element per element of a row. */
 typedef struct layer {
     const trp__dnn_host_node *x;
-    int64_t rows, width, block; /* rows of a block */
+    int64_t rows, width, block; /* block: rows of a block */
     bool centred;
     double *partial; /* backward: sums of dy h and of dy, for each block and element of a row */
 } layer;
@@ -30,7 +30,7 @@ static bool is_layer(const trp__dnn_node *n, const trp__dnn_tensor *const tensor
         trp__dnn_elements(in) == 0)
         return false;
     const trp__dnn_tensor statistics = trp__dnn_statistics_shape(n, tensor);
-    int first = 0; /* dimension of a row */
+    int first = 0; /* first dimension of a row */
     *l = (layer){.rows = 1, .width = 1, .centred = n->mode != TRP_DNN_RMS};
     while (first < in->rank && statistics.dim[first] == in->dim[first])
         l->rows *= in->dim[first++];
@@ -68,7 +68,7 @@ static double fold(double part[LANES])
     return part[0];
 }
 
-/* The sum over a row of an expression of x[i]. */
+/* Sums an expression of x[i] over a row. */
 #define SUM_ROW(out, ...)                                                                          \
     do {                                                                                           \
         double part[LANES] = {0};                                                                  \

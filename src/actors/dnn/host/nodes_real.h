@@ -1,4 +1,4 @@
-/* All nodes but those of chains alone (chain.h) in one real type. f32.c and f64.c
+/* All nodes in one real type except those that only chains compute (chain.h). f32.c and f64.c
  * include this, with macros: T, the type; NAME(x), x with a suffix of the type's own; GEMM, the
  * routine of CBLAS; IS_F32. */
 #include "actors/dnn/math/blocks.h"
@@ -22,7 +22,7 @@
 #include "actors/dnn/host/pool_real.h"
 #include "actors/dnn/host/random_real.h"
 
-/* Elements of y, in order, from wherever they are in x. */
+/* Copies the elements of y in order from their places in x. */
 static void NAME(run_view)(const trp__dnn_host_node *x)
 {
     const trp__dnn_tensor *from = x->tensor[TRP__DNN_MOVE_X], *to = x->tensor[TRP__DNN_MOVE_Y];

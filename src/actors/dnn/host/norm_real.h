@@ -1,5 +1,5 @@
-/* Reductions and normalisation in one real type, summed in f64; in f64 with what the additions
- * rounded away (Knuth's two-sum). Included by nodes_real.h. */
+/* Reductions and normalisation in one real type, summed in f64; for f64 with the rounding errors of
+ * the additions (Knuth's two-sum). Included by nodes_real.h. */
 
 static inline void NAME(add)(double *sum, double *lost, double value)
 {
@@ -11,7 +11,7 @@ static inline void NAME(add)(double *sum, double *lost, double value)
     *sum = next;
 }
 
-/* Beyond the range of f64 what was lost is no number. */
+/* Beyond the range of f64 the rounding error is a NaN. */
 static inline double NAME(total)(double sum, double lost)
 {
     return IS_F32 || !isfinite(sum) ? sum : sum + lost;
@@ -23,14 +23,14 @@ static void NAME(add_lost)(double *sum, const double *lost, int64_t count)
         sum[i] = NAME(total)(sum[i], lost[i]);
 }
 
-/* x being reduced to sum[], an element for each of y, which lies in dense memory as y does. */
+/* The reduction of x to sum[], with an element for each of y, which is dense like y. */
 typedef struct NAME(reduction) {
     const trp__dnn_host_node *x;
     uint8_t mode;
-    const double *factor; /* NULL, or what the values of each element of y are multiplied by */
+    const double *factor; /* NULL, or a factor for the values of each element of y */
     double *sum, *lost;
-    int axis;      /* walked dimension that threads share, and */
-    int64_t chunk; /* how much of it is one piece */
+    int axis;      /* iterated dimension that threads share, and */
+    int64_t chunk; /* its elements per piece */
 } NAME(reduction);
 
 static inline double NAME(term)(uint8_t mode, double value)
@@ -38,7 +38,8 @@ static inline double NAME(term)(uint8_t mode, double value)
     return mode == TRP_DNN_NORM1 ? fabs(value) : mode == TRP_DNN_NORM2 ? value * value : value;
 }
 
-/* Some neighbours in x: all to one element of y, or `apart` and each to its own. */
+/* Reduces consecutive elements of x: all to one element of y, or with `apart` each to a separate
+ * one. */
 static void NAME(reduce_line)(const NAME(reduction) * r, const T *in, int64_t at, int64_t count,
                               bool apart)
 {
@@ -75,7 +76,7 @@ static void NAME(reduce_line)(const NAME(reduction) * r, const T *in, int64_t at
     }
 }
 
-/* Elements of y in the order of x, whoever else reduces other elements of y. */
+/* Reduces elements of y in the order of x, independently of threads that reduce other elements. */
 static void NAME(reduce_piece)(void *context, int64_t piece, int worker)
 {
     const NAME(reduction) *r = context;
@@ -101,12 +102,12 @@ static void NAME(reduce_piece)(void *context, int64_t piece, int worker)
     while (trp__walk_next(&walk));
 }
 
-/* Threads share a dimension that y has, the first or the last of x's. `lost`: room for as many as
- * sum[] has. */
+/* Reduces with threads that share a dimension of y, the first or the last of x. `lost` has as many
+ * elements as sum[]. */
 static void NAME(reduce)(const trp__dnn_host_node *x, uint8_t mode, const double *factor,
                          double *sum, double *lost)
 {
-    enum { SHARED = 1 << 14 }; /* elements from which a piece is worth a thread */
+    enum { SHARED = 1 << 14 }; /* least elements that are worth a thread */
     const trp__dnn_tensor *from = x->tensor[TRP__DNN_REDUCTION_X];
     const trp__dnn_tensor *to = x->tensor[TRP__DNN_REDUCTION_Y];
     const int64_t all = trp__dnn_elements(to);
@@ -141,7 +142,7 @@ static void NAME(run_reduction)(const trp__dnn_host_node *x)
     const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_REDUCTION_Y]);
     const int64_t all = trp__dnn_elements(x->tensor[TRP__DNN_REDUCTION_X]);
     double *sum = x->rest, *factor = sum + count, *lost = factor + count;
-    bool again = false; /* f64 holds all sums of f32 */
+    bool again = false; /* sums of f32 stay within the range of f64 */
     NAME(reduce)(x, mode, NULL, sum, lost);
     for (int64_t i = 0; i < count; i++)
         again = again || (!IS_F32 && trp__dnn_reduce_left_range(mode, sum[i]));
@@ -182,15 +183,15 @@ static void NAME(run_statistics)(const trp__dnn_host_node *x)
     }
 }
 
-/* One normalisation: x walks over its elements, with those of statistics, of scale and of dy. */
+/* A normalisation: iterates over x's elements with those of statistics, scale and dy. */
 typedef struct NAME(norm) {
     const trp__dnn_host_node *x;
     trp__dnn_tensor statistics;
-    int64_t groups, group;          /* statistics, and elements of each */
+    int64_t groups, group;          /* number of statistics and elements of each */
     double *mean, *inverse, *other; /* of each group */
-    double *factor; /* likewise, forward: a power of two; those before are of x times it */
+    double *factor; /* per group, forward: a power of two; the arrays above are of x times it */
     const T *in, *scale;
-    bool centred; /* it has a mean */
+    bool centred; /* the mean is subtracted */
 } NAME(norm);
 
 static NAME(norm) NAME(describe_norm)(const trp__dnn_host_node *x)
@@ -220,8 +221,8 @@ static bool NAME(norm_walk)(const NAME(norm) * n, trp__walk *walk)
     return any;
 }
 
-/* Finds factors that bring the values of each group near 1, so that squares of f64 stay in its
- * range; it holds those of f32 as they are. */
+/* Finds factors that bring the values of each group near 1, so that squares stay in f64's range;
+ * values of f32 need no factor. */
 static void NAME(take_factors)(const NAME(norm) * n)
 {
     trp__walk walk;
@@ -237,10 +238,10 @@ static void NAME(take_factors)(const NAME(norm) * n)
         n->factor[i] = trp__dnn_norm_factor(n->factor[i]);
 }
 
-/* Means, and the mean of squared differences, in `other`. */
+/* Computes means, and the mean of squared differences in `other`. */
 static void NAME(take_statistics)(const NAME(norm) * n)
 {
-    double *lost = n->inverse; /* not yet used */
+    double *lost = n->inverse; /* not used yet */
     trp__walk walk;
     memset(n->mean, 0, (size_t)n->groups * 3 * sizeof *n->mean);
     NAME(take_factors)(n);
@@ -270,7 +271,7 @@ static void NAME(take_statistics)(const NAME(norm) * n)
     }
 }
 
-/* Those that are given. */
+/* Reads the given statistics. */
 static void NAME(read_statistics)(const NAME(norm) * n)
 {
     const T *mean = n->x->at[TRP__DNN_NORM_MEAN], *inverse = n->x->at[TRP__DNN_NORM_INV_VARIANCE];
@@ -295,7 +296,8 @@ static void NAME(write_statistics)(const NAME(norm) * n)
         if (!old_mean)
             continue;
         double factor = (double)*(T *)at[TRP__DNN_NORM_AVERAGE_FACTOR];
-        double others = n->group > 1 ? (double)(n->group - 1) : 1; /* one alone varies by 0 */
+        double others = n->group > 1 ? (double)(n->group - 1) : 1; /* a single value has variance
+                                                                    * 0 */
         double variance = n->other[i] * ((double)n->group / others) / by / by;
         ((T *)at[TRP__DNN_NORM_NEW_RUNNING_MEAN])[i] =
             (T)((1 - factor) * (double)old_mean[i] + factor * mean_of);
@@ -337,7 +339,7 @@ static void NAME(run_norm_backward)(const trp__dnn_host_node *x)
     const int64_t scales = trp__dnn_elements(x->tensor[TRP__DNN_NORM_SCALE]);
     const int64_t sums = 2 * (n.groups + scales);
     double *g = n.other, *gh = g + n.groups, *sum = gh + n.groups, *sum_h = sum + scales;
-    double *lost = g + sums; /* of g, and of the others behind it */
+    double *lost = g + sums; /* of g, then of the others */
     trp__walk walk;
     NAME(read_statistics)(&n);
     memset(g, 0, (size_t)(2 * sums) * sizeof *g);

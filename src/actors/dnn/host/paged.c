@@ -34,7 +34,7 @@ static paged describe(const trp__dnn_host_run *run, const trp__dnn_node *n)
                    .to = run->place[n->port[TRP__DNN_PAGED_Y]]};
 }
 
-/* Rows of a batch that are there. */
+/* Returns the existing rows of a batch. */
 static int64_t rows_of(const paged *p, int64_t batch)
 {
     const int64_t length = p->length[batch * p->lengths->stride[0]], most = p->y->dim[2];
@@ -45,8 +45,6 @@ static int64_t page_of(const paged *p, int64_t batch, int64_t entry)
 {
     return p->page[batch * p->table->stride[0] + entry * p->table->stride[2]];
 }
-
-/* Looking at tables. */
 
 static bool is_known(const trp__dnn_tensor *t)
 {
@@ -100,8 +98,6 @@ trp_status trp__dnn_host_look(const trp__dnn_host_run *run, trp_error *error)
     }
     return status;
 }
-
-/* Copying. */
 
 static void put_row(const paged *p, const char *from, int64_t from_step, char *to, size_t size)
 {

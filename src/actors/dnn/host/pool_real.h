@@ -1,6 +1,6 @@
 /* Pooling in one real type. Included by nodes_real.h. */
 
-/* A window of a plane: where it begins, maybe in the padding, and what of it is in the plane. */
+/* A window of a plane: its beginning, which may be in the padding, and its part in the plane. */
 typedef struct NAME(window) {
     int64_t in[CONV_DIMS], start[CONV_DIMS], size[CONV_DIMS];
     int64_t first[CONV_DIMS], end[CONV_DIMS];
@@ -8,10 +8,10 @@ typedef struct NAME(window) {
 
 typedef struct NAME(pool) {
     const trp__dnn_host_node *x;
-    NAME(window) shape; /* without its place */
+    NAME(window) shape; /* without its position */
     int64_t out[CONV_DIMS], planes, in_volume, out_volume;
     int32_t pad[CONV_DIMS], post_pad[CONV_DIMS], stride[CONV_DIMS];
-    int64_t chunk; /* elements of the output that are one piece */
+    int64_t chunk; /* output elements per piece */
 } NAME(pool);
 
 static NAME(pool) NAME(describe_pool)(const trp__dnn_host_node *x)
@@ -46,7 +46,7 @@ static NAME(window) NAME(window_of)(const NAME(pool) * p, int64_t pixel)
     return w;
 }
 
-/* Goes over the elements of a plane that are in a window, in order; `at` is where they are. */
+/* Iterates over the elements of a plane in a window, in order; `at` is the position. */
 #define FOR_WINDOW(w, at)                                                                          \
     for (int64_t at##_d = (w)->first[0]; at##_d < (w)->end[0]; at##_d++)                           \
         for (int64_t at##_h = (w)->first[1]; at##_h < (w)->end[1]; at##_h++)                       \
@@ -54,7 +54,7 @@ static NAME(window) NAME(window_of)(const NAME(pool) * p, int64_t pixel)
                          at = at##_row + (w)->first[2];                                            \
                  at < at##_row + (w)->end[2]; at++)
 
-/* Where place `tap` of a window is in its plane; -1: in the padding. */
+/* Returns the position in the plane of place `tap` of a window; -1: padding. */
 static int64_t NAME(place_in)(const NAME(window) * w, int64_t tap)
 {
     int64_t at[CONV_DIMS];
@@ -67,14 +67,15 @@ static int64_t NAME(place_in)(const NAME(window) * w, int64_t tap)
     return (at[0] * w->in[1] + at[1]) * w->in[2] + at[2];
 }
 
-/* And back. */
+/* Returns the place in the window of a position in the plane. */
 static int64_t NAME(tap_at)(const NAME(window) * w, int64_t at)
 {
     int64_t d = at / (w->in[1] * w->in[2]), h = at / w->in[2] % w->in[1], x = at % w->in[2];
     return ((d - w->start[0]) * w->size[1] + h - w->start[1]) * w->size[2] + x - w->start[2];
 }
 
-/* Where the largest is; the first of several, and the first NaN. -1: there is only padding. */
+/* Returns the position of the maximum: the first of several, and the first NaN. -1: only
+ * padding. */
 static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
 {
     int64_t best = -1;
@@ -89,8 +90,8 @@ static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
     return best;
 }
 
-/* By what the sum over a window is divided. Padding that is said counts in AVERAGE_PADDED; that
- * which is there because the size of the output was rounded up never does. */
+/* Returns the divisor of the sum over a window. Explicit padding counts in AVERAGE_PADDED; padding
+ * that results from rounding up the output's size never does. */
 static double NAME(divisor)(const NAME(pool) * p, const NAME(window) * w)
 {
     int64_t count = 1;
@@ -112,7 +113,7 @@ static T NAME(average)(const NAME(pool) * p, const NAME(window) * w, const T *pl
     {
         NAME(add)(&sum, &lost, (double)plane[at]);
     }
-    if (!IS_F32 && isinf(sum)) { /* the mean may be finite all the same */
+    if (!IS_F32 && isinf(sum)) { /* the mean may still be finite */
         sum = lost = 0;
         FOR_WINDOW(w, at)
         {
@@ -147,7 +148,7 @@ static void NAME(pool_piece)(void *context, int64_t piece, int worker)
 
 static void NAME(run_pool)(const trp__dnn_host_node *x)
 {
-    enum { SHARED = 1 << 14 }; /* elements from which a piece is worth a thread */
+    enum { SHARED = 1 << 14 }; /* least elements that are worth a thread */
     NAME(pool) p = NAME(describe_pool)(x);
     const int64_t *size = p.shape.size, taps = size[0] * size[1] * size[2];
     p.chunk = taps < SHARED ? SHARED / taps : 1;
@@ -175,7 +176,8 @@ static void NAME(run_pool_backward)(const trp__dnn_host_node *x)
         int64_t tap = index ? (int64_t)index[i] : -1, at = -1;
         if (!index)
             at = NAME(largest_in)(&w, old + begin);
-        else if (tap >= 0 && tap < w.size[0] * w.size[1] * w.size[2]) /* it comes from outside */
+        else if (tap >= 0 && tap < w.size[0] * w.size[1] * w.size[2]) /* the index is an input and
+                                                                       * may be invalid */
             at = NAME(place_in)(&w, tap);
         if (at >= 0)
             in[begin + at] += out[i];

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* One that OpenBLAS can take: its integers are of 32 bits. */
+/* Tells whether OpenBLAS can compute the product: its integers have 32 bits. */
 static bool is_taken(const trp__dnn_graph *g, int index, trp__dnn_product *p)
 {
     const trp__dnn_node *n = &g->node[index];
@@ -47,9 +47,9 @@ static void multiply(const trp__openblas *blas, const trp__matmul *m, const void
                           lda, b, ldb, 0, d, ldd);
 }
 
-/* Products with a matrix of equalities, as of indices with the numbers of rows: nearly all of it is
- * 0, and what it meets is gathered or scattered. In f32: rows of Y are those of B where there is a
- * 1. Where B has infinities or NaN, whose product with 0 is none, all is multiplied. */
+/* Products with a matrix of comparisons, such as one-hot rows: nearly all elements are 0, and rows
+ * are gathered or scattered instead. In f32: rows of Y are those of B where A is 1. If B has
+ * infinities or NaN, whose product with 0 is NaN, everything is multiplied. */
 
 typedef struct selection {
     const float *a, *b; /* element (i, k) of A, rows of B */
@@ -58,7 +58,7 @@ typedef struct selection {
     int64_t a_row, a_column, b_row, y_row; /* strides */
 } selection;
 
-enum { ROWS = 64 }; /* of Y, that a thread takes at a time */
+enum { ROWS = 64 }; /* rows of Y per piece of a thread */
 
 static void select_rows(void *context, int64_t piece, int worker)
 {
@@ -100,7 +100,7 @@ static bool is_finite(const selection *s)
     return true;
 }
 
-/* False: it is none. */
+/* Returns false if the node is not such a product. */
 static bool run_selection(const trp__dnn_host_run *run, int index)
 {
     const trp__dnn_graph *g = &run->graph;

@@ -1,5 +1,5 @@
-/* Products of matrices of a graph, in f32 or f64, as calls of OpenBLAS that read and write them
- * where they lie, whatever their strides. */
+/* Computes products of matrices of a graph, in f32 or f64, by OpenBLAS on the tensors in place,
+ * with any strides that it supports. */
 #ifndef TRP_ACTORS_DNN_HOST_PRODUCT_H
 #define TRP_ACTORS_DNN_HOST_PRODUCT_H
 
@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Computes node number `index`. False, with nothing done: it is no such product. */
+/* Computes node `index`. Returns false, with nothing done, for other nodes. */
 bool trp__dnn_host_product(const trp__dnn_host_run *run, int index);
 
 #endif

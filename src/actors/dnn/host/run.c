@@ -15,13 +15,13 @@
 
 enum { ALIGN = 64 };
 
-/* What an actor keeps for its next runs, at most. */
+/* Largest memory that an actor keeps for its next runs. */
 #define KEPT_MOST ((size_t)256 << 20)
 
-/* In front of the memory of runs. */
+/* The header of the memory of runs. */
 struct trp__dnn_host_block {
-    _Atomic uint32_t users; /* runs, and the room that it is kept in */
-    size_t bytes;           /* of all of it */
+    _Atomic uint32_t users; /* runs, and the room that owns it */
+    size_t bytes;           /* total bytes */
 };
 
 static void leave_block(trp__dnn_host_block *block)
@@ -30,7 +30,8 @@ static void leave_block(trp__dnn_host_block *block)
         munmap(block, block->bytes);
 }
 
-/* A block with so many bytes behind its head, with one more user. NULL, errno: there is none. */
+/* Returns a block with `bytes` bytes after its header and adds a user. NULL with errno if memory is
+ * missing. */
 static trp__dnn_host_block *enter_block(trp__dnn_host_room *room, size_t bytes)
 {
     trp__dnn_host_block *block = room->block;
@@ -84,7 +85,7 @@ static void find_tensors(const trp__dnn_graph *g, const trp__dnn_node *n,
         tensor[at] = n->port[at] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[at]];
 }
 
-/* What one node needs of the scratch memory. */
+/* Returns a node's scratch bytes. */
 static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
@@ -99,15 +100,14 @@ static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
     return bytes;
 }
 
-/* Nodes whose loops count in 64 bits, all by ourselves. */
+/* Tells whether a node runs only in own loops that count in 64 bits. */
 static bool is_of_any_size(const trp__dnn_node *n)
 {
     return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD ||
            n->kind == TRP_DNN_REDUCTION || trp__dnn_is_move(n->kind);
 }
 
-/* The sender has checked the graph; that it is what was checked is looked at again where memory
- * depends on it. */
+/* Repeats those of the sender's checks that memory safety depends on. */
 static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_error *error)
 {
     const trp__dnn_head *head = g->head;
@@ -134,8 +134,8 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
     return TRP_OK;
 }
 
-/* The nodes of a softmax over another dimension than the last, as one of oneDNN's: no chain has
- * them. */
+/* Returns the dimension of a softmax over another dimension than the last, which oneDNN computes:
+ * no chain includes it. */
 static int softmax_axis(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *g,
                         int first)
 {
@@ -228,7 +228,7 @@ void trp__dnn_host_load_value(const trp__dnn_tensor *t, double value, bool wide,
     trp__dnn_host_load(t, &held, wide, to);
 }
 
-/* Whether a tensor lies there as a node wants it: nothing is gathered or put back then. */
+/* Tells whether a tensor has a node's format, so that nothing is gathered or stored back. */
 static bool is_ready(const trp__dnn_tensor *t, bool wide)
 {
     int64_t next = 1;
@@ -242,7 +242,7 @@ static bool is_ready(const trp__dnn_tensor *t, bool wide)
     return true;
 }
 
-/* Gathers what a node reads. */
+/* Gathers the inputs of a node. */
 static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
 {
     const trp__dnn_graph *g = &run->graph;
@@ -256,7 +256,7 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
             continue;
         x->at[at] = next;
         next += real_bytes(x->n, trp__dnn_elements(t));
-        if (t->type == TRP_I64) /* as it is */
+        if (t->type == TRP_I64) /* unchanged */
             memcpy(x->at[at], t->role == TRP__DNN_VALUE ? &g->value[number] : run->place[number],
                    sizeof(uint64_t));
         else if (t->role == TRP__DNN_VALUE)
@@ -294,8 +294,7 @@ static bool run_softmax(const trp__dnn_host_run *run, int first)
     return true;
 }
 
-/* How many nodes from `first` on were run together; 0: none. Pointwise nodes without an element
- * have nothing to do. */
+/* Runs nodes from `first` on together and returns their number; 0: none. */
 static int run_together(const trp__dnn_host_run *run, int first)
 {
     const trp__dnn_node *n = &run->graph.node[first];

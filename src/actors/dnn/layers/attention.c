@@ -1,22 +1,20 @@
-/* Attention as a layer. */
+/* Implements attention as a layer. */
 #include "actors/dnn/layers/layer_graph.h"
 
 #include "base/error.h"
 
 enum { ALL = 16 };
 
-/* A number in memory, or by value. */
+/* Adds an integer in memory or by value. */
 static uint32_t add_integer(trp__layer_graph *g, const trp_dnn_tensor *t, const char *name)
 {
-    const trp_scalar *v = &t->value; /* one that is wrong is refused with the graph */
+    const trp_scalar *v = &t->value; /* a wrong value is refused with the graph */
     if (!t->buffer.id && !v->given && v->re == 0 && v->im == 0)
         return 0;
     g->tensor[++g->tensors] = *t;
     g->name[g->tensors] = name;
     return g->tensors;
 }
-
-/* Pages. */
 
 static trp_status check_pages(const trp_attention_request *r, bool backward)
 {
@@ -41,7 +39,7 @@ static trp_status check_pages(const trp_attention_request *r, bool backward)
     return TRP_OK;
 }
 
-/* Puts what is gathered from pages into the place of the pages, `field` of the last node. */
+/* Replaces the pages, `field` of the last node, by what is gathered from them. */
 static void gather(trp__layer_graph *g, trp_dnn_node *n, uint32_t *field, uint32_t table,
                    uint32_t lengths, int64_t columns)
 {

@@ -1,12 +1,8 @@
-/* Convolutions and pooling as layers: each makes a graph and sends it. What their fields must be is
- * checked with the graph, so that its words are used for errors; here only what would get lost on
- * the way. */
-#include "actors/dnn/layers/layer_graph.h"
+/* Implements convolutions and pooling as layers: each builds a graph and sends it. The checks of
+ * the graph check the fields too, with the graph's messages; only what the graph would not contain
+ * is checked here. */
+#include "actors/dnn/layers/operands.h"
 #include "base/error.h"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-/* Convolutions. */
 
 static void copy_geometry(trp_dnn_node *n, const int64_t *pre_pad, const int64_t *post_pad,
                           const int64_t *stride)
@@ -21,13 +17,12 @@ static void copy_geometry(trp_dnn_node *n, const int64_t *pre_pad, const int64_t
 static trp_status check_conv(trp__layer_graph *g, const trp_conv_request *r, trp_dnn_kind kind)
 {
     bool forward = kind == TRP_DNN_CONV_FORWARD;
-    const trp__layer_tensor all[] = {
-        {"x", &r->x, TRP__LAYER_NEEDED},
-        {"w", &r->w, TRP__LAYER_NEEDED},
-        {"y", &r->y, TRP__LAYER_NEEDED},
-        {"z", &r->z, TRP__LAYER_OPTIONAL},
-        {"bias", &r->bias, forward ? TRP__LAYER_OPTIONAL : TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(g, all, COUNT_OF(all));
+    const trp__layer_tensor all[] = {{"x", &r->x, NEEDED},
+                                     {"w", &r->w, NEEDED},
+                                     {"y", &r->y, NEEDED},
+                                     {"z", &r->z, OPTIONAL},
+                                     {"bias", &r->bias, forward ? OPTIONAL : NONE}};
+    trp_status status = CHECK(g, all);
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, forward);
     const trp__layer_scalar scalars[] = {{"alpha", &r->alpha}, {"beta", &r->beta}};
@@ -44,7 +39,7 @@ static trp_status check_conv(trp__layer_graph *g, const trp_conv_request *r, trp
     return status;
 }
 
-/* A bias has the dimensions of y, all 1 but the channels. */
+/* Adds a bias with the rank of y and all dimensions 1 except the channels. */
 static uint32_t add_bias(trp__layer_graph *g, const trp_dnn_tensor *bias, const trp_dnn_tensor *y)
 {
     trp_dnn_tensor t = *bias;
@@ -86,10 +81,10 @@ static trp_status conv(trp_actor *dnn, const trp_conv_request *r, trp_dnn_kind k
         sum = trp__layer_writes(&g, &n->dw);
         to = &r->w;
     }
-    if (kind != TRP_DNN_CONV_FORWARD) /* does not follow from what is read */
+    if (kind != TRP_DNN_CONV_FORWARD) /* its shape does not follow from the inputs */
         trp__layer_set_dims(&g.tensor[sum], to);
     sum = trp__layer_scaled(&g, r->alpha, sum);
-    if (r->beta.re != 0 || r->beta.im != 0) { /* else z is not read, as in BLAS */
+    if (r->beta.re != 0 || r->beta.im != 0) { /* otherwise z is not read, as in BLAS */
         uint32_t z = trp__layer_scaled(&g, r->beta, trp__layer_add(&g, &r->z));
         sum = trp__layer_pointwise(&g, TRP_DNN_ADD, sum, z);
     }
@@ -120,53 +115,41 @@ trp_status trp_conv_backward_filter(trp_actor *dnn, const trp_conv_request *requ
     return conv(dnn, request, TRP_DNN_CONV_BACKWARD_FILTER, completion);
 }
 
-/* Pooling. */
-
-static trp_dnn_node *add_pool(trp__layer_graph *g, const trp_pool_request *r, trp_dnn_kind kind)
+static trp_status pool(trp_actor *dnn, const trp_pool_request *r, bool forward,
+                       trp_completion *completion)
 {
-    trp_dnn_node *n = trp__layer_add_node(g, kind);
+    trp__layer_graph g = {0};
+    const trp__layer_tensor all[] = {{"x", &r->x, NEEDED},
+                                     {"y", &r->y, NEEDED},
+                                     {"index", &r->index, OPTIONAL},
+                                     {"old_x", &r->old_x, forward ? NONE : OPTIONAL},
+                                     {"old_y", &r->old_y, forward ? NONE : OPTIONAL}};
+    trp_status status = CHECK(&g, all);
+    if (status != TRP_OK)
+        return status;
+    trp_dnn_node *n =
+        trp__layer_add_node(&g, forward ? TRP_DNN_RESAMPLE_FORWARD : TRP_DNN_RESAMPLE_BACKWARD);
     n->resample = r->mode;
     n->round_up = r->round_up;
     copy_geometry(n, r->pre_pad, r->post_pad, r->stride);
     for (int i = 0; i < TRP_DNN_SPATIAL_MAX; i++)
         n->window[i] = r->window[i];
-    return n;
+    *(forward ? &n->x : &n->dx) = trp__layer_add(&g, &r->x);
+    *(forward ? &n->y : &n->dy) = trp__layer_add(&g, &r->y);
+    n->index = trp__layer_add(&g, &r->index);
+    if (!forward) {
+        n->x = trp__layer_add(&g, &r->old_x);
+        n->y = trp__layer_add(&g, &r->old_y);
+    }
+    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 
 trp_status trp_pool_forward(trp_actor *dnn, const trp_pool_request *r, trp_completion *completion)
 {
-    trp__layer_graph g = {0};
-    const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
-                                     {"y", &r->y, TRP__LAYER_NEEDED},
-                                     {"index", &r->index, TRP__LAYER_OPTIONAL},
-                                     {"old_x", &r->old_x, TRP__LAYER_NONE},
-                                     {"old_y", &r->old_y, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status != TRP_OK)
-        return status;
-    trp_dnn_node *n = add_pool(&g, r, TRP_DNN_RESAMPLE_FORWARD);
-    n->x = trp__layer_add(&g, &r->x);
-    n->y = trp__layer_add(&g, &r->y);
-    n->index = trp__layer_add(&g, &r->index);
-    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+    return pool(dnn, r, true, completion);
 }
 
 trp_status trp_pool_backward(trp_actor *dnn, const trp_pool_request *r, trp_completion *completion)
 {
-    trp__layer_graph g = {0};
-    const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
-                                     {"y", &r->y, TRP__LAYER_NEEDED},
-                                     {"index", &r->index, TRP__LAYER_OPTIONAL},
-                                     {"old_x", &r->old_x, TRP__LAYER_OPTIONAL},
-                                     {"old_y", &r->old_y, TRP__LAYER_OPTIONAL}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status != TRP_OK)
-        return status;
-    trp_dnn_node *n = add_pool(&g, r, TRP_DNN_RESAMPLE_BACKWARD);
-    n->dy = trp__layer_add(&g, &r->y);
-    n->dx = trp__layer_add(&g, &r->x);
-    n->index = trp__layer_add(&g, &r->index);
-    n->x = trp__layer_add(&g, &r->old_x);
-    n->y = trp__layer_add(&g, &r->old_y);
-    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+    return pool(dnn, r, false, completion);
 }

@@ -1,4 +1,4 @@
-/* Embeddings, gathering and scattering as layers of <troupe/training.h>. */
+/* Implements embeddings, gathering and scattering of <troupe/training.h>. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 
@@ -31,45 +31,38 @@ static trp_status scatter(trp_actor *dnn, trp__layer_graph *g, const trp_gather_
     return trp__layer_send(dnn, g, &r->header, &r->options, completion);
 }
 
+static trp_status check_embedding(trp__layer_graph *g, const trp_embedding_request *r, bool forward)
+{
+    const trp__layer_tensor all[] = {{"index", &r->index, NEEDED},
+                                     {"table", &r->table, forward ? NEEDED : NONE},
+                                     {"y", &r->y, forward ? NEEDED : NONE},
+                                     {"add", &r->add, forward ? OPTIONAL : NONE},
+                                     {"dy", &r->dy, forward ? NONE : NEEDED},
+                                     {"dtable", &r->dtable, forward ? NONE : NEEDED},
+                                     {"add_dtable", &r->add_dtable, forward ? NONE : OPTIONAL}};
+    trp_status status = CHECK(g, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(padding);
+    if (status == TRP_OK && forward && r->padding.given)
+        return trp__fail(TRP_E_ARGUMENT, "padding: expected none in this pass");
+    return status;
+}
+
 trp_status trp_embedding_forward(trp_actor *dnn, const trp_embedding_request *r,
                                  trp_completion *completion)
 {
-    const trp__layer_tensor all[] = {{"table", &r->table, NEEDED},
-                                     {"index", &r->index, NEEDED},
-                                     {"y", &r->y, NEEDED},
-                                     {"add", &r->add, OPTIONAL},
-                                     {"dy", &r->dy, NONE},
-                                     {"dtable", &r->dtable, NONE},
-                                     {"add_dtable", &r->add_dtable, NONE}};
-    trp__layer_graph fields = {0};
-    trp_status status = CHECK(&fields, all);
-    if (status == TRP_OK)
-        status = CHECK_SCALAR(padding);
-    if (status == TRP_OK && r->padding.given)
-        return trp__fail(TRP_E_ARGUMENT, "padding: expected none in this pass");
-    if (status != TRP_OK)
-        return status;
+    trp__layer_graph g = {0};
+    trp_status status = check_embedding(&g, r, true);
     const trp_gather_request q = {
         .header = r->header, .x = r->table, .index = r->index, .y = r->y, .options = r->options};
-    return gather(dnn, &fields, &q, &r->add, completion);
+    return status == TRP_OK ? gather(dnn, &g, &q, &r->add, completion) : status;
 }
 
 trp_status trp_embedding_backward(trp_actor *dnn, const trp_embedding_request *r,
                                   trp_completion *completion)
 {
-    const trp__layer_tensor all[] = {{"dy", &r->dy, NEEDED},
-                                     {"index", &r->index, NEEDED},
-                                     {"dtable", &r->dtable, NEEDED},
-                                     {"table", &r->table, NONE},
-                                     {"y", &r->y, NONE},
-                                     {"add", &r->add, NONE},
-                                     {"add_dtable", &r->add_dtable, OPTIONAL}};
-    trp__layer_graph fields = {0};
-    trp_status status = CHECK(&fields, all);
-    if (status == TRP_OK)
-        status = CHECK_SCALAR(padding);
-    if (status != TRP_OK)
-        return status;
+    trp__layer_graph g = {0};
+    trp_status status = check_embedding(&g, r, false);
     const trp_gather_request q = {.header = r->header,
                                   .index = r->index,
                                   .dy = r->dy,
@@ -77,34 +70,38 @@ trp_status trp_embedding_backward(trp_actor *dnn, const trp_embedding_request *r
                                   .add_dx = r->add_dtable,
                                   .ignore = r->padding,
                                   .options = r->options};
-    return scatter(dnn, &fields, &q, completion);
+    return status == TRP_OK ? scatter(dnn, &g, &q, completion) : status;
+}
+
+static trp_status check_gather(trp__layer_graph *g, const trp_gather_request *r, bool forward)
+{
+    const trp__layer_tensor all[] = {{"index", &r->index, NEEDED},
+                                     {"x", &r->x, forward ? NEEDED : NONE},
+                                     {"y", &r->y, forward ? NEEDED : NONE},
+                                     {"dy", &r->dy, forward ? NONE : NEEDED},
+                                     {"dx", &r->dx, forward ? NONE : NEEDED},
+                                     {"add_dx", &r->add_dx, forward ? NONE : OPTIONAL}};
+    trp_status status = CHECK(g, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(ignore);
+    if (status == TRP_OK && forward && r->ignore.given)
+        return trp__fail(TRP_E_ARGUMENT, "ignore: expected none in this pass");
+    return status;
 }
 
 trp_status trp_gather_forward(trp_actor *dnn, const trp_gather_request *r,
                               trp_completion *completion)
 {
     static const trp_dnn_tensor none;
-    const trp__layer_tensor all[] = {{"x", &r->x, NEEDED}, {"index", &r->index, NEEDED},
-                                     {"y", &r->y, NEEDED}, {"dy", &r->dy, NONE},
-                                     {"dx", &r->dx, NONE}, {"add_dx", &r->add_dx, NONE}};
-    trp__layer_graph fields = {0};
-    trp_status status = CHECK(&fields, all);
-    if (status == TRP_OK)
-        status = CHECK_SCALAR(ignore);
-    if (status == TRP_OK && r->ignore.given)
-        return trp__fail(TRP_E_ARGUMENT, "ignore: expected none in this pass");
-    return status == TRP_OK ? gather(dnn, &fields, r, &none, completion) : status;
+    trp__layer_graph g = {0};
+    trp_status status = check_gather(&g, r, true);
+    return status == TRP_OK ? gather(dnn, &g, r, &none, completion) : status;
 }
 
 trp_status trp_gather_backward(trp_actor *dnn, const trp_gather_request *r,
                                trp_completion *completion)
 {
-    const trp__layer_tensor all[] = {{"dy", &r->dy, NEEDED}, {"index", &r->index, NEEDED},
-                                     {"dx", &r->dx, NEEDED}, {"x", &r->x, NONE},
-                                     {"y", &r->y, NONE},     {"add_dx", &r->add_dx, OPTIONAL}};
-    trp__layer_graph fields = {0};
-    trp_status status = CHECK(&fields, all);
-    if (status == TRP_OK)
-        status = CHECK_SCALAR(ignore);
-    return status == TRP_OK ? scatter(dnn, &fields, r, completion) : status;
+    trp__layer_graph g = {0};
+    trp_status status = check_gather(&g, r, false);
+    return status == TRP_OK ? scatter(dnn, &g, r, completion) : status;
 }

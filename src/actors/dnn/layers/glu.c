@@ -1,4 +1,4 @@
-/* Gated activations. */
+/* Implements gated activations. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-/* Linear layers. */
+/* Implements linear layers. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-/* Losses: what their fields must be is checked with the graph. */
+/* Implements losses. Their fields are checked with the graph. */
 #include "actors/dnn/layers/operands.h"
 
 #include <troupe/training.h>

@@ -1,12 +1,8 @@
-/* Normalisation, activations and softmax as layers. */
-#include "actors/dnn/layers/layer_graph.h"
+/* Implements normalisation, activations and softmax as layers. */
+#include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 
 #include <math.h>
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-/* Normalisation. */
 
 #define EPSILON_DEFAULT        1e-5
 #define AVERAGE_FACTOR_DEFAULT 0.1
@@ -37,41 +33,48 @@ static trp_status check_numbers(const trp_norm_request *r)
     return TRP_OK;
 }
 
-trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *r, trp_completion *completion)
+static trp_status check_norm(trp__layer_graph *g, const trp_norm_request *r, trp_dnn_kind kind)
+{
+    const bool training = kind == TRP_DNN_NORM_TRAINING, backward = kind == TRP_DNN_NORM_BACKWARD;
+    const bool running = training && trp__layer_is_given(&r->running_mean);
+    const bool batch = r->mode == TRP_DNN_BATCH, inference = !training && !backward;
+    const trp__layer_tensor all[] = {
+        {"x", &r->x, NEEDED},
+        {"scale", &r->scale, NEEDED},
+        {"bias", &r->bias, backward ? NONE : OPTIONAL},
+        {"y", &r->y, NEEDED},
+        {"mean", &r->mean, (inference ? batch : r->mode != TRP_DNN_RMS) ? NEEDED : NONE},
+        {"inv_variance", &r->inv_variance, inference && !batch ? NONE : NEEDED},
+        {"running_mean", &r->running_mean, training ? OPTIONAL : NONE},
+        {"running_variance", &r->running_variance, running ? NEEDED : NONE},
+        {"new_running_mean", &r->new_running_mean, running ? NEEDED : NONE},
+        {"new_running_variance", &r->new_running_variance, running ? NEEDED : NONE},
+        {"dx", &r->dx, backward ? NEEDED : NONE},
+        {"dscale", &r->dscale, backward ? NEEDED : NONE},
+        {"dbias", &r->dbias, backward ? OPTIONAL : NONE}};
+    trp_status status = CHECK(g, all);
+    if (status == TRP_OK)
+        status = trp__layer_check_activation(&r->activation, !backward);
+    return status == TRP_OK && !backward ? check_numbers(r) : status;
+}
+
+static trp_status norm_forward(trp_actor *dnn, const trp_norm_request *r, trp_dnn_kind kind,
+                               trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    bool running = trp__layer_is_given(&r->running_mean);
-    const trp__layer_tensor all[] = {
-        {"x", &r->x, TRP__LAYER_NEEDED},
-        {"scale", &r->scale, TRP__LAYER_NEEDED},
-        {"bias", &r->bias, TRP__LAYER_OPTIONAL},
-        {"y", &r->y, TRP__LAYER_NEEDED},
-        {"mean", &r->mean, r->mode == TRP_DNN_RMS ? TRP__LAYER_NONE : TRP__LAYER_NEEDED},
-        {"inv_variance", &r->inv_variance, TRP__LAYER_NEEDED},
-        {"running_mean", &r->running_mean, TRP__LAYER_OPTIONAL},
-        {"running_variance", &r->running_variance, running ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
-        {"new_running_mean", &r->new_running_mean, running ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
-        {"new_running_variance", &r->new_running_variance,
-         running ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
-        {"dx", &r->dx, TRP__LAYER_NONE},
-        {"dscale", &r->dscale, TRP__LAYER_NONE},
-        {"dbias", &r->dbias, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status == TRP_OK)
-        status = trp__layer_check_activation(&r->activation, true);
-    if (status == TRP_OK)
-        status = check_numbers(r);
+    trp_status status = check_norm(&g, r, kind);
     if (status != TRP_OK)
         return status;
-    trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_NORM_TRAINING);
+    trp_dnn_node *n = trp__layer_add_node(&g, kind);
     n->norm = r->mode;
     n->x = trp__layer_add(&g, &r->x);
     n->scale = trp__layer_add(&g, &r->scale);
     n->bias = trp__layer_add(&g, &r->bias);
-    n->epsilon = add_value(&g, r->epsilon, EPSILON_DEFAULT);
     n->mean = trp__layer_add(&g, &r->mean);
     n->inv_variance = trp__layer_add(&g, &r->inv_variance);
-    if (running) {
+    if (kind == TRP_DNN_NORM_TRAINING || r->mode != TRP_DNN_BATCH)
+        n->epsilon = add_value(&g, r->epsilon, EPSILON_DEFAULT);
+    if (trp__layer_is_given(&r->running_mean)) {
         n->running_mean = trp__layer_add(&g, &r->running_mean);
         n->running_variance = trp__layer_add(&g, &r->running_variance);
         n->average_factor = add_value(&g, r->average_factor, AVERAGE_FACTOR_DEFAULT);
@@ -83,65 +86,20 @@ trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *r, trp_comp
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 
+trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *r, trp_completion *completion)
+{
+    return norm_forward(dnn, r, TRP_DNN_NORM_TRAINING, completion);
+}
+
 trp_status trp_norm_inference(trp_actor *dnn, const trp_norm_request *r, trp_completion *completion)
 {
-    trp__layer_graph g = {0};
-    bool batch = r->mode == TRP_DNN_BATCH;
-    const trp__layer_tensor all[] = {
-        {"x", &r->x, TRP__LAYER_NEEDED},
-        {"scale", &r->scale, TRP__LAYER_NEEDED},
-        {"bias", &r->bias, TRP__LAYER_OPTIONAL},
-        {"y", &r->y, TRP__LAYER_NEEDED},
-        {"mean", &r->mean, batch ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
-        {"inv_variance", &r->inv_variance, batch ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
-        {"running_mean", &r->running_mean, TRP__LAYER_NONE},
-        {"running_variance", &r->running_variance, TRP__LAYER_NONE},
-        {"new_running_mean", &r->new_running_mean, TRP__LAYER_NONE},
-        {"new_running_variance", &r->new_running_variance, TRP__LAYER_NONE},
-        {"dx", &r->dx, TRP__LAYER_NONE},
-        {"dscale", &r->dscale, TRP__LAYER_NONE},
-        {"dbias", &r->dbias, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status == TRP_OK)
-        status = trp__layer_check_activation(&r->activation, true);
-    if (status == TRP_OK)
-        status = check_numbers(r);
-    if (status != TRP_OK)
-        return status;
-    trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_NORM_INFERENCE);
-    n->norm = r->mode;
-    n->x = trp__layer_add(&g, &r->x);
-    n->scale = trp__layer_add(&g, &r->scale);
-    n->bias = trp__layer_add(&g, &r->bias);
-    n->mean = trp__layer_add(&g, &r->mean);
-    n->inv_variance = trp__layer_add(&g, &r->inv_variance);
-    if (!batch)
-        n->epsilon = add_value(&g, r->epsilon, EPSILON_DEFAULT);
-    trp__layer_activate(&g, &r->activation, trp__layer_writes(&g, &n->y));
-    trp__layer_finish(&g, &r->y);
-    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+    return norm_forward(dnn, r, TRP_DNN_NORM_INFERENCE, completion);
 }
 
 trp_status trp_norm_backward(trp_actor *dnn, const trp_norm_request *r, trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    const trp__layer_tensor all[] = {
-        {"x", &r->x, TRP__LAYER_NEEDED},
-        {"scale", &r->scale, TRP__LAYER_NEEDED},
-        {"bias", &r->bias, TRP__LAYER_NONE},
-        {"y", &r->y, TRP__LAYER_NEEDED},
-        {"mean", &r->mean, r->mode == TRP_DNN_RMS ? TRP__LAYER_NONE : TRP__LAYER_NEEDED},
-        {"inv_variance", &r->inv_variance, TRP__LAYER_NEEDED},
-        {"running_mean", &r->running_mean, TRP__LAYER_NONE},
-        {"running_variance", &r->running_variance, TRP__LAYER_NONE},
-        {"new_running_mean", &r->new_running_mean, TRP__LAYER_NONE},
-        {"new_running_variance", &r->new_running_variance, TRP__LAYER_NONE},
-        {"dx", &r->dx, TRP__LAYER_NEEDED},
-        {"dscale", &r->dscale, TRP__LAYER_NEEDED},
-        {"dbias", &r->dbias, TRP__LAYER_OPTIONAL}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status == TRP_OK)
-        status = trp__layer_check_activation(&r->activation, false);
+    trp_status status = check_norm(&g, r, TRP_DNN_NORM_BACKWARD);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_NORM_BACKWARD);
@@ -157,18 +115,20 @@ trp_status trp_norm_backward(trp_actor *dnn, const trp_norm_request *r, trp_comp
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 
-/* Activations and softmax. */
+static trp_status check_activation(trp__layer_graph *g, const trp_activation_request *r,
+                                   bool forward)
+{
+    const trp__layer_tensor all[] = {
+        {"x", &r->x, NEEDED}, {"y", &r->y, NEEDED}, {"dx", &r->dx, forward ? NONE : NEEDED}};
+    trp_status status = CHECK(g, all);
+    return status == TRP_OK ? trp__layer_check_activation(&r->activation, true) : status;
+}
 
 trp_status trp_activation_forward(trp_actor *dnn, const trp_activation_request *r,
                                   trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
-                                     {"y", &r->y, TRP__LAYER_NEEDED},
-                                     {"dx", &r->dx, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status == TRP_OK)
-        status = trp__layer_check_activation(&r->activation, true);
+    trp_status status = check_activation(&g, r, true);
     if (status != TRP_OK)
         return status;
     if (r->activation.mode == TRP_DNN_IDENTITY)
@@ -183,12 +143,7 @@ trp_status trp_activation_backward(trp_actor *dnn, const trp_activation_request 
                                    trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
-                                     {"y", &r->y, TRP__LAYER_NEEDED},
-                                     {"dx", &r->dx, TRP__LAYER_NEEDED}};
-    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
-    if (status == TRP_OK)
-        status = trp__layer_check_activation(&r->activation, true);
+    trp_status status = check_activation(&g, r, false);
     if (status == TRP_OK && r->activation.mode == TRP_DNN_IDENTITY)
         return trp__fail(TRP_E_ARGUMENT, "activation.mode: expected one, got none");
     if (status != TRP_OK)
@@ -205,11 +160,11 @@ trp_status trp_activation_backward(trp_actor *dnn, const trp_activation_request 
 
 static trp_status check_softmax(trp__layer_graph *g, const trp_softmax_request *r, bool forward)
 {
-    const trp__layer_tensor all[] = {{"x", &r->x, forward ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
-                                     {"y", &r->y, TRP__LAYER_NEEDED},
-                                     {"dy", &r->dy, forward ? TRP__LAYER_NONE : TRP__LAYER_NEEDED},
-                                     {"dx", &r->dx, forward ? TRP__LAYER_NONE : TRP__LAYER_NEEDED}};
-    trp_status status = trp__layer_check_tensors(g, all, COUNT_OF(all));
+    const trp__layer_tensor all[] = {{"x", &r->x, forward ? NEEDED : NONE},
+                                     {"y", &r->y, NEEDED},
+                                     {"dy", &r->dy, forward ? NONE : NEEDED},
+                                     {"dx", &r->dx, forward ? NONE : NEEDED}};
+    trp_status status = CHECK(g, all);
     uint32_t rank = r->y.rank < TRP_DNN_RANK_MAX ? r->y.rank : TRP_DNN_RANK_MAX;
     if (status == TRP_OK && r->axis >= rank)
         return trp__fail(TRP_E_ARGUMENT, "axis: expected less than the rank of y, %u, got %u", rank,

@@ -6,7 +6,7 @@
 
 uint32_t trp__layer_add_any(trp__layer_graph *g, const trp_dnn_tensor *t)
 {
-    const trp_scalar *v = &t->value; /* one that is wrong is refused with the graph */
+    const trp_scalar *v = &t->value; /* a wrong value is refused with the graph */
     if (!t->buffer.id && !v->given && v->re == 0 && v->im == 0)
         return 0;
     g->tensor[++g->tensors] = *t;

@@ -1,4 +1,4 @@
-/* Optimizers. */
+/* Implements optimizers. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 #include "wire/actor_class.h"
@@ -59,7 +59,7 @@ static trp_status check_optimizer(trp__layer_graph *g, const trp_optimizer_reque
     return TRP_OK;
 }
 
-/* The segments as the node wants them; the checks of their ranges are made with the graph. */
+/* Converts the segments to the node's form; their ranges are checked with the graph. */
 static trp_status put_segments(const trp_optimizer_request *r, double *to)
 {
     const double decay = r->decay.given ? r->decay.re : 0;

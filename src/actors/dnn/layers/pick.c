@@ -1,4 +1,4 @@
-/* Largest elements, and sampling. */
+/* Implements largest elements and sampling. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 

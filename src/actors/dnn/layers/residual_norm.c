@@ -1,4 +1,4 @@
-/* Norms with a residual. */
+/* Implements norms with a residual. */
 #include "actors/dnn/layers/operands.h"
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-/* Rotary embedding. */
+/* Implements rotary embedding. */
 #include "actors/dnn/layers/operands.h"
 
 #include <troupe/training.h>

@@ -6,8 +6,8 @@
 
 enum { RANK = 4, ALIGNMENT = 16 };
 
-/* Kernels load pieces of 16 bytes: rows begin at such, and their elements lie one behind the other.
- * What is no row is small. */
+/* Kernels load pieces of 16 bytes: rows must be aligned to them and have contiguous elements.
+ * Tensors without rows are small. */
 bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port)
 {
     enum { PIECE = 8 }; /* elements of f16 */
@@ -25,8 +25,9 @@ bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port)
     return t->stride[RANK - 1] == 1;
 }
 
-/* Of a bias that repeats along rows or columns gradients come out wrong, the bias's own too large;
- * of one that repeats along columns some rows lack it forward too. */
+/* Tells whether a bias is broadcast along rows or columns: the library then computes wrong
+ * gradients, with too large ones of the bias; broadcast along columns, some rows lack the bias
+ * forward too. */
 static bool repeats(const trp__dnn_tensor *bias, int64_t rows, int64_t columns, bool backward)
 {
     return (backward && bias->dim[2] != rows) || bias->dim[3] != columns;
@@ -44,9 +45,9 @@ const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp
     bool lengths = n->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
     if (n->compute != TRP_F32 || (q->type != TRP_F16 && q->type != TRP_BF16))
         return "of other types than f16 and bf16";
-    if (!(n->parameter[0] > 0)) /* its largest score would not be that of the exponents */
+    if (!(n->parameter[0] > 0)) /* the largest score would not have the largest exponent */
         return "with a scale that is not positive";
-    if (n->parameter[1] > 0) /* what it draws is its own, so nothing else could draw it again */
+    if (n->parameter[1] > 0) /* its random numbers are its own and cannot be reproduced */
         return "with dropout";
     if (depth % 8 != 0 || width % 8 != 0)
         return "of a depth that is no multiple of 8";

@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16,         /* of places that engines are made for */
-    CHANNELS_LAST_RANK = 5, /* no more dimensions are known in that order */
+    ALIGNMENT = 16,         /* alignment of addresses that engines are made for */
+    CHANNELS_LAST_RANK = 5, /* most dimensions known in that order */
 };
 
 bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,

@@ -1,5 +1,5 @@
-/* How tensors lie. cuDNN takes any strides, and computes something else where there are gaps, or
- * where dimensions lie in an order that it does not expect: only what is regular is given to it. */
+/* Layouts of tensors. cuDNN accepts any strides but computes wrong results for gaps and for
+ * unexpected orders of dimensions, so it only gets regular tensors. */
 #ifndef TRP_ACTORS_DNN_LOWER_LAYOUT_H
 #define TRP_ACTORS_DNN_LOWER_LAYOUT_H
 
@@ -13,14 +13,15 @@ typedef enum trp__dnn_layout_kind {
     TRP__DNN_LAYOUTS,
 } trp__dnn_layout_kind;
 
-/* The first of the layouts that a tensor has; dimensions of 1 lie anywhere. */
+/* Returns the first matching layout of a tensor, ignoring dimensions of 1. */
 trp__dnn_layout_kind trp__dnn_layout(const trp__dnn_tensor *t);
 
-/* The dimensions of a layout, from the fastest. False: a tensor of that rank does not have it. */
+/* Sets the dimensions of a layout from the fastest on. Returns false if a tensor of that rank
+ * cannot have it. */
 bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
                            uint8_t order[TRP__DNN_RANK]);
 
-/* All of them, a bit each: 1 << layout. */
+/* Returns all matching layouts as bits: 1 << layout. */
 uint32_t trp__dnn_layouts(const trp__dnn_tensor *t);
 
 static inline bool trp__dnn_is_packed(const trp__dnn_tensor *t)
@@ -28,14 +29,14 @@ static inline bool trp__dnn_is_packed(const trp__dnn_tensor *t)
     return trp__dnn_layout(t) == TRP__DNN_ROWS;
 }
 
-/* Sets the strides of a tensor. */
+/* Sets the strides of a tensor to those of a layout. */
 void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout);
 
-/* Makes a tensor packed, with the dimensions of another one: the same elements, seen otherwise. */
+/* Makes a tensor packed with the dimensions of another one: a view of the same elements. */
 void trp__dnn_view_as(trp__dnn_tensor *t, const trp__dnn_tensor *like);
 
-/* Whether a tensor lies so that cuDNN may get it for a node: in a layout, at a place that is
- * aligned. Numbers always do. */
+/* Tells whether cuDNN may get a tensor for a node: it has a known layout and an aligned address.
+ * Numbers always qualify. */
 bool trp__dnn_is_regular(const trp__dnn_tensor *t, const trp__dnn_node *node);
 
 #endif

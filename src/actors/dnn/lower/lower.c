@@ -20,8 +20,6 @@ typedef struct builder {
     bool full;
 } builder;
 
-/* Pieces. */
-
 static uint8_t add_tensor(builder *b, const trp__dnn_tensor *tensor, double value)
 {
     if (b->head.tensors == TRP__DNN_LOWERED_TENSORS) {
@@ -35,7 +33,7 @@ static uint8_t add_tensor(builder *b, const trp__dnn_tensor *tensor, double valu
     return number;
 }
 
-/* A number in what the node computes in. */
+/* Adds a number in the node's type of computation. */
 static uint8_t add_value(builder *b, const trp__dnn_node *node, double value)
 {
     trp__dnn_tensor t = {.type = node->compute, .rank = 1, .role = TRP__DNN_VALUE};
@@ -45,8 +43,8 @@ static uint8_t add_value(builder *b, const trp__dnn_node *node, double value)
     return add_tensor(b, &t, value);
 }
 
-/* A result in between, with the shape of another tensor, in what the node computes in. Memory that
- * it may get is packed in the order of the other's dimensions. */
+/* Adds an intermediate tensor with the shape of another one in the node's type of computation. If
+ * it gets memory, that is packed in the order of the other's dimensions. */
 static uint8_t add_virtual(builder *b, const trp__dnn_node *node, uint8_t like)
 {
     trp__dnn_tensor t = b->tensor[like];
@@ -99,9 +97,9 @@ static void reduce(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, u
     n->port[TRP__DNN_REDUCTION_Y] = y;
 }
 
-/* Sums. The library adds up rows or columns, in what it computes in. */
+/* Sums. The library adds rows or columns in its type of computation. */
 
-/* How many groups of dimensions in a row of memory are reduced: the first of them, from the
+/* Returns the number of groups of contiguous dimensions that are reduced; the first, from the
  * slowest, becomes 1 in `*partial`. */
 static uint32_t reduced_groups(const trp__dnn_tensor *x, const trp__dnn_tensor *y,
                                trp__dnn_tensor *partial)
@@ -129,7 +127,7 @@ static uint32_t reduced_groups(const trp__dnn_tensor *x, const trp__dnn_tensor *
     return groups;
 }
 
-/* One group after the other, from the fastest. */
+/* Reduces one group after the other, from the fastest. */
 static void reduce_in_groups(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, uint8_t x,
                              uint8_t y)
 {
@@ -177,7 +175,7 @@ static void lower_statistics(builder *b, const trp__dnn_node *node)
     lower_reduction(b, &sum);
 }
 
-/* (x - mean) * inv_variance * scale + bias */
+/* Adds (x - mean) * inv_variance * scale + bias. */
 static void lower_inference(builder *b, const trp__dnn_node *node)
 {
     static const struct {
@@ -199,14 +197,15 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
     }
 }
 
-/* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
+/* Tells whether a node sums products, which justifies a copy of irregular tensors to a layout that
+ * the library accepts. */
 
 static bool is_product(const trp__dnn_node *node)
 {
     return node->kind <= TRP_DNN_MATMUL;
 }
 
-/* The layout that most of the tensors of a product are in already. */
+/* Returns the layout that most tensors of a product have. */
 static trp__dnn_layout_kind layout_for(const builder *b, const trp__dnn_node *node)
 {
     uint32_t votes[TRP__DNN_LAYOUTS] = {0};
@@ -225,7 +224,7 @@ static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uin
     n->port[TRP__DNN_POINTWISE_Y] = to;
 }
 
-/* Puts a packed tensor in the place of one that the node has; a copy, if it is read. */
+/* Replaces a node's tensor by a packed one, with a copy if it is read. */
 static void pack_port(builder *b, trp__dnn_node *node, int port, trp__dnn_layout_kind layout)
 {
     uint8_t t = node->port[port];
@@ -239,7 +238,7 @@ static void pack_port(builder *b, trp__dnn_node *node, int port, trp__dnn_layout
         copy_tensor(b, node, t, node->port[port]);
 }
 
-/* Adds a node of which some tensors were packed, and copies what it has written. */
+/* Adds a node with packed tensors and copies its outputs back. */
 static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_node *node)
 {
     *add_node(b, TRP_DNN_NONE, 0, 0) = *packed;
@@ -249,8 +248,8 @@ static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_n
     }
 }
 
-/* What cuDNN is not asked for needs no copy that only it would: cuBLASLt takes it as it lies, and
- * so do kernels of ours. */
+/* Tells whether a product is not for cuDNN and so needs no copy for it: cuBLASLt and own kernels
+ * use the tensors in place. */
 static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
 {
     trp__dnn_head head = b->head;
@@ -273,7 +272,7 @@ static void lower_product(builder *b, const trp__dnn_node *node)
     add_packed(b, &product, node);
 }
 
-/* Attention: the numbers and the memory that its operations need. */
+/* Attention: adds the numbers and the memory that its operations need. */
 
 static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
 {
@@ -282,7 +281,7 @@ static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
     return number;
 }
 
-/* What is added up while the library goes over it, so it is not `inside`: packed, in memory. */
+/* Adds an accumulator of the library, which must be packed memory and not an inside tensor. */
 static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int64_t columns)
 {
     trp__dnn_tensor t = b->tensor[like];
@@ -302,7 +301,7 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
     bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
     bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
-    n->port[TRP__DNN_ATTENTION_SEED] = TRP__DNN_NO_PORT; /* nothing is drawn */
+    n->port[TRP__DNN_ATTENTION_SEED] = TRP__DNN_NO_PORT; /* no random numbers */
     n->port[TRP__DNN_ATTENTION_OFFSET] = TRP__DNN_NO_PORT;
     for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT &&
@@ -332,9 +331,9 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     add_packed(b, n, node);
 }
 
-/* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
- * that can be are told as one layout, by channels that are fastest if those of any must be. How
- * virtual ones lie is nobody's business: those that lie anyhow are told so, too. */
+/* Sets irrelevant strides. The library determines layouts also by the strides of dimensions of 1:
+ * all tensors that allow it get a common layout, channels fastest if any requires it. So do virtual
+ * tensors, whose layout is free. */
 static void tidy_strides(builder *b)
 {
     trp__dnn_layout_kind first = TRP__DNN_ROWS, second = TRP__DNN_CHANNELS_LAST;
@@ -354,8 +353,6 @@ static void tidy_strides(builder *b)
             trp__dnn_lay_out(&b->tensor[i], first);
     }
 }
-
-/* All. */
 
 static bool is_empty(const builder *b, const trp__dnn_node *node)
 {

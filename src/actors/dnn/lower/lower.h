@@ -1,5 +1,6 @@
-/* Graphs in what cuDNN has: what it has no operation for is made of some that it has. The same is
- * computed, in the same type; only where a graph is run in pieces is more rounded in between. */
+/* Lowers graphs to cuDNN's operations: replaces missing operations by several existing ones. The
+ * result is the same, in the same type, except that a graph run in pieces is rounded more often
+ * between them. */
 #ifndef TRP_ACTORS_DNN_LOWER_LOWER_H
 #define TRP_ACTORS_DNN_LOWER_LOWER_H
 
@@ -11,19 +12,19 @@ enum {
 };
 
 typedef enum trp__dnn_lowering {
-    TRP__DNN_LOWER_NEEDED, /* what the library never takes */
-    TRP__DNN_LOWER_MORE,   /* also what it takes only next to certain others */
+    TRP__DNN_LOWER_NEEDED, /* only what the library never supports */
+    TRP__DNN_LOWER_MORE,   /* also what it supports only next to certain others */
     TRP__DNN_LOWERINGS,
 } trp__dnn_lowering;
 
-/* The tensors of the graph that it was made from keep their numbers, new ones come behind them. */
+/* The tensors of the original graph keep their numbers; new ones follow. */
 typedef struct trp__dnn_lowered {
     trp__dnn_graph graph;
-    void *bytes; /* that it lies in */
+    void *bytes; /* memory of the graph */
     trp__dnn_lowering lowering;
 } trp__dnn_lowered;
 
-/* TRP_E_MEMORY; TRP_E_UNSUPPORTED: the graph becomes too large. */
+/* Returns TRP_E_MEMORY, or TRP_E_UNSUPPORTED if the graph becomes too large. */
 trp_status trp__dnn_lower(const trp__dnn_graph *graph, trp__dnn_lowering lowering,
                           trp__dnn_lowered *out, trp_error *error);
 

@@ -32,7 +32,7 @@ void trp__dnn_places(const trp__dnn_part *part, uint8_t place[TRP__DNN_LOWERED_T
                    : role == TRP__DNN_VALUE ? TRP__DNN_PLACE_VALUE
                    : role == TRP__DNN_VIRTUAL && !outside && users > 1
                        ? TRP__DNN_PLACE_INSIDE
-                       : TRP__DNN_PLACE_MEMORY; /* also what nobody reads */
+                       : TRP__DNN_PLACE_MEMORY; /* also unread outputs */
     }
 }
 

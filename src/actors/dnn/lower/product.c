@@ -8,14 +8,14 @@
 
 enum { ROUND = 8, VIRTUAL_ALIGNMENT = 8 /* 256 bytes */ };
 
-/* What NVIDIA recommends for Hopper, and its heuristic is made for; of larger ones it makes use
- * without need. */
+/* NVIDIA's recommendation for Hopper, which its heuristic assumes; larger workspaces are used
+ * without benefit. */
 #define WORKSPACE (UINT64_C(32) << 20)
 
-/* Kernels of ours have room for a split matrix of 4096 x 768 besides parts of sums. */
+/* Workspace of own kernels: a split matrix of 4096 x 768 and parts of sums. */
 #define OWN_WORKSPACE (UINT64_C(64) << 20)
 
-/* D = A B, where D is m x n and A is m x k. Strides are of one row and of one column to the next.
+/* D = A B, where D is m x n and A is m x k. Strides lead to the next row and to the next column.
  */
 enum { A, B, D, MATRICES };
 
@@ -23,12 +23,10 @@ typedef struct matrices {
     int64_t m, n, k;
     uint8_t tensor[MATRICES];
     int64_t row[MATRICES], column[MATRICES];
-    int batches; /* those of more than 1, the first one fastest */
+    int batches; /* batch dimensions above 1, fastest first */
     int64_t batch[TRP__DNN_RANK], stride[MATRICES][TRP__DNN_RANK];
-    int line; /* the dimension of D's tensor that its columns are */
+    int line; /* the dimension of D's tensor with its columns */
 } matrices;
-
-/* Convolutions. */
 
 static bool has_one_tap(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
@@ -41,7 +39,7 @@ static bool has_one_tap(const trp__dnn_graph *g, const trp__dnn_node *node)
     return one;
 }
 
-/* How many pixels there are in all images, and the stride that all of them have. */
+/* Computes the number of pixels in all images and their common stride. */
 static bool count_pixels(const trp__dnn_tensor *t, int64_t *count, int64_t *stride)
 {
     *count = 1;
@@ -58,7 +56,8 @@ static bool count_pixels(const trp__dnn_tensor *t, int64_t *count, int64_t *stri
     return true;
 }
 
-/* Forward y = x w^T, dx = dy w, dw = dy^T x, of matrices of pixels and channels. */
+/* Describes a convolution as a product of matrices of pixels and channels: forward y = x w^T, dx =
+ * dy w, dw = dy^T x. */
 static bool as_convolution(const trp__dnn_graph *g, const trp__dnn_node *node,
                            const trp__dnn_tensor *d, matrices *out)
 {
@@ -99,9 +98,7 @@ static bool as_convolution(const trp__dnn_graph *g, const trp__dnn_node *node,
     return true;
 }
 
-/* Products. */
-
-/* Batches that share B lie one below the other, if they can: one product of more rows. */
+/* Merges batches that share B into one product with more rows, if their strides allow it. */
 static bool fold(matrices *p, const int64_t stride[MATRICES], int64_t size)
 {
     bool one_row = p->m == 1;
@@ -116,7 +113,7 @@ static bool fold(matrices *p, const int64_t stride[MATRICES], int64_t size)
     return true;
 }
 
-/* A batch that goes on where the one inside of it ends becomes one with it. */
+/* Adds a batch dimension, merged with the inner one if it continues that. */
 static void add_batch(matrices *p, const int64_t stride[MATRICES], int64_t size)
 {
     int last = p->batches - 1;
@@ -161,10 +158,8 @@ static bool as_product(const trp__dnn_graph *g, const trp__dnn_node *node, const
     return true;
 }
 
-/* The library's layouts. */
-
-/* Rows or columns of one matrix follow each other at `ld`, which are rows x columns and whose
- * elements of one column are packed, or with `transposed` those of one row. */
+/* Tells whether a matrix of rows x columns is supported: contiguous columns at distance `ld`, or
+ * with `transposed` contiguous rows. */
 static bool lies(int64_t rows, int64_t columns, int64_t row, int64_t column, uint8_t *transposed,
                  int64_t *ld)
 {
@@ -177,7 +172,8 @@ static bool lies(int64_t rows, int64_t columns, int64_t row, int64_t column, uin
     return (columns == 1 || column == 1) && *ld >= columns;
 }
 
-/* The batch that becomes the library's own: the largest whose results lie apart. -1: none does. */
+/* Returns the batch dimension passed to the library: the largest whose results do not overlap, or
+ * -1. */
 static int choose_batch(const matrices *p, int64_t span)
 {
     int best = -1;
@@ -200,7 +196,7 @@ static bool set_batches(const matrices *p, const uint8_t from[], trp__dnn_produc
             g->stride[i] = p->stride[from[i]][own];
     }
     g->stride[TRP__MATMUL_C] = g->stride[TRP__MATMUL_D];
-    for (int i = p->batches; i-- > 0;) { /* the slowest came last */
+    for (int i = p->batches; i-- > 0;) { /* slowest first */
         if (i == own)
             continue;
         if (p->batch[i] > TRP__DNN_PRODUCT_TIMES)
@@ -214,7 +210,7 @@ static bool set_batches(const matrices *p, const uint8_t from[], trp__dnn_produc
     return out->times <= TRP__DNN_PRODUCT_TIMES;
 }
 
-/* D in columns as it is; in rows D' = B' A'. */
+/* Sets the matrices: a column-major D directly, a row-major one as D' = B' A'. */
 static bool set_matrices(const matrices *p, bool rows, trp__dnn_product *out)
 {
     const uint8_t from[TRP__MATMUL_MATRICES] = {[TRP__MATMUL_A] = rows ? B : A,
@@ -243,8 +239,6 @@ static bool set_matrices(const matrices *p, bool rows, trp__dnn_product *out)
            set_batches(p, from, out) && g->batch <= INT32_MAX;
 }
 
-/* Types. */
-
 static bool is_half(uint8_t type)
 {
     return type == TRP_F16 || type == TRP_BF16;
@@ -267,7 +261,7 @@ static bool set_types(const trp__dnn_graph *g, const trp__dnn_node *node, const 
     return true;
 }
 
-/* What an operand's place is a multiple of. */
+/* Returns the alignment of an operand's address. */
 static uint8_t alignment_of(const trp__dnn_graph *g, const trp__dnn_product *p, int operand)
 {
     const trp__dnn_tensor *t = &g->tensor[p->tensor[operand]];
@@ -278,9 +272,7 @@ static uint8_t alignment_of(const trp__dnn_graph *g, const trp__dnn_product *p, 
     return (uint8_t)__builtin_ctzll(bits | 1u << VIRTUAL_ALIGNMENT);
 }
 
-/* Epilogues. */
-
-/* Whether a node goes on with a tensor that nobody else has anything to do with. */
+/* Tells whether only this node uses a tensor. */
 static bool goes_on_with(const trp__dnn_graph *g, const trp__dnn_node *node, uint8_t current)
 {
     const uint8_t *port = node->port;
@@ -296,7 +288,7 @@ static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
     return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
 }
 
-/* A line of packed numbers in memory, which is added to each of D's. */
+/* Tells whether a tensor is a packed line that is added to each line of D. */
 static bool is_bias(const trp__dnn_tensor *t, const trp__dnn_tensor *d, int line)
 {
     bool good = t->role != TRP__DNN_VALUE && t->rank == d->rank && t->type == d->type &&
@@ -312,9 +304,9 @@ static bool is_plain_relu(const trp__dnn_node *node)
            isinf(node->parameter[1]) && node->parameter[1] > 0;
 }
 
-/* Takes one node behind the sums into the epilogue. `current` is what it goes on with, which the
- * library never rounds: so it is of the type that is computed in, or of the result's with only a
- * relu to come, which is the same before rounding and after it. */
+/* Adds a node after the sums to the epilogue. The library never rounds `current`, the node's input,
+ * so it must have the type of computation, or the result's type with only a relu following, which
+ * commutes with rounding. */
 static bool take_epilogue(const trp__dnn_graph *g, const trp__dnn_node *node, uint8_t current,
                           const trp__dnn_tensor *d, int line, trp__dnn_product *out)
 {
@@ -327,7 +319,7 @@ static bool take_epilogue(const trp__dnn_graph *g, const trp__dnn_node *node, ui
         m->activation = TRP_ACTIVATION_RELU;
         return type == node->compute || type == d->type;
     }
-    if (node->mode == TRP_DNN_GELU_TANH) { /* that of f64 is good for 9 digits */
+    if (node->mode == TRP_DNN_GELU_TANH) { /* f64's is accurate to only 9 digits */
         m->activation = TRP_ACTIVATION_GELU;
         return type == node->compute && type != TRP_F64;
     }
@@ -350,8 +342,8 @@ static int written_port(const trp__dnn_node *node)
     return node->kind <= TRP_DNN_MATMUL ? ports[node->kind] : TRP__DNN_POINTWISE_Y;
 }
 
-/* Small results of 16 bits whose sizes are not round are done in two passes, and rounded in
- * between. */
+/* Tells whether the library computes a small 16-bit result with uneven sizes in two passes,
+ * rounding in between. */
 static bool is_rounded_twice(const trp__dnn_product *p)
 {
     const trp__matmul *g = &p->problem;

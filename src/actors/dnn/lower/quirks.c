@@ -5,24 +5,24 @@
 
 #include <troupe/dnn.h>
 
-/* Moves of data and random numbers: cuDNN has no engine for one alone, so that asking only takes
+/* Moves of data and random numbers: cuDNN has no engine for a single one, so asking only takes
  * time. */
 static bool is_never_taken(const trp__dnn_node *node)
 {
     return node->kind >= TRP_DNN_CONCATENATE && !trp__dnn_is_attention(node);
 }
 
-/* The gradient of maxima from an index: a proof has no index to give it but one that a forward pass
- * has made, and which one that was is up to who writes it. */
+/* The gradient of maxima from an index: a proof would need an index from a forward pass, and its
+ * format depends on the writer. */
 static bool reads_index(const trp__dnn_node *node)
 {
     return node->kind == TRP_DNN_RESAMPLE_BACKWARD &&
            node->port[TRP__DNN_RESAMPLE_INDEX] != TRP__DNN_NO_PORT;
 }
 
-/* A forward pass of 16-bit types that is padded more on one side and whose channels do not come in
- * eights: engines of 9.19 have ended in a misaligned access, which breaks the context. A proof
- * finds that at the price of a worker. */
+/* A 16-bit forward pass with asymmetric padding and channels that are not a multiple of eight:
+ * engines of 9.19 have failed with a misaligned access, which breaks the context. A proof would
+ * find that at the cost of a worker. */
 static bool is_misaligned(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     bool apart = false;
@@ -36,8 +36,8 @@ static bool is_misaligned(const trp__dnn_graph *g, const trp__dnn_node *node)
            (x->dim[1] % 8 != 0 || w->dim[0] % 8 != 0);
 }
 
-/* Pooling whose last windows go on behind the padding: no descriptor says so, and the library would
- * be asked for something else. */
+/* Pooling whose last windows extend beyond the padding: no descriptor can express that, so the
+ * library would compute something else. */
 static bool goes_beyond(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     if (node->kind != TRP_DNN_RESAMPLE_FORWARD && node->kind != TRP_DNN_RESAMPLE_BACKWARD)
@@ -51,8 +51,9 @@ static bool goes_beyond(const trp__dnn_graph *g, const trp__dnn_node *node)
     return false;
 }
 
-/* Means and norms whose sums overflow in f32 where the result does not: a proof gives sums no
- * numbers that overflow, for their order is the library's own. Nor does the library reduce nothing.
+/* Means and norms whose sums overflow in f32 although the result does not: a proof uses no numbers
+ * that overflow, because the order of the library's sums is unspecified. Nor does the library
+ * reduce empty tensors.
  */
 static bool loses_range(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
@@ -61,10 +62,9 @@ static bool loses_range(const trp__dnn_graph *g, const trp__dnn_node *node)
             trp__dnn_elements(&g->tensor[node->port[TRP__DNN_REDUCTION_X]]) == 0);
 }
 
-/* Tensors with gaps, or with dimensions in an order that the library does not expect: it takes them
- * for others, whichever engine runs. Proofs find that, one engine after the other, so that asking
- * only takes time; and who reads a tensor for another one may read where nothing is mapped, which
- * costs a worker. */
+/* Tensors with gaps, or with an order of dimensions that the library does not expect: every engine
+ * misinterprets them. Proofs would find that one engine after the other, so asking only takes time;
+ * and a misinterpreted tensor may lead to unmapped memory, which costs a worker. */
 static bool is_irregular(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
@@ -75,8 +75,8 @@ static bool is_irregular(const trp__dnn_graph *g, const trp__dnn_node *node)
     return false;
 }
 
-/* Types that the library has no kernels for but those that it compiles, a second each: all but
- * those of floating numbers that products have. Convolutions and products have others. */
+/* Types for which the library compiles each kernel, a second each: all except the floating-point
+ * types of products. Convolutions and products support others. */
 static bool has_rare_types(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     for (int i = 0; i < TRP__DNN_PORTS && node->kind > TRP_DNN_MATMUL; i++) {
@@ -89,7 +89,7 @@ static bool has_rare_types(const trp__dnn_graph *g, const trp__dnn_node *node)
     return false;
 }
 
-/* Layouts that all tensors of a node have, a bit each. */
+/* Returns the layouts that all tensors of a node have, as bits. */
 static uint32_t common_layouts(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     uint32_t common = 1u << TRP__DNN_ROWS | 1u << TRP__DNN_CHANNELS_LAST;
@@ -100,7 +100,7 @@ static uint32_t common_layouts(const trp__dnn_graph *g, const trp__dnn_node *nod
     return common;
 }
 
-/* The tensor that a node is about, and the first that it writes. */
+/* Return a node's main tensor and its first output. */
 static const trp__dnn_tensor *shape_before(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const uint8_t t = node->port[node->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : 0];
@@ -125,15 +125,15 @@ static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
     return same;
 }
 
-/* A graph goes on in the same layout and with the same dimensions, and ends with a sum. Engines are
- * offered for others too, are compiled, and are refused or wrong: one second after the other. */
+/* Consecutive nodes must keep layout and dimensions, and a sum must be last. The library offers
+ * engines for other graphs too, which are compiled for a second each and then refused or wrong. */
 uint32_t trp__dnn_asked(const trp__dnn_graph *g, uint32_t first)
 {
     const trp__dnn_node *before = NULL;
     uint32_t count = 0, common = ~0u;
     for (; first + count < g->head->nodes; count++) {
         const trp__dnn_node *node = &g->node[first + count];
-        if (trp__dnn_is_attention(node)) /* alone, as it was made to fit when it was lowered */
+        if (trp__dnn_is_attention(node)) /* alone, in the form that lowering has produced */
             return count == 0 ? 1 : count;
         if (is_never_taken(node) || reads_index(node) || is_misaligned(g, node) ||
             goes_beyond(g, node) || loses_range(g, node) || is_irregular(g, node) ||

@@ -1,5 +1,5 @@
-/* Scales of blocks and what is made of them, on the host and in the kernels of ours: the same text,
- * so that it is the same bits. */
+/* Block scales and scaled elements, for the host and for kernels: both use this text and so get
+ * equal bits. */
 #ifndef TRP_ACTORS_DNN_MATH_BLOCKS_H
 #define TRP_ACTORS_DNN_MATH_BLOCKS_H
 
@@ -8,13 +8,13 @@
 
 #include <math.h>
 
-/* The larger magnitude, of which NaN are none. */
+/* Returns the larger magnitude, ignoring NaN. */
 static inline double trp__blocks_amax(double most, double x)
 {
     return fabs(x) > most ? fabs(x) : most;
 }
 
-/* The smallest f32 that is not below a number of no sign, or the largest one. */
+/* Returns the smallest f32 not below a non-negative number, or the largest f32. */
 static inline float trp__blocks_above(double value)
 {
     const float most = 0x1.fffffep127F;
@@ -22,7 +22,7 @@ static inline float trp__blocks_above(double value)
     return (double)near < value && near < most ? trp__f32_from_bits(trp__f32_bits(near) + 1) : near;
 }
 
-/* The scale of a block. */
+/* Returns the scale of a block. */
 static inline double trp__blocks_scale(uint8_t type, uint8_t narrow, double amax)
 {
     const float most = narrow == TRP_F8E4M3 ? TRP__F8E4M3_MAX : TRP__F8E5M2_MAX;
@@ -37,7 +37,7 @@ static inline double trp__blocks_scale(uint8_t type, uint8_t narrow, double amax
     return (double)trp__f8e4m3_to_f32(bits);
 }
 
-/* An element of a block, as its type holds it. Where the scale is 0 there are zeros and NaN. */
+/* Converts an element to a block's type. With a scale of 0 the results are zeros and NaN. */
 static inline double trp__blocks_narrow(uint8_t narrow, double x, double scale)
 {
     const float exact = trp__f64_to_f32_odd(scale == 0 ? x : x / scale);
@@ -45,7 +45,7 @@ static inline double trp__blocks_narrow(uint8_t narrow, double x, double scale)
                                 : (double)trp__f8e5m2_to_f32(trp__f32_to_f8e5m2(exact));
 }
 
-/* And back; in f32, where the node computes in that. */
+/* Converts back, in f32 if the node computes in f32. */
 static inline double trp__blocks_widen(const trp__dnn_node *n, double x, double scale)
 {
     return n->compute == TRP_F64 ? x * scale : (double)(float)(x * scale);

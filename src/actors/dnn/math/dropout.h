@@ -1,5 +1,5 @@
-/* Which weights of attention are dropped: the same on the host and in kernels for GPUs, forward and
- * backward, however the arrays lie. See TRP_DNN_ATTENTION. */
+/* Dropout of attention weights: the same on the host and in kernels for GPUs, forward and backward,
+ * for any layout. See TRP_DNN_ATTENTION. */
 #ifndef TRP_ACTORS_DNN_MATH_DROPOUT_H
 #define TRP_ACTORS_DNN_MATH_DROPOUT_H
 
@@ -7,8 +7,8 @@
 #include "actors/dnn/math/philox.h"
 
 typedef struct trp__dropout {
-    double probability; /* 0: nothing is dropped, nor drawn */
-    double factor;      /* of what is kept */
+    double probability; /* 0: no dropout and no random numbers */
+    double factor;      /* factor of remaining weights */
     uint64_t seed, offset;
 } trp__dropout;
 
@@ -23,7 +23,7 @@ static inline bool trp__dropout_keeps(const trp__dropout *d, uint32_t word)
     return (double)trp__philox_uniform(word) >= d->probability;
 }
 
-/* What a weight is multiplied by, given the number of its score: 0 or the factor. */
+/* Returns the factor of a weight, given the index of its score: 0 or `factor`. */
 static inline double trp__dropout_at(const trp__dropout *d, uint64_t number)
 {
     uint32_t word[TRP__PHILOX_WORDS];

@@ -10,20 +10,20 @@ static double sigmoid(double x)
     return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-/* x times what vanishes faster than x grows: where that is 0 the product is too, of infinity as
- * well. A NaN in x is one in `share`. */
+/* Returns x times a factor that decays faster than x grows: a factor of 0 gives 0 even for
+ * infinity. A NaN in x gives a NaN in `share`. */
 static double damped(double x, double share)
 {
     return share == 0 ? copysign(0.0, x) : x * share;
 }
 
-/* beta x, and 0 for a beta of 0, of infinity as well. */
+/* Returns beta x, and 0 for a beta of 0 even if x is infinite. */
 static double times(double beta, double x)
 {
     return beta == 0 && x == x ? 0 : beta * x;
 }
 
-/* Without a slope infinity too is clipped, for which 0 * infinity would be none. */
+/* Without a slope, minus infinity is clipped too, for which 0 * infinity would be NaN. */
 static double relu(const double *p, double x)
 {
     if (x != x)
@@ -60,8 +60,8 @@ static double activation(const trp__dnn_node *n, double x)
     }
 }
 
-/* The second term of the slope of GELU_TANH: where tanh is 1 or -1 its slope is 0, however large
- * what it is multiplied by. */
+/* Returns the second term of the slope of GELU_TANH: where tanh is 1 or -1 its slope is 0, however
+ * large its factor is. */
 static double gelu_tanh_slope(double x)
 {
     double share = gelu_tanh_share(x), rest = gelu_tanh_share(-x);
@@ -99,14 +99,14 @@ double trp__dnn_activation_slope(const trp__dnn_node *n, double x)
     return x != x ? x : slope_of(n, x);
 }
 
-/* A relu lets nothing through where it is flat, not even what is infinite or no number. */
+/* Where a relu is flat its gradient is 0, even for infinity and NaN. */
 double trp__dnn_activation_gradient(const trp__dnn_node *n, double x, double dy)
 {
     const double slope = trp__dnn_activation_slope(n, x);
     return n->mode == TRP_DNN_RELU && slope == 0 ? 0 : dy * slope;
 }
 
-/* The smaller or larger of two; NaN if either is. */
+/* Return the smaller or larger number; NaN if either is NaN. */
 static double least_of(double x, double b)
 {
     return x != x || x < b ? x : b;
@@ -230,7 +230,7 @@ double trp__dnn_reduce_next(uint8_t mode, double sum, double value)
 double trp__dnn_reduce_last(uint8_t mode, double sum, int64_t count)
 {
     if (mode == TRP_DNN_MEAN)
-        return count > 0 ? sum / (double)count : 0; /* as a sum over nothing */
+        return count > 0 ? sum / (double)count : 0; /* like an empty sum */
     return mode == TRP_DNN_NORM2 ? sqrt(sum) : sum;
 }
 
@@ -257,7 +257,7 @@ double trp__dnn_norm_factor(double amax)
     return amax > 1e120 || amax < 1e-120 ? trp__dnn_near_one(amax) : 1;
 }
 
-/* An epsilon still counts where the square of the factor is 0 or infinite to f64. */
+/* Keeps the effect of epsilon if the square of the factor is 0 or infinite in f64. */
 double trp__dnn_norm_inverse(double variance, double epsilon, double factor)
 {
     const double sum = variance + epsilon * factor * factor;
@@ -270,7 +270,7 @@ trp__dnn_tensor trp__dnn_statistics_shape(const trp__dnn_node *n,
 {
     const trp__dnn_tensor *x = tensor[TRP__DNN_NORM_X], *scale = tensor[TRP__DNN_NORM_SCALE];
     trp__dnn_tensor shape = *x;
-    int first = n->mode == TRP_DNN_INSTANCE ? 2 : 1; /* of what is normalised over */
+    int first = n->mode == TRP_DNN_INSTANCE ? 2 : 1; /* first normalised dimension */
     if (tensor[TRP__DNN_NORM_INV_VARIANCE])
         return *tensor[TRP__DNN_NORM_INV_VARIANCE];
     for (int i = 1; i < x->rank && n->mode != TRP_DNN_INSTANCE; i++) {

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* log(1 + exp(x)) */
+/* Returns log(1 + exp(x)). */
 static inline double trp__softplus(double x)
 {
     return (x > 0 ? x : x != x ? x : 0) + log1p(exp(-fabs(x)));
@@ -17,7 +17,7 @@ static inline double trp__sigmoid(double x)
     return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-/* The loss of x with the target t, before its weight; b is the factor of BCE_LOGITS. */
+/* Returns the loss of x with the target t, before its weight; b is the factor of BCE_LOGITS. */
 static inline double trp__loss_value(int mode, double beta, double x, double t, double b)
 {
     const double away = x - t;
@@ -37,11 +37,11 @@ static inline double trp__loss_value(int mode, double beta, double x, double t, 
     }
 }
 
-/* Its derivative by x. */
+/* Returns its derivative by x. */
 static inline double trp__loss_slope(int mode, double beta, double x, double t, double b)
 {
     const double away = x - t;
-    const double sign = away > 0 ? 1 : away < 0 ? -1 : away; /* a NaN stays one */
+    const double sign = away > 0 ? 1 : away < 0 ? -1 : away; /* a NaN stays NaN */
     switch (mode) {
     case TRP_DNN_MSE:
         return 2 * away;
@@ -58,8 +58,8 @@ static inline double trp__loss_slope(int mode, double beta, double x, double t, 
     }
 }
 
-/* What the sum of all losses is divided by, and each gradient with it; `count` is that of rows or
- * elements which count. */
+/* Returns the divisor of the sum of losses and of each gradient; `count` is the number of rows or
+ * elements that are not ignored. */
 static inline double trp__loss_divisor(const trp__dnn_node *n, double count, double batch)
 {
     const int how = trp__train_reduction(n);

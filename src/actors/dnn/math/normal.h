@@ -1,7 +1,7 @@
-/* Two numbers of a normal distribution of two words of Philox (Box and Muller), computed in f32:
- * the host and kernels for GPUs share this text, so that they get the same bits. Every step is one
- * that IEEE 754 rounds correctly; products and sums that a compiler could make one of are written
- * as one. Of a word 24 bits count. */
+/* Computes two normally distributed numbers from two words of Philox (Box and Muller) in f32: the
+ * host and kernels for GPUs use this text and get equal bits. Every step is one that IEEE 754
+ * rounds correctly; products and sums that a compiler could fuse are written as fused. 24 bits of a
+ * word are used. */
 #ifndef TRP_ACTORS_DNN_MATH_NORMAL_H
 #define TRP_ACTORS_DNN_MATH_NORMAL_H
 
@@ -23,8 +23,8 @@ static inline float trp__normal_float(uint32_t bits)
     return x;
 }
 
-/* sqrt(x) for x from 2^-100 to 2^100, rounded correctly: what sqrtf() does on a GPU, without the
- * test of its argument. */
+/* Returns sqrt(x) for x from 2^-100 to 2^100, correctly rounded: sqrtf() of a GPU without the test
+ * of its argument. */
 static inline float trp__normal_root(float x)
 {
 #ifdef __CUDACC_RTC__
@@ -37,8 +37,9 @@ static inline float trp__normal_root(float x)
 #endif
 }
 
-/* sqrt(-2 log(1 - u)), u a word as a fraction, to 2^-22.5 of itself: from 2^-50, for u = 0, to 5.8.
- * 1 - u is 2^e (1 + r), |r| at most 1/3; the polynomial is -2 log(1 + r) / r to 2^-25. */
+/* Returns sqrt(-2 log(1 - u)), with u the word as a fraction, with a relative error of 2^-22.5:
+ * from 2^-50, for u = 0, to 5.8. 1 - u is 2^e (1 + r), |r| at most 1/3; the polynomial is -2 log(1
+ * + r) / r to 2^-25. */
 static inline float trp__normal_far(uint32_t word)
 {
     const uint32_t bits = trp__normal_bits(fmaf((float)(word >> 8), -0x1p-24F, 1.0F));
@@ -56,8 +57,9 @@ static inline float trp__normal_far(uint32_t word)
     return trp__normal_root(fmaxf(fmaf((float)(int32_t)power, -0x1.62e430p-23F, r * p), 0x1p-100F));
 }
 
-/* Cosine and sine of 2 pi u, to 2^-22.5, but for the sign, which is the first bit: t from -1/2 to
- * below 1/2 is what the other 23 are more than a quarter turn, in half turns. */
+/* Computes the cosine and sine of 2 pi u to 2^-22.5, except for the sign, which is the first bit:
+ * t, from -1/2 to below 1/2, is the excess of the other 23 bits over a quarter turn, in half
+ * turns. */
 static inline void trp__normal_turn(uint32_t word, float turn[2])
 {
     const float t =
@@ -87,8 +89,8 @@ static inline trp__normal trp__normal_of(double mean, double deviation)
     return n;
 }
 
-/* mean + deviation z, z as of TRP_DNN_NORMAL, for an even element, with its word and the next one,
- * and for the one behind it. */
+/* Computes mean + deviation z, with z of TRP_DNN_NORMAL, for an even element, from its word and the
+ * next one, and for the following element. */
 static inline void trp__normal_two(trp__normal n, uint32_t word, uint32_t next, float out[2])
 {
     float turn[2];

@@ -1,5 +1,4 @@
-/* One step of an optimizer: what both the host and kernels for GPUs make of a request's numbers.
- * NVRTC compiles it. */
+/* One step of an optimizer, for the host and for kernels on GPUs. NVRTC compiles it. */
 #ifndef TRP_ACTORS_DNN_MATH_OPTIMIZER_H
 #define TRP_ACTORS_DNN_MATH_OPTIMIZER_H
 
@@ -14,13 +13,13 @@ enum { TRP__SEGMENT_COLUMNS = 4 };
 /* The numbers of a step over one range. */
 typedef struct trp__opt_step {
     int mode;
-    bool nesterov, first; /* of SGD: the first step, whose gradient is the moment */
+    bool nesterov, first; /* SGD: the first step, whose gradient is the moment */
     bool has_moment;
     double rate, decay;
-    double factor;       /* of gradients: their scale and the limit of their norm */
+    double factor;       /* factor of gradients: scale and limit of the norm */
     double beta1, beta2; /* momentum and 1 - dampening of SGD */
     double epsilon;
-    double correction1, correction2; /* 1 - beta^t, of the second its root */
+    double correction1, correction2; /* 1 - beta^t; the root of the second */
 } trp__opt_step;
 
 static inline trp__opt_step trp__opt_step_of(const trp__dnn_node *n, bool has_moment, double rate,
@@ -43,14 +42,14 @@ static inline trp__opt_step trp__opt_step_of(const trp__dnn_node *n, bool has_mo
     return s;
 }
 
-/* What gradients are multiplied by, given the root of the sum of their squares. */
+/* Returns the factor of gradients, given the root of the sum of their squares. */
 static inline double trp__opt_factor(double scale, bool limited, double limit, double norm)
 {
     const double share = limited ? limit / (norm + 1e-6) : 1;
     return share < 1 || share != share ? scale * share : scale;
 }
 
-/* One element, in f64: w, and m and v, which become the new ones. */
+/* Updates one element in f64: returns w and replaces m and v. */
 static inline double trp__opt_update(const trp__opt_step *s, double w, double g, double *m,
                                      double *v)
 {
@@ -67,7 +66,7 @@ static inline double trp__opt_update(const trp__opt_step *s, double w, double g,
         const double to = s->beta1 * *m + (1 - s->beta1) * g;
         w -= s->rate * s->decay * w;
         *m = s->beta2 * *m + (1 - s->beta2) * g;
-        return w - s->rate * (to > 0 ? 1 : to < 0 ? -1 : to); /* a NaN stays one */
+        return w - s->rate * (to > 0 ? 1 : to < 0 ? -1 : to); /* a NaN stays NaN */
     }
     default:
         if (s->mode == TRP_DNN_ADAMW)

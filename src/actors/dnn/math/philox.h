@@ -1,9 +1,9 @@
-/* Philox4x32-10: random numbers that are a function of a counter and a key, so that any element of
- * a tensor can be drawn by itself, in any order and as often as it is needed.
+/* Philox4x32-10: random numbers as a function of a counter and a key, so that any element of a
+ * tensor can be drawn independently, in any order and repeatedly.
  *
  * Source: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
  *
- * The host and kernels for GPUs share this text. NVRTC compiles it: nothing of C's library. */
+ * The host and kernels for GPUs share this text. NVRTC compiles it, so it uses no C library. */
 #ifndef TRP_ACTORS_DNN_MATH_PHILOX_H
 #define TRP_ACTORS_DNN_MATH_PHILOX_H
 
@@ -11,7 +11,7 @@
 
 enum { TRP__PHILOX_WORDS = 4 };
 
-/* The two words of a product. NVRTC adds a word of 0 to each where it is one of 64 bits. */
+/* Computes the two words of a product. With a 64-bit product NVRTC adds a zero word to each. */
 static inline void trp__philox_product(uint32_t a, uint32_t b, uint32_t *high, uint32_t *low)
 {
 #ifdef __CUDACC_RTC__
@@ -46,8 +46,8 @@ static inline void trp__philox(const uint32_t counter[4], const uint32_t key[2],
     out[3] = c3;
 }
 
-/* Four words of a sequence, which the seed and the offset name: number n of all of them is word
- * n % 4 of block n / 4. */
+/* Returns four words of the sequence of a seed and an offset: word n of the sequence is word n % 4
+ * of block n / 4. */
 static inline void trp__philox_block(uint64_t seed, uint64_t offset, uint64_t number,
                                      uint32_t out[TRP__PHILOX_WORDS])
 {
@@ -57,7 +57,7 @@ static inline void trp__philox_block(uint64_t seed, uint64_t offset, uint64_t nu
     trp__philox(counter, key, out);
 }
 
-/* From 0 to below 1, in steps of 2^-24, all of which f32 has. */
+/* Returns a number from 0 to below 1 in steps of 2^-24, which f32 represents exactly. */
 static inline float trp__philox_uniform(uint32_t word)
 {
     return (float)(word >> 8) * (1.0F / 16777216.0F);

@@ -1,5 +1,5 @@
-/* Ranks, and classes that are drawn: the same text for the host and for kernels on GPUs, so that
- * both give the same. Products and sums that a compiler could make one of are written as one. */
+/* Ranks and drawn classes: the same text for the host and for kernels on GPUs, which get equal
+ * bits. Products and sums that a compiler could fuse are written as fused. */
 #ifndef TRP_ACTORS_DNN_MATH_PICK_H
 #define TRP_ACTORS_DNN_MATH_PICK_H
 
@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { TRP__PICK_SLOTS = 128 }; /* lines that a GPU works on at a time */
+enum { TRP__PICK_SLOTS = 128 }; /* lines that a GPU processes at a time */
 
-/* Whether element a of a line comes before element b among the largest, or smallest. */
+/* Tells whether element a of a line precedes element b among the largest, or smallest. */
 static inline bool trp__pick_before(bool smallest, const double *v, int64_t a, int64_t b)
 {
     const double x = v[a], y = v[b];
@@ -36,7 +36,7 @@ static inline void trp__pick_sink(bool smallest, const double *v, int64_t *heap,
     heap[at] = moved;
 }
 
-/* Puts the first `some` of `count` elements, in order, at the end of the heap, the first last. */
+/* Puts the first `some` of `count` elements in order at the end of the heap, the first last. */
 static inline void trp__pick_sort(bool smallest, const double *v, int64_t *heap, int64_t count,
                                   int64_t some)
 {
@@ -52,13 +52,13 @@ static inline void trp__pick_sort(bool smallest, const double *v, int64_t *heap,
     }
 }
 
-/* Element `rank` of what was sorted so. */
+/* Returns element `rank` of the sorted ones. */
 static inline int64_t trp__pick_ranked(const int64_t *heap, int64_t count, int64_t rank)
 {
     return heap[count - 1 - rank];
 }
 
-/* Whether element a wins over element b: of ARG a NaN wins over all. */
+/* Tells whether element a wins over element b; in ARG a NaN wins over all. */
 static inline bool trp__pick_wins(bool smallest, double x, int64_t a, double y, int64_t b)
 {
     if (x != x || y != y)
@@ -76,7 +76,7 @@ static inline int64_t trp__pick_arg(bool smallest, const double *v, int64_t coun
     return best;
 }
 
-/* What SAMPLE is asked for. */
+/* The parameters of SAMPLE. */
 typedef struct trp__pick_sample {
     uint64_t seed, offset;
     double temperature, limit; /* limit 1: all */
@@ -84,10 +84,10 @@ typedef struct trp__pick_sample {
     bool sorted;               /* count or limit were given */
 } trp__pick_sample;
 
-/* Shares are whole multiples of 2^-bits of the largest one, so that their sum is exact in 64 bits
- * and every order of summation gives the same class: 61 bits, less one for each time that the
- * number of classes is doubled. Rounding down moves a share of the whole by less than 2^-60 times
- * the square of that number: for 2^18 classes 2^-24 at the very worst. u has steps of 2^-24. */
+/* Shares are integer multiples of 2^-bits of the largest one, so that their sum is exact in 64 bits
+ * and every order of summation gives the same class: 61 bits, less one for each doubling of the
+ * number of classes. Rounding down changes a share of the total by less than 2^-60 times the square
+ * of that number: for 2^18 classes at most 2^-24. u has steps of 2^-24. */
 typedef struct trp__pick_shares {
     float inverse; /* of the temperature, in powers of two */
     int bits;
@@ -101,13 +101,13 @@ static inline trp__pick_shares trp__pick_shares_of(double temperature, int64_t c
     return s;
 }
 
-/* The share of a logit that lies `below` (0 or less) the largest one, off by 2^-23 of itself for
- * each unit that it lies below by, and 2^-22, in f32 and the same bits everywhere: 2^n times 2^f,
+/* Returns the share of a logit that lies `below` (0 or less) the largest one, in f32 with the same
+ * bits everywhere and a relative error of 2^-22, plus 2^-23 per unit of distance: 2^n times 2^f,
  * which is a polynomial, |f| at most 1/2. */
 static inline uint64_t trp__pick_share(const trp__pick_shares *s, float below)
 {
     const float whole = 12582912.0F; /* 1.5 2^23: added to a number, it rounds that */
-    const float x = fmaxf(below * s->inverse, (float)(-1 - s->bits)); /* at the least 0 */
+    const float x = fmaxf(below * s->inverse, (float)(-1 - s->bits)); /* at least 0 */
     const float shifted = x + whole, n = shifted - whole, f = x - n;
     uint32_t bits, steps;
     float p = 0x1.5bbac2p-10F;
@@ -118,12 +118,12 @@ static inline uint64_t trp__pick_share(const trp__pick_shares *s, float below)
     p = fmaf(p, f, 1.0F);
     memcpy(&bits, &p, sizeof bits);
     memcpy(&steps, &shifted, sizeof steps);
-    bits += steps << 23; /* 2^n p: from here on its digits are shifted */
+    bits += steps << 23; /* 2^n p: from here on its bits are shifted */
     const uint32_t digits = (bits << 7 & UINT32_C(0x3fffff80)) | UINT32_C(0x40000000);
     return (uint64_t)digits << 32 >> (189 - s->bits - (int)(bits >> 23));
 }
 
-/* The number that u of a row is. */
+/* Returns the value of u for a row. */
 static inline double trp__pick_uniform(const trp__pick_sample *s, int64_t row)
 {
     uint32_t word[TRP__PHILOX_WORDS];
@@ -131,13 +131,14 @@ static inline double trp__pick_uniform(const trp__pick_sample *s, int64_t row)
     return (double)trp__philox_uniform(word[row % TRP__PHILOX_WORDS]);
 }
 
-/* Whether there is nothing to draw: the class is the one that ARG gives. */
+/* Tells whether the class is determined without drawing: that of ARG. */
 static inline bool trp__pick_is_fixed(const trp__pick_sample *s, double most)
 {
     return !(s->temperature > 0) || most - most != 0;
 }
 
-/* The class of a row whose logits are v, which become shares; `heap` is room for as many numbers.
+/* Returns the class of a row with the logits v, which are replaced by shares; `heap` has space for
+ * as many numbers.
  */
 static inline int64_t trp__pick_class(const trp__pick_sample *s, int64_t row, double *v,
                                       int64_t *heap, int64_t classes)

@@ -1,5 +1,5 @@
-/* What RANDOM draws, on the host and in the kernels of ours: the same text, so that it is the same
- * numbers. Products and sums that a compiler could make one of are written as one. */
+/* The numbers of RANDOM, for the host and for kernels: both use this text and get equal numbers.
+ * Products and sums that a compiler could fuse are written as fused. */
 #ifndef TRP_ACTORS_DNN_MATH_RANDOM_H
 #define TRP_ACTORS_DNN_MATH_RANDOM_H
 
@@ -9,13 +9,13 @@
 
 #include <math.h>
 
-/* Elements that are made of the words of one block. */
+/* Returns the elements drawn from the words of one block. */
 static inline int trp__dnn_random_each(const trp__dnn_node *n)
 {
     return n->compute == TRP_F64 ? TRP__PHILOX_WORDS / 2 : TRP__PHILOX_WORDS;
 }
 
-/* That of element k of a block: from 0 to below 1. */
+/* Returns the fraction of element k of a block, from 0 to below 1. */
 static inline double trp__dnn_random_fraction(const trp__dnn_node *n, const uint32_t *word, int k)
 {
     if (n->compute != TRP_F64)
@@ -24,7 +24,7 @@ static inline double trp__dnn_random_fraction(const trp__dnn_node *n, const uint
     return (double)(both >> 11) * 0x1p-53;
 }
 
-/* In f64: as the C library's functions have it. */
+/* Returns a normal number in f64 by the C library's functions. */
 static inline double trp__dnn_random_normal(const trp__dnn_node *n, const uint32_t *word, int k)
 {
     const int even = k - k % 2;
@@ -39,7 +39,7 @@ static inline double trp__dnn_random_normal(const trp__dnn_node *n, const uint32
     return fma(n->parameter[1], far * (k == even ? cos(turn) : sin(turn)), n->parameter[0]);
 }
 
-/* Element k of a block; in f32, where the node computes in that. */
+/* Returns element k of a block, in f32 if the node computes in f32. */
 static inline double trp__dnn_random_value(const trp__dnn_node *n, const uint32_t *word, int k)
 {
     const double *p = n->parameter;

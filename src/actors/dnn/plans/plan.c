@@ -14,12 +14,10 @@
 #include <string.h>
 
 enum {
-    TOGETHER = 8,    /* of what the library refuses as a whole, so many nodes are tried as one */
-    ALIGNMENT = 256, /* of tensors between pieces */
-    PRODUCTS = 8,    /* algorithms of cuBLASLt's that are tried for a piece */
+    TOGETHER = 8,    /* nodes tried as one after the library has refused the whole */
+    ALIGNMENT = 256, /* alignment of tensors between pieces */
+    PRODUCTS = 8,    /* cuBLASLt algorithms tried for a piece */
 };
-
-/* Life. */
 
 trp_status trp__dnn_plan_begin(const trp__cudnn *lib, const trp__dnn_graph *graph,
                                trp__dnn_lowering lowering, trp__dnn_plan **out, trp_error *error)
@@ -116,19 +114,19 @@ void trp__dnn_plan_end(trp__dnn_plan *plan)
         if (step->engine.workspace > plan->workspace)
             plan->workspace = step->engine.workspace;
     }
-    memset(plan->given, 0xff, sizeof plan->given); /* NaN: what is given first differs */
-    for (uint32_t t = 0; t < tensors; t++) {       /* those that are the plan's own stay */
+    memset(plan->given, 0xff, sizeof plan->given); /* NaN: differs from the first given values */
+    for (uint32_t t = 0; t < tensors; t++) {       /* the plan's own values stay */
         if (graph->tensor[t].role == TRP__DNN_VALUE)
             set_value(plan, t, graph->value[t]);
     }
 }
 
-/* Nodes over nothing, which the library refuses. */
+/* Nodes on empty tensors, which the library refuses. */
 
 typedef enum matter {
-    MATTER_SOME,    /* nothing is empty */
-    MATTER_NOTHING, /* what it writes is */
-    MATTER_ZEROS,   /* what it reads is, and it is a sum */
+    MATTER_SOME,    /* no tensor is empty */
+    MATTER_NOTHING, /* its output is empty */
+    MATTER_ZEROS,   /* its input is empty and it is a sum */
     MATTER_REFUSED,
 } matter;
 
@@ -140,7 +138,7 @@ static bool is_sum(const trp__dnn_node *node)
     return node->kind <= TRP_DNN_MATMUL || node->kind == TRP_DNN_STATISTICS;
 }
 
-/* Parts that move may be empty, and the largest of nothing is something. */
+/* Moved parts may be empty, and the maximum of an empty tensor has a value. */
 static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
@@ -161,8 +159,6 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
            : is_sum(node) ? MATTER_ZEROS
                           : MATTER_REFUSED;
 }
-
-/* Pieces. */
 
 trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_node *node,
                                 trp_error *error)
@@ -216,9 +212,9 @@ static trp_status add_step(const trp__dnn_planner *planner, const trp__dnn_graph
     return status;
 }
 
-/* Nodes that a fast kernel of ours takes, so far as no product is among them: libraries have
- * engines that fuse what stands around one. Without a compiler and without a pack, libraries do it
- * all. */
+/* Adds nodes that an own fast kernel supports, up to the next product: libraries have engines that
+ * fuse operations around one. Without a compiler and without a pack, libraries compute
+ * everything. */
 static trp_status add_kernel(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                              uint32_t first, uint32_t most, trp__dnn_plan *plan)
 {
@@ -228,7 +224,7 @@ static trp_status add_kernel(const trp__dnn_planner *planner, const trp__dnn_gra
     return add_step(planner, graph, first, count, plan);
 }
 
-/* The same of one node that libraries have refused. */
+/* Adds one node that libraries have refused by an own fast kernel. */
 static trp_status add_kernel_behind(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                                     uint32_t first, trp__dnn_plan *plan)
 {
@@ -243,8 +239,8 @@ static uint32_t next_length(uint32_t length)
     return length > TOGETHER ? TOGETHER : length - 1;
 }
 
-/* Takes the first of some engines that may serve the part, and drops the others. TRP_E_UNSUPPORTED:
- * none may; TRP_E_LIBRARY: a proof has broken the context. */
+/* Takes the first engine that may run the part and drops the others. Returns TRP_E_UNSUPPORTED if
+ * none may, or TRP_E_LIBRARY if a proof has broken the context. */
 static trp_status take_first(const trp__dnn_planner *planner, const trp__dnn_part *part,
                              trp__dnn_engine engines[], uint32_t count, trp__dnn_engine *out,
                              trp_error *error)
@@ -265,8 +261,8 @@ static trp_status take_first(const trp__dnn_planner *planner, const trp__dnn_par
     return status;
 }
 
-/* By cuBLASLt, or else by a kernel of ours for products. Without either the piece is cuDNN's or
- * that of another kernel. */
+/* Adds a product by cuBLASLt, else by an own kernel for products. If neither can, the piece is left
+ * to cuDNN or another kernel. */
 static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                               uint32_t first, const trp__dnn_product *product, trp__dnn_plan *plan,
                               trp__dnn_engine *out, trp_error *error)
@@ -289,7 +285,7 @@ static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_gr
     return take_first(planner, &part, engines, count, out, error);
 }
 
-/* How many nodes cuBLASLt may do at most, of `most` that are cuDNN's to try or more. */
+/* Returns the largest number of nodes for cuBLASLt, given that cuDNN may try `most`. */
 static uint32_t longest_of(const trp__dnn_graph *graph, uint32_t first, uint32_t most)
 {
     trp__dnn_product product;
@@ -298,8 +294,8 @@ static uint32_t longest_of(const trp__dnn_graph *graph, uint32_t first, uint32_t
     return shall && product.count > most ? product.count : most;
 }
 
-/* Adds the longest piece that begins at `first` and that a library takes, of `most` nodes that are
- * cuDNN's to try; or the first of them alone, by a kernel of ours. */
+/* Adds the longest piece from `first` on that a library supports, of `most` nodes that cuDNN may
+ * try, or the first node alone by an own kernel. */
 static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                             uint32_t first, uint32_t most, trp__dnn_plan *plan, trp_error *error)
 {
@@ -318,7 +314,8 @@ static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_grap
         if (status != TRP_E_UNSUPPORTED)
             break;
     }
-    /* What cuDNN does not take; without the epilogue, if cuBLASLt refuses that. */
+    /* Tries cuBLASLt for what cuDNN does not support; without the epilogue if cuBLASLt refuses
+     * that. */
     for (uint32_t n = TRP__DNN_PRODUCT_NODES; n > 0 && status == TRP_E_UNSUPPORTED; n--) {
         if (!trp__dnn_product_of(graph, first, n, &product) ||
             trp__dnn_prefers_product(graph, first, &product))
@@ -352,7 +349,7 @@ static trp_status refuse(const trp__dnn_node *node, trp_error *error)
                           trp__dnn_kind_of(node->kind)->name);
 }
 
-/* How many nodes from `at` on have elements. */
+/* Returns the number of nodes from `at` on with elements. */
 static uint32_t some_from(const trp__dnn_graph *graph, uint32_t at)
 {
     uint32_t count = 0;
@@ -362,7 +359,7 @@ static uint32_t some_from(const trp__dnn_graph *graph, uint32_t at)
     return count;
 }
 
-/* How many nodes from `at` on the library may be asked for together. */
+/* Returns the number of nodes from `at` on that the library may get together. */
 static uint32_t asked_from(const trp__dnn_graph *graph, uint32_t at)
 {
     const uint32_t count = some_from(graph, at);
@@ -414,8 +411,6 @@ trp_status trp__dnn_plan_make(const trp__dnn_planner *planner, const trp__dnn_gr
     return status;
 }
 
-/* Launches. */
-
 void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph)
 {
     uint32_t tensors = graph->head->tensors;
@@ -426,7 +421,7 @@ void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph)
         if (graph->tensor[t].role == TRP__DNN_VALUE)
             set_value(plan, t, graph->value[t]);
     }
-    /* The library may have read them when they were told. */
+    /* The library may have read the values when they were passed. */
     for (uint32_t i = 0; i < plan->steps; i++)
         trp__cudnn_drop(plan->lib, &plan->step[i].pack);
 }

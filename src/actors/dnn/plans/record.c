@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
- * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
- * replace each other's records. */
+/* Version of the payload, of the meaning of a graph's bytes, of its description to the library and
+ * of the requests to it. Also part of the key: versions of Troupe that differ in it do not replace
+ * each other's records. */
 #define VERSION 16u
 
 /* Keys. */
@@ -113,7 +113,7 @@ static trp_status damaged(trp_error *error)
     return trp__error_set(error, TRP_E_MISSING, "a record that is none, or of another version");
 }
 
-/* The step at `at`, if it goes on where the one before ended; its text is `*text` bytes. */
+/* Reads the step at `at` if it continues the previous one; its text has `*text` bytes. */
 static bool get_step(const unsigned char *at, uint32_t nodes, uint32_t after, trp__dnn_step *out,
                      uint64_t *text)
 {

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 
-/* At least this much is taken when any is needed. Larger ones are at least twice as large as the
- * one before, and that is kept, since the stream may still need it. */
+/* The least allocation. A larger one is at least twice the previous one, which is kept since the
+ * stream may still need it. */
 #define FIRST ((size_t)16 << 20)
 
 trp_status trp__dnn_scratch_have(trp_instance *instance, const trp__cuda *cu, trp__dnn_scratch *s,

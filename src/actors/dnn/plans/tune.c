@@ -14,25 +14,23 @@
 enum {
     CANDIDATES_QUICK = 8,
     CANDIDATES_FULL = 64,
-    SAMPLE = 16 << 10, /* elements of a result that are compared */
+    SAMPLE = 16 << 10, /* compared elements of a result */
     ALIGNMENT = 256,
 };
 
-/* A search among engines for one step, each of which is an entry by its place in `engine`. */
+/* A search among engines for one step, identified by their index in `engine`. */
 typedef struct tuner {
     trp__bench bench;
     const trp__dnn_planner *planner;
-    trp__kernel_modules *modules; /* of this thread's own */
+    trp__kernel_modules *modules; /* of this thread */
     trp__dnn_plan *plan;
     trp__dnn_step *step;
     const trp__dnn_engine *running;
     trp__dnn_engine *engine;
     uint32_t engines;
-    uint64_t place[TRP__DNN_LOWERED_TENSORS]; /* of each tensor of the step in a copy */
+    uint64_t place[TRP__DNN_LOWERED_TENSORS]; /* offset of each tensor of the step in a copy */
     trp__search search;
 } tuner;
-
-/* Tensors. */
 
 static const trp__dnn_tensor *tensor_of(const tuner *t, uint32_t number)
 {
@@ -49,8 +47,8 @@ static uint64_t bytes_of(const trp__dnn_tensor *t)
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
 }
 
-/* What attention reads cannot be any numbers: lengths are all rows and columns, for which there is
- * memory, and stats about what they are of such rows, so that weights are none that overflow. 0:
+/* Returns the constant for inputs of attention that cannot be arbitrary: lengths are all rows and
+ * columns in memory, and stats about those of such rows, so that weights do not overflow. 0:
  * another tensor. */
 static double constant_of(const tuner *t, uint32_t number)
 {
@@ -86,7 +84,8 @@ static bool fill_tensor(const tuner *t, uint32_t number, trp__cu_address to)
     return trp__bench_fill(&t->bench, type, low, high, to, bytes_of(x));
 }
 
-/* Where each tensor lies in a copy, no better aligned than it is in requests; the copy's size. */
+/* Places each tensor in a copy with no better alignment than in requests; returns the size of a
+ * copy. */
 static uint64_t lay_out(tuner *t)
 {
     uint64_t size = ALIGNMENT;
@@ -109,7 +108,7 @@ static bool open_bench(tuner *t, const trp__cuda *cu, uint64_t l2_bytes)
     for (uint32_t i = 0; i < t->engines; i++)
         workspace = t->engine[i].workspace > workspace ? t->engine[i].workspace : workspace;
     bool good = trp__bench_open(&t->bench, cu, lay_out(t), l2_bytes, workspace) &&
-                (!t->planner->handle || /* products alone are timed */
+                (!t->planner->handle || /* only products are timed */
                  t->planner->lib->cudnnSetStream(t->planner->handle, t->bench.stream) ==
                      TRP__CUDNN_STATUS_SUCCESS);
     for (uint32_t i = 0; good && i < t->step->tensors; i++) {
@@ -127,8 +126,6 @@ static void close_bench(tuner *t)
         t->planner->lib->cudnnSetStream(t->planner->handle, NULL);
     trp__bench_close(&t->bench);
 }
-
-/* Measuring. */
 
 static bool run(void *context, uint32_t copy)
 {
@@ -165,7 +162,7 @@ static trp__dnn_engine *engine_of(const tuner *t, uint32_t entry)
     return &t->engine[t->search.entry[entry].what];
 }
 
-/* Measures until the search wants no more. */
+/* Measures until the search ends. */
 static void measure_all(tuner *t)
 {
     trp__search_step step;
@@ -173,7 +170,8 @@ static void measure_all(tuner *t)
         trp__search_tell(&t->search, measure(t, engine_of(t, step.entry), step.runs, step.kind));
 }
 
-/* What is fastest is used only if its results begin as those of the first engine. */
+/* Accepts the fastest engine only if the first elements of its results equal those of the first
+ * engine. */
 
 static bool is_written(const tuner *t, uint32_t number)
 {
@@ -195,7 +193,7 @@ static bool take_sample(tuner *t, const trp__dnn_engine *engine, uint32_t i, voi
            t->bench.cu->cuMemcpyDtoH_v2(out, address_of(t, 0, i), size) == 0;
 }
 
-/* Of the step's tensor `i`. No sum is made of a type without numbers of its own. */
+/* Compares the step's tensor `i`. Types without numbers have no sum. */
 static bool same_tensor(tuner *t, const trp__dnn_engine *first, const trp__dnn_engine *other,
                         uint32_t i)
 {
@@ -247,7 +245,7 @@ static void search(tuner *t, const trp__cuda *cu, uint64_t l2_bytes)
     t->step->candidates = t->search.entries;
 }
 
-/* cuDNN's, if it may be asked. */
+/* Adds cuDNN's engines if it may be asked. */
 static uint32_t add_engines(tuner *t, const trp__dnn_part *part, uint32_t room,
                             trp__dnn_engine *out)
 {
@@ -258,7 +256,7 @@ static uint32_t add_engines(tuner *t, const trp__dnn_part *part, uint32_t room,
     return count;
 }
 
-/* At most `room` of cuBLASLt's, and behind them those of ours. */
+/* Adds at most `room` of cuBLASLt's algorithms, then own kernels. */
 static uint32_t add_products(tuner *t, const trp__dnn_part *part, uint32_t room,
                              trp__dnn_engine *out)
 {
@@ -288,7 +286,7 @@ static uint32_t add_products(tuner *t, const trp__dnn_part *part, uint32_t room,
     return good;
 }
 
-/* Both libraries', those of the one that the step has now first. */
+/* Adds both libraries' candidates, those of the step's current library first. */
 static uint32_t find_candidates(tuner *t, const trp__dnn_part *part, uint32_t room,
                                 trp__dnn_engine *out)
 {
@@ -319,7 +317,7 @@ static void tune_step(tuner *t, const trp__cuda *cu, uint64_t l2_bytes, uint32_t
     }
     free(t->engine);
     free(entries);
-    trp__cudnn_drop(t->planner->lib, &t->step->pack); /* of memory that is gone */
+    trp__cudnn_drop(t->planner->lib, &t->step->pack); /* its memory is freed */
 }
 
 static void set_workspace(trp__dnn_plan *plan)
@@ -349,7 +347,7 @@ void trp__dnn_tune_own(const trp__dnn_planner *planner, const trp__cuda *cu, uin
     trp__search_rules rules = trp__bench_quick;
     if (plan->lowered.graph.head->deterministic)
         return;
-    rules.kinds = 1; /* the first request waits for it */
+    rules.kinds = 1; /* short, because the first request waits for it */
     for (uint32_t i = 0; i < plan->steps; i++) {
         tuner t = {.planner = planner, .plan = plan, .step = &plan->step[i]};
         if (plan->step[i].engine.product && !trp__dnn_product_is_own(&plan->step[i].engine) &&

@@ -8,7 +8,7 @@
 
 enum { X, W, Y, TENSORS };
 
-/* A graph as it lies in memory. */
+/* A graph in its memory layout. */
 typedef struct sample {
     trp__dnn_head head;
     trp__dnn_tensor tensor[TENSORS];

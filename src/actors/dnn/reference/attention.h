@@ -1,7 +1,6 @@
-/* Attention by kernels of ours: a row of q, or of k and v, for each block. Included by
- * kernels.h. */
+/* Attention kernels: one block per row of q, or of k and v. Included by kernels.h. */
 
-/* One element, by batch, head, row and column; dimensions of 1 go with any. */
+/* Returns an element by batch, head, row and column; dimensions of 1 are broadcast. */
 static double of_head(const trp__direct *d, int port, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const int64_t at[4] = {b, h, i, j};
@@ -10,7 +9,7 @@ static double of_head(const trp__direct *d, int port, int64_t b, int64_t h, int6
 
 typedef struct attention_row {
     int64_t batch, head, shared, row; /* shared: the head of k and v */
-    int64_t first, end;               /* of the columns that it sees */
+    int64_t first, end;               /* visible columns of the row */
 } attention_row;
 
 static int64_t used_length(const trp__direct *d, int port, int64_t batch, int64_t size)
@@ -39,7 +38,7 @@ static attention_row row_of(const trp__direct *d, int64_t batch, int64_t head, i
     return r;
 }
 
-/* What the weight of a column is multiplied by. */
+/* Returns the dropout factor of a column's weight. */
 static double factor_of(const trp__direct *d, const attention_row *r, int64_t column)
 {
     const trp__dnn_tensor *q = &d->tensor[TRP__DNN_ATTENTION_Q];
@@ -71,17 +70,17 @@ static double score_of(const trp__direct *d, const attention_row *r, int64_t col
     return sum;
 }
 
-/* A row's softmax: exp(score - most) / sum. It sees nothing if `most` is minus infinity. */
+/* A row's softmax: exp(score - most) / sum. No column is visible if */
 typedef struct attention_sum {
     double most, sum;
 } attention_sum;
 
 static double most_of_scores(double most, double score)
 {
-    return most != most || score <= most ? most : score; /* what is no number stays */
+    return most != most || score <= most ? most : score; /* a NaN stays */
 }
 
-/* Each thread of the block finds a part of it. */
+/* Computes a row's sum; each thread of the block computes a part. */
 static attention_sum sum_of_row(const trp__direct *d, const attention_row *r)
 {
     attention_sum s = {-INFINITY, 0};
@@ -96,8 +95,9 @@ static attention_sum sum_of_row(const trp__direct *d, const attention_row *r)
     return s;
 }
 
-/* One thread for itself, in the backward pass. stats has the logarithm of the sum, rounded: where
- * that is far from 0 it has no room for more than the largest score, and the sum is taken again. */
+/* Computes a row's sum in one thread, in the backward pass. stats has the rounded logarithm of the
+ * sum: if that is far from 0 it only represents the largest score, and the sum is computed
+ * again. */
 static attention_sum sum_for_thread(const trp__direct *d, const attention_row *r)
 {
     const bool wide = d->tensor[TRP__DNN_ATTENTION_STATS].type == TRP_F64;
@@ -119,13 +119,13 @@ static double weight_of(const trp__direct *d, const attention_row *r, const atte
     return s->most == -INFINITY ? 0 : exp(score_of(d, r, column) - s->most) / s->sum;
 }
 
-/* A weight of 0 adds nothing, even of what is infinite or NaN. */
+/* Returns weight times value; a weight of 0 gives 0 even for infinity or NaN. */
 static double share_of(double weight, double value)
 {
     return weight == 0 ? 0 : weight * value;
 }
 
-/* As many columns at a time as there are threads: each weighs one, then each adds up an element. */
+/* Processes as many columns at a time as there are threads: each thread computes a weight, then */
 TRP__KERNEL void trp_direct_attention(const trp__direct d)
 {
     TRP__SHARED double weight[TRP__DIRECT_THREADS];
@@ -158,7 +158,7 @@ TRP__KERNEL void trp_direct_attention(const trp__direct d)
     }
 }
 
-/* The gradient of a score, without the scale, and what its column weighs, once some are dropped. */
+/* Returns the unscaled gradient of a score and sets its column's weight after dropout. */
 static double slope_of(const trp__direct *d, const attention_row *r, int64_t column, double *weight)
 {
     const int64_t width = d->tensor[TRP__DNN_ATTENTION_V].dim[3];
@@ -207,9 +207,9 @@ TRP__KERNEL void trp_direct_attention_backward_q(const trp__direct d)
     }
 }
 
-/* Over all rows of all heads that share one of k and v; rows that do not see the column weigh it 0
- * and are left out, for they may hold no numbers. There is a block for each element of k, of which
- * those of its rows do something. */
+/* Sums over all rows of all heads that share a head of k and v. Rows to which the column is
+ * invisible are skipped, because they may have NaN. A block is launched per element of k; one per
+ * row of k has work. */
 TRP__KERNEL void trp_direct_attention_backward_kv(const trp__direct d)
 {
     TRP__SHARED double slope[TRP__DIRECT_THREADS];
@@ -256,7 +256,7 @@ TRP__KERNEL void trp_direct_attention_backward_kv(const trp__direct d)
     }
 }
 
-/* An element of dbias for each block. */
+/* One block per element of dbias. */
 TRP__KERNEL void trp_direct_attention_backward_bias(const trp__direct d)
 {
     const trp__dnn_tensor *bias = &d.tensor[TRP__DNN_ATTENTION_DBIAS];

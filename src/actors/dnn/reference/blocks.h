@@ -1,7 +1,7 @@
 /* Kernels of both BLOCK_SCALE_..., a part of kernels.h. */
 #include "actors/dnn/math/blocks.h"
 
-/* A block for each thread. */
+/* One thread per block of elements. */
 TRP__KERNEL void trp_direct_quantize(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_BLOCKS_X], *y = &d.tensor[TRP__DNN_BLOCKS_Y];

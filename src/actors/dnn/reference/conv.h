@@ -1,9 +1,10 @@
 /* Windows, of convolutions and of pooling, and convolutions: a part of kernels.h. */
 
-/* Three dimensions, the first ones filled up. */
+/* A window in three dimensions; missing ones come first. */
 typedef struct window {
     int64_t in[DIMS], out[DIMS], taps[DIMS];
-    int64_t in_stride[DIMS], out_stride[DIMS], tap_stride[DIMS]; /* of the tensors in memory */
+    int64_t in_stride[DIMS], out_stride[DIMS], tap_stride[DIMS]; /* strides of the tensors in
+                                                                  * memory */
     int64_t pad[DIMS], stride[DIMS], dilation[DIMS];
 } window;
 
@@ -27,7 +28,7 @@ static window window_of(const trp__direct *d, const trp__dnn_tensor *in, const t
     return x;
 }
 
-/* The coordinates of number `i` of a box. */
+/* Computes the coordinates of index `i` in a box. */
 static void unfold(int64_t i, const int64_t size[DIMS], int64_t at[DIMS])
 {
     for (int k = DIMS - 1; k >= 0; k--) {
@@ -46,7 +47,7 @@ static int64_t along(const int64_t at[DIMS], const int64_t stride[DIMS])
     return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2];
 }
 
-/* What a place of the output meets with a tap; false: the padding. */
+/* Computes the input's position for an output position and a tap; returns false in the padding. */
 static bool met(const window *w, const int64_t out[DIMS], const int64_t tap[DIMS], int64_t in[DIMS])
 {
     bool inside = true;
@@ -57,7 +58,8 @@ static bool met(const window *w, const int64_t out[DIMS], const int64_t tap[DIMS
     return inside;
 }
 
-/* The place of the output that meets this one with a tap; false: none does. */
+/* Computes the output's position for an input position and a tap; returns false if there is
+ * none. */
 static bool meets(const window *w, const int64_t in[DIMS], const int64_t tap[DIMS],
                   int64_t out[DIMS])
 {
@@ -70,7 +72,7 @@ static bool meets(const window *w, const int64_t in[DIMS], const int64_t tap[DIM
     return inside;
 }
 
-/* Where the filter has the number that stands at a tap. */
+/* Returns the index in the filter of a tap's weight. */
 static int64_t weight_at(const trp__direct *d, const window *w, const int64_t tap[DIMS])
 {
     int64_t sum = 0;
@@ -85,7 +87,7 @@ TRP__KERNEL void trp_direct_conv_forward(const trp__direct d)
     const trp__dnn_tensor *y = &d.tensor[TRP__DNN_CONV_Y];
     const window v = window_of(&d, x, w, y);
     const int64_t out_volume = volume(v.out), taps = volume(v.taps), channels = w->dim[1];
-    const int64_t filters = w->dim[0] / (x->dim[1] / channels); /* of a group */
+    const int64_t filters = w->dim[0] / (x->dim[1] / channels); /* filters per group */
     FOR_THREADS(i, d.count)
     {
         const int64_t n = i / out_volume / w->dim[0], k = i / out_volume % w->dim[0];
@@ -118,7 +120,7 @@ TRP__KERNEL void trp_direct_conv_backward_data(const trp__direct d)
     FOR_THREADS(i, d.count)
     {
         const int64_t n = i / in_volume / x->dim[1], c = i / in_volume % x->dim[1];
-        const int64_t first = c / channels * filters; /* filter of the group */
+        const int64_t first = c / channels * filters; /* first filter of the group */
         int64_t in[DIMS], tap[DIMS], out[DIMS];
         double sum = 0;
         unfold(i % in_volume, v.in, in);
@@ -138,7 +140,7 @@ TRP__KERNEL void trp_direct_conv_backward_data(const trp__direct d)
     }
 }
 
-/* An element of the filter for each block. */
+/* One block per element of the filter. */
 TRP__KERNEL void trp_direct_conv_backward_filter(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_CONV_X], *w = &d.tensor[TRP__DNN_CONV_W];

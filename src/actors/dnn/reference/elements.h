@@ -1,12 +1,12 @@
-/* Elements, their places, and what a block finds together: a part of kernels.h. */
+/* Elements, their positions, and reductions in a block: */
 
-/* The number of thing `n`: a proof wants only some of them. */
+/* Returns the index of item `n`: a proof needs only some. */
 static int64_t picked(const trp__direct *d, int64_t n)
 {
     return d->sample ? d->sample[n] : n;
 }
 
-/* One of `count` things for each thread, or for each block, of a kernel whose parameter is d. */
+/* Distributes `count` items over threads, or over blocks, of a kernel whose parameter is d. */
 #define FOR_THREADS(i, count)                                                                      \
     for (int64_t i##_at = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD, i = 0;                 \
          i##_at < (count) && (i = picked(&d, i##_at), true);                                       \
@@ -77,7 +77,7 @@ static void store(const trp__direct *d, int port, int64_t at, double value)
     case TRP_F8E5M2:
         ((uint8_t *)to)[at] = trp__f32_to_f8e5m2(trp__f64_to_f32_odd(value));
         break;
-    case TRP_F8E8M0: /* powers of two alone are stored as one */
+    case TRP_F8E8M0: /* only powers of two are stored exactly */
         ((uint8_t *)to)[at] = trp__f32_to_ue8m0((float)value);
         break;
     case TRP_I8:
@@ -87,7 +87,7 @@ static void store(const trp__direct *d, int port, int64_t at, double value)
         ((int32_t *)to)[at] = (int32_t)to_integer(value, INT32_MIN, INT32_MAX);
         break;
     case TRP_BOOL:
-        ((uint8_t *)to)[at] = value != 0; /* as AND, OR and SELECT have it; so a NaN too */
+        ((uint8_t *)to)[at] = value != 0; /* as in AND, OR and SELECT; also NaN */
         break;
     default: /* u8 */
         ((uint8_t *)to)[at] = (uint8_t)to_integer(value, 0, UINT8_MAX);
@@ -96,7 +96,7 @@ static void store(const trp__direct *d, int port, int64_t at, double value)
 
 /* --- Places --- */
 
-/* Where the element with a number is, of those of the dimensions. */
+/* Computes the position of the element with a given index in a shape. */
 static void position(const trp__dnn_tensor *shape, int64_t number, int64_t *at)
 {
     for (int i = shape->rank - 1; i >= 0; i--) {
@@ -105,7 +105,7 @@ static void position(const trp__dnn_tensor *shape, int64_t number, int64_t *at)
     }
 }
 
-/* The same, of those dimensions that are 1 in another tensor: the others stay. */
+/* The same for those dimensions that are 1 in another tensor; leaves the others. */
 static void position_within(const trp__dnn_tensor *shape, const trp__dnn_tensor *group,
                             int64_t number, int64_t *at)
 {
@@ -117,8 +117,8 @@ static void position_within(const trp__dnn_tensor *shape, const trp__dnn_tensor 
     }
 }
 
-/* How far an element is from the first. Dimensions of 1 go with any, and what has another rank is
- * one element. */
+/* Returns an element's offset. Dimensions of 1 are broadcast, and a tensor of another rank has one
+ * element. */
 static int64_t offset(const trp__dnn_tensor *t, int rank, const int64_t *at)
 {
     int64_t sum = 0;
@@ -148,7 +148,7 @@ static double combine(uint8_t mode, double x, double y)
 static double of_block(uint8_t mode, double x)
 {
     TRP__SHARED double part[TRP__DIRECT_THREADS];
-    TRP__SYNC(); /* what was found before has been read */
+    TRP__SYNC(); /* the previous result has been read */
     part[TRP__THREAD] = x;
     TRP__SYNC();
     for (int half = TRP__THREADS / 2; half > 0; half /= 2) {

@@ -1,6 +1,6 @@
 /* GATHER and SCATTER_ADD, a part of kernels.h. */
 
-/* An element of i32 or i64. */
+/* Loads an element of i32 or i64. */
 static int64_t load_integer(const trp__direct *d, int port, int64_t at)
 {
     return d->tensor[port].type == TRP_I64 ? ((const int64_t *)d->at[port])[at]
@@ -15,7 +15,7 @@ static void store_integer(const trp__direct *d, int port, int64_t at, int64_t va
         ((int32_t *)d->at[port])[at] = (int32_t)value;
 }
 
-/* The index that leads to an element of the slices; its number of them all, in order. */
+/* Returns the index for an element of the slices, and its number among all indices in order. */
 static int64_t index_for(const trp__direct *d, const int64_t *at, int64_t *number)
 {
     const trp__dnn_tensor *index = &d->tensor[TRP__GATHER_INDEX];
@@ -29,7 +29,7 @@ static int64_t index_for(const trp__direct *d, const int64_t *at, int64_t *numbe
     return load_integer(d, TRP__GATHER_INDEX, where);
 }
 
-/* A thread for each element of y. */
+/* One thread per element of y. */
 TRP__KERNEL void trp_direct_gather(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__GATHER_WHOLE], *y = &d.tensor[TRP__GATHER_SLICES];
@@ -48,9 +48,9 @@ TRP__KERNEL void trp_direct_gather(const trp__direct d)
     }
 }
 
-/* Sorts the numbers of indices by where they lead, their keys, and in order where that is the same:
- * so the next kernel finds those of an element by a search, and sums them in one order. What leads
- * nowhere has the last key. One block, four bits a pass; scratch: keys, numbers, and both again. */
+/* Stably sorts the numbers of indices by their targets, the keys, so that the next kernel finds
+ * those of an element by a search and sums them in a fixed order. Invalid targets have the last
+ * key. One block, four bits per pass; scratch: keys, numbers, and both again. */
 TRP__KERNEL void trp_direct_scatter_sort(const trp__direct d)
 {
     TRP__SHARED int64_t begin[16 * TRP__DIRECT_THREADS];
@@ -109,7 +109,7 @@ TRP__KERNEL void trp_direct_scatter_sort(const trp__direct d)
     }
 }
 
-/* A thread for each element of y. */
+/* One thread per element of y. */
 TRP__KERNEL void trp_direct_scatter_sum(const trp__direct d)
 {
     const trp__dnn_tensor *y = &d.tensor[TRP__GATHER_WHOLE], *dy = &d.tensor[TRP__GATHER_SLICES];

@@ -1,5 +1,5 @@
-/* The kernels of node.h. They are compiled by NVRTC on the machine that they run on; and as C by
- * tests, one thread after the other. Whoever includes this defines
+/* The kernels of node.h. NVRTC compiles them on the machine that they run on; tests compile them as
+ * C and run one thread after the other. The including file defines
  *
  *     TRP__KERNEL                   what stands before a kernel
  *     TRP__SHARED                   and before what the threads of a block share

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which kernels a kind of node takes, in turn, and of which tensor they have a thread or a block
+/* The kernels of each kind of node, in order, and the tensor of which they have a thread or a block
  * for each element. */
 static const struct {
     uint8_t first, last; /* kinds */
@@ -108,9 +108,7 @@ static void describe(const trp__dnn_graph *graph, const trp__dnn_node *node, voi
     trp__direct_train_shape(out);
 }
 
-/* Samples. */
-
-/* The number of the same place in another shape, in which dimensions may be 1; -1: it has another
+/* Returns the index of the same position in another shape, whose dimensions may be 1; -1: another
  * shape. */
 static int64_t number_within(const trp__dnn_tensor *from, const trp__dnn_tensor *to, int64_t number)
 {
@@ -134,15 +132,16 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether a block does a row of the last dimension, and all others of that row nothing. */
+/* Tells whether one block per row of the last dimension does the work and the row's other blocks
+ * none. */
 static bool does_rows(size_t kernel)
 {
     return kernels[kernel].first == TRP_DNN_ATTENTION_BACKWARD &&
            kernels[kernel].port == TRP__DNN_ATTENTION_K;
 }
 
-/* Restricts a launch to the elements of its port that a sample needs, each once. It stays whole
- * where all are needed, where the shapes say nothing about each other, and where the port is no
+/* Restricts a launch to the elements of its port that a sample needs, each once. The launch stays
+ * whole if all elements are needed, if the shapes are unrelated, and if the port is not a
  * tensor. */
 static trp_status restrict_launch(const trp__kernel_launch *launch, size_t kernel,
                                   const trp__direct_sample *sample, trp__direct *d,
@@ -189,8 +188,6 @@ static trp_status restrict_launch(const trp__kernel_launch *launch, size_t kerne
     free(numbers);
     return status;
 }
-
-/* Launches. */
 
 uint64_t trp__direct_workspace(const trp__dnn_graph *graph, const trp__dnn_node *node)
 {

@@ -1,10 +1,10 @@
 /* CROSS_ENTROPY and LOSS, a part of kernels.h. */
 #include "actors/dnn/math/loss.h"
 
-/* --- CROSS_ENTROPY. Scratch: the loss of each row; behind them how many rows count. --- */
+/* --- CROSS_ENTROPY. Scratch: the loss of each row, then the number of rows that count. --- */
 
-/* Where the element of a row is in a tensor of one element a row, with the last dimension or
- * without. */
+/* Returns the offset of a row's element in a tensor of one element per row, with or without the
+ * last dimension. */
 static int64_t row_offset(const trp__direct *d, int port, const int64_t *at)
 {
     const trp__dnn_tensor *t = &d->tensor[port];
@@ -45,8 +45,8 @@ static void store_row(const trp__direct *d, int port, const int64_t *at, double 
         store(d, port, row_offset(d, port, at), value);
 }
 
-/* A block for each row. All of it is read before dx, which may lie there, is written: but for each
- * element's own place. */
+/* One block per row. The whole row is read before dx, which may have its place, is written, except
+ * for each element's own place. */
 TRP__KERNEL void trp_direct_cross_entropy(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__LOSS_X], *s = &d.tensor[TRP__DIRECT_STATISTICS];
@@ -91,7 +91,7 @@ TRP__KERNEL void trp_direct_cross_entropy(const trp__direct d)
         const double own = d.used[TRP__LOSS_INDEX] && !ignored && !wrong
                                ? load(&d, TRP__LOSS_X, from + label * step)
                                : 0;
-        TRP__SYNC(); /* `own` was read by all */
+        TRP__SYNC(); /* all threads have read `own` */
         total = d.used[TRP__LOSS_T] ? (1 - smooth) * total + smooth : 1;
         if (d.used[TRP__LOSS_DY])
             factor = load(&d, TRP__LOSS_DY,

@@ -1,5 +1,5 @@
-/* The reference kernels (actors/dnn/reference/kernels.h) as a module: what their text, which is C,
- * expects of a compiler for GPUs. */
+/* The module of the reference kernels (actors/dnn/reference/kernels.h): defines what their C text
+ * requires on a GPU. */
 #define TRP__KERNEL  extern "C" __global__
 #define TRP__SHARED  __shared__
 #define TRP__SYNC()  __syncthreads()

@@ -20,7 +20,7 @@ TRP__KERNEL void trp_direct_pointwise(const trp__direct d)
 
 /* --- Data that moves --- */
 
-/* Where the element at a position of y comes from; the position becomes that in x. */
+/* Finds the source of the element at a position of y; the position becomes that in x. */
 static int source_of(const trp__direct *d, int64_t number, int64_t *at)
 {
     const trp__dnn_node *n = &d->node;

@@ -1,5 +1,5 @@
-/* Nodes by kernels of ours, for what cuDNN refuses or does not do right: any types, strides and
- * places. What they compute is what the host computes, in f64. Both sides of a launch include this.
+/* Reference kernels for nodes that cuDNN refuses or computes wrong: any types, strides and
+ * alignments. They compute in f64 what the host computes. Both sides of a launch include this.
  */
 #ifndef TRP_ACTORS_DNN_REFERENCE_NODE_H
 #define TRP_ACTORS_DNN_REFERENCE_NODE_H
@@ -11,32 +11,32 @@
 
 enum {
     TRP__DIRECT_STATISTICS =
-        TRP__DNN_PORTS, /* the shape of a norm's, or attention's; nothing lies there */
+        TRP__DNN_PORTS, /* statistics' shape of a norm or of attention, without memory */
     TRP__DIRECT_TENSORS,
-    TRP__DIRECT_THREADS = 256, /* of a block */
-    /* What kernels have a block for each of, that is no tensor: */
+    TRP__DIRECT_THREADS = 256, /* threads of a block */
+    /* Items other than elements of a tensor that kernels have a block for each of: */
     TRP__DIRECT_ONE = TRP__DIRECT_TENSORS,
-    TRP__DIRECT_PARTS, /* parts of all elements, whose sums are added then */
-    TRP__DIRECT_SLOTS, /* pieces of memory, of which one thread works in each */
+    TRP__DIRECT_PARTS, /* parts of all elements, whose sums are added later */
+    TRP__DIRECT_SLOTS, /* pieces of memory, one per working thread */
 };
 
 /* The one argument of all kernels. */
 typedef struct trp__direct {
     trp__dnn_node node;
-    trp__dnn_tensor tensor[TRP__DIRECT_TENSORS]; /* of each port */
+    trp__dnn_tensor tensor[TRP__DIRECT_TENSORS]; /* tensor of each port */
     void *at[TRP__DIRECT_TENSORS];               /* NULL: no tensor, or a number */
-    double value[TRP__DIRECT_TENSORS];           /* as its type holds it */
+    double value[TRP__DIRECT_TENSORS];           /* rounded to its type */
     bool used[TRP__DIRECT_TENSORS];
-    int64_t count; /* of elements that threads have one each of, or blocks */
-    /* On the device: the numbers of those elements, `samples` of them. NULL: 0 to count - 1. */
+    int64_t count; /* elements with one thread or block each */
+    /* On the device: the indices of those elements, `samples` of them. NULL: 0 to count - 1. */
     const int64_t *sample;
     int64_t samples;
-    void *scratch; /* of nodes of training, see trp__train_op; NULL: there is none */
+    void *scratch; /* of training nodes, see trp__train_op; or NULL */
 } trp__direct;
 
 _Static_assert(sizeof(trp__direct) <= 4096, "what a kernel takes");
 
-/* What a kernel has a thread or a block for each of; 0: it is not launched. */
+/* Returns the items that a kernel has a thread or a block for each of; 0: it is not launched. */
 static inline int64_t trp__direct_count(const trp__direct *d, int port)
 {
     int64_t count = 1;
@@ -53,8 +53,8 @@ static inline int64_t trp__direct_count(const trp__direct *d, int port)
     return count;
 }
 
-/* The shape that nodes of training have threads or blocks for: x's, with one for each row of
- * CROSS_ENTROPY and line of ARG, TOP_K and SAMPLE, each pair of ROTARY and element that stays. */
+/* Sets the shape for which training nodes have threads or blocks: x's, with one for each row of
+ * CROSS_ENTROPY, line of ARG, TOP_K and SAMPLE, and pair or unrotated element of ROTARY. */
 static inline void trp__direct_train_shape(trp__direct *d)
 {
     trp__dnn_tensor *s = &d->tensor[TRP__DIRECT_STATISTICS];

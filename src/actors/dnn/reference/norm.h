@@ -1,4 +1,4 @@
-/* NORM_..., a part of kernels.h: a group that shares its statistics for each block. */
+/* NORM_..., a part of kernels.h: one block per group with common statistics. */
 
 static double load_at(const trp__direct *d, int port, int rank, const int64_t *at)
 {
@@ -11,8 +11,8 @@ static void store_at(const trp__direct *d, int port, int rank, const int64_t *at
         store(d, port, offset(&d->tensor[port], rank, at), value);
 }
 
-/* The mean of a group and the mean of squared differences from it, of its values times a factor.
- * `at` is the group's. */
+/* Computes the mean of a group and the mean of squared differences from it, of its values times a
+ * factor. `at` is the group's position. */
 static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, double *factor,
                             double *mean, double *variance)
 {
@@ -20,7 +20,7 @@ static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, do
     const trp__dnn_tensor *s = &d->tensor[TRP__DIRECT_STATISTICS];
     double sum = 0, squares = 0, amax = 0;
     *factor = 1;
-    if (x->type == TRP_F64) { /* it holds the squares of all other types */
+    if (x->type == TRP_F64) { /* f64 represents the squares of all other types */
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
@@ -96,7 +96,7 @@ TRP__KERNEL void trp_direct_norm(const trp__direct d)
     }
 }
 
-/* (x - mean) * inverse, and dy */
+/* Returns (x - mean) * inverse, and dy. */
 static double normal(const trp__direct *d, int rank, const int64_t *at, double *dy)
 {
     double mean = d->used[TRP__DNN_NORM_MEAN] ? load_at(d, TRP__DNN_NORM_MEAN, rank, at) : 0;
@@ -138,7 +138,7 @@ TRP__KERNEL void trp_direct_norm_backward(const trp__direct d)
     }
 }
 
-/* An element of dscale and dbias for each block. */
+/* One block per element of dscale and dbias. */
 TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_NORM_X];

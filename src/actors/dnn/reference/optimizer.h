@@ -1,9 +1,9 @@
-/* OPTIMIZER, a part of kernels.h. Scratch: of each part of the gradients the sum of squares,
- * that of squares of 2^-600 times as much, and of 0 for each finite one; then the norm, and whether
+/* OPTIMIZER, a part of kernels.h. Scratch: for each part of the gradients the sum of squares, the
+ * sum of squares scaled by 2^-600, and a sum of 0 per finite gradient; then the norm, and whether
  * the step is skipped. */
 #include "actors/dnn/math/optimizer.h"
 
-/* The number of the range that an element is in; -1: it is in none. All of it, 0, without a list.
+/* Returns the index of an element's range; -1: none. Without a list, range 0 has all elements.
  */
 static int64_t range_of(const trp__direct *d, int64_t i)
 {
@@ -12,7 +12,7 @@ static int64_t range_of(const trp__direct *d, int64_t i)
     const int64_t count = high;
     if (!d->used[TRP__OPT_SEGMENTS])
         return 0;
-    while (low < high) { /* the first that ends behind it */
+    while (low < high) { /* the first that ends after it */
         const int64_t middle = (low + high) / 2;
         const double *s = segment + middle * TRP__SEGMENT_COLUMNS;
         if (s[TRP__SEGMENT_OFFSET] + s[TRP__SEGMENT_COUNT] > (double)i)
@@ -84,7 +84,7 @@ TRP__KERNEL void trp_direct_optimizer_total(const trp__direct d)
     }
 }
 
-/* A thread for each element, of which all lie at their numbers. */
+/* One thread per element; tensors are contiguous. */
 TRP__KERNEL void trp_direct_optimizer(const trp__direct d)
 {
     const double *sums = (const double *)d.scratch;

@@ -1,5 +1,5 @@
-/* PAGED_LOAD's kernel, a part of kernels.h. Nothing is read where a table leads out of the
- * pages: what should be there is no number then. */
+/* PAGED_LOAD's kernel, a part of kernels.h. Invalid table entries are not followed; their rows
+ * become NaN. */
 TRP__KERNEL void trp_direct_paged_load(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_PAGED_X], *y = &d.tensor[TRP__DNN_PAGED_Y];

@@ -1,7 +1,7 @@
 /* ARG, TOP_K and SAMPLE, a part of kernels.h. */
 #include "actors/dnn/math/pick.h"
 
-/* A block for each line. */
+/* One block per line. */
 TRP__KERNEL void trp_direct_arg(const trp__direct d)
 {
     TRP__SHARED double value[TRP__DIRECT_THREADS];
@@ -40,7 +40,7 @@ TRP__KERNEL void trp_direct_arg(const trp__direct d)
     }
 }
 
-/* Memory of a slot: a line as f64, and as many numbers. */
+/* Returns a slot's memory: a line as f64, and as many indices. */
 static double *slot_of(const trp__direct *d, int64_t slot, int64_t length, int64_t **heap)
 {
     double *v = (double *)d->scratch + 2 * slot * length;
@@ -56,7 +56,7 @@ static void load_line(const trp__direct *d, const int64_t *at, int axis, double 
         v[i] = load(d, TRP__PICK_X, from + i * x->stride[axis]);
 }
 
-/* A thread for each slot, which goes over lines: so that there is memory for all. */
+/* One thread per slot, which iterates over lines, to limit the memory. */
 TRP__KERNEL void trp_direct_top_k(const trp__direct d)
 {
     const trp__dnn_tensor *s = &d.tensor[TRP__DIRECT_STATISTICS];

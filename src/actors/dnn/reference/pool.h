@@ -1,7 +1,7 @@
 /* RESAMPLE_...: a part of kernels.h. */
 
-/* Which tap of a window has the largest element, `base` from the tensor's first; the first of
- * several, and the first NaN. -1: there is only padding. */
+/* Returns the tap of a window's largest element, with `base` the window's offset from the tensor's
+ * first element: the first of several, and the first NaN. -1: only padding. */
 static int64_t largest(const trp__direct *d, int port, const window *v, int64_t base,
                        const int64_t stride[DIMS], const int64_t out[DIMS], double *value)
 {
@@ -21,8 +21,8 @@ static int64_t largest(const trp__direct *d, int port, const window *v, int64_t 
     return best;
 }
 
-/* By what the sum over a window is divided. Padding that is said counts in AVERAGE_PADDED; that
- * which is there because the size of the output was rounded up never does. */
+/* Returns the divisor of the sum over a window. Explicit padding counts in AVERAGE_PADDED; padding
+ * that results from rounding up the output's size never does. */
 static double divisor(const trp__direct *d, const window *v, const int64_t out[DIMS])
 {
     int64_t count = 1;
@@ -73,7 +73,7 @@ TRP__KERNEL void trp_direct_pool(const trp__direct d)
         } else {
             const double count = divisor(&d, &v, out);
             value = window_sum(&d, &v, base, out, 1);
-            if (isinf(value)) /* the mean may be finite all the same */
+            if (isinf(value)) /* the mean may still be finite */
                 value = window_sum(&d, &v, base, out, 1 / count);
             else
                 value = count > 0 ? value / count : 0;
@@ -82,7 +82,7 @@ TRP__KERNEL void trp_direct_pool(const trp__direct d)
     }
 }
 
-/* Each element of dx looks for the windows that it is in. */
+/* Each element of dx searches the windows that contain it. */
 TRP__KERNEL void trp_direct_pool_backward(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_RESAMPLE_X], *y = &d.tensor[TRP__DNN_RESAMPLE_Y];

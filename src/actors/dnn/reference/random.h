@@ -1,7 +1,7 @@
 /* RANDOM's kernel, a part of kernels.h. */
 #include "actors/dnn/math/random.h"
 
-/* A seed or an offset; without one, 0. */
+/* Returns a seed or an offset, or 0 without one. */
 static uint64_t word_at(const trp__direct *d, int port)
 {
     uint64_t word = 0;

@@ -1,5 +1,5 @@
-/* ROTARY and ROTARY_BACKWARD, a part of kernels.h: a thread for each pair, and for each
- * element that stays, so that y may lie where x does. */
+/* ROTARY and ROTARY_BACKWARD, a part of kernels.h: one thread per pair, and per unrotated element,
+ * so that y may have x's place. */
 TRP__KERNEL void trp_direct_rotary(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__ROTARY_X], *y = &d.tensor[TRP__ROTARY_Y];

@@ -1,6 +1,6 @@
 /* REDUCTION, STATISTICS and MATMUL: a part of kernels.h. */
 
-/* A block reduces all values times a factor to the element of y at a position. */
+/* A block reduces all values times a factor to the element of y at a given position. */
 static double reduced(const trp__direct *d, uint8_t mode, int64_t group, int64_t *at, double factor)
 {
     const trp__dnn_tensor *x = &d->tensor[TRP__DNN_REDUCTION_X];
@@ -15,7 +15,7 @@ static double reduced(const trp__direct *d, uint8_t mode, int64_t group, int64_t
     return of_block(mode, sum);
 }
 
-/* An element of y for each block. f64 holds the sums of all other types. */
+/* One block per element of y. f64 represents the sums of all other types. */
 TRP__KERNEL void trp_direct_reduction(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_REDUCTION_X];

@@ -1,10 +1,10 @@
-/* Kernels of what a training step needs, a part of kernels.h: plain ones in f64, which every
- * other way is compared with. What each computes stands with its kind in <troupe/dnn.h>.
+/* Kernels of training nodes, a part of kernels.h: plain ones in f64, the reference for all other
+ * implementations. <troupe/dnn.h> documents each kind.
  *
- * TRP__TRAIN_KERNELS lists them in the order in which a node launches them: the name behind
- * "trp_direct_"; the kinds that it is for, from one to another; what it has a thread or a block for
- * each of, a port or one of those below; and whether those are blocks. Each starts when the one
- * before has ended, so that it finds what that has left in d.scratch. */
+ * TRP__TRAIN_KERNELS lists them in the order in which a node launches them: the name after
+ * "trp_direct_"; the range of kinds; the items that have a thread or a block each, a port or one of
+ * those below; and whether those are blocks. Each starts when the previous one has ended, so that
+ * it finds its results in d.scratch. */
 #ifndef TRP_ACTORS_DNN_REFERENCE_TRAINING_H
 #define TRP_ACTORS_DNN_REFERENCE_TRAINING_H
 

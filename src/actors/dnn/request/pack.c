@@ -1,4 +1,4 @@
-/* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
+/* The sender's side: checks a graph, numbers its tensors, and writes the request's record. */
 #include "actors/dnn/graph/overlap.h"
 #include "actors/dnn/graph/wire.h"
 #include "actors/dnn/lower/quirks.h"
@@ -16,9 +16,9 @@
 
 typedef trp__dnn_making making;
 
-enum { DATA_MAX = 48 << 10 }; /* bytes that travel with a request beside its graph */
+enum { DATA_MAX = 48 << 10 }; /* largest data of a request in bytes, without the graph */
 
-/* What an engine may use if the request does not say. */
+/* Default workspace limit of an engine. */
 #define WORKSPACE_DEFAULT ((uint64_t)256 << 20)
 
 static trp_status check_options(making *m, const trp_dnn_graph_request *r)
@@ -46,8 +46,8 @@ static trp_status check_options(making *m, const trp_dnn_graph_request *r)
     return TRP_OK;
 }
 
-/* cuDNN sums up gradients of k and v of all heads of q before it adds those of a group: engines
- * that need so much more are worth it. */
+/* cuDNN stores the gradients of k and v of all heads of q before it adds those of a group: engines
+ * are worth that additional memory. */
 static uint64_t default_workspace(const making *m)
 {
     uint64_t most = WORKSPACE_DEFAULT;
@@ -92,8 +92,6 @@ static trp_status take_graph(making *m, const trp_dnn_graph_request *r)
     return status;
 }
 
-/* Places. */
-
 static uint64_t bytes_of(const trp__dnn_tensor *t)
 {
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
@@ -109,7 +107,7 @@ static trp__overlap overlap(const making *m, uint32_t a, uint32_t b)
     return trp__dnn_overlap(&m->tensor[a], x->offset, &m->tensor[b], y->offset);
 }
 
-/* Whether each element of both is in the same place. */
+/* Tells whether both tensors have each element at the same address. */
 static bool same_place(const making *m, uint32_t a, uint32_t b)
 {
     const trp__dnn_tensor *x = &m->tensor[a], *y = &m->tensor[b];
@@ -131,9 +129,9 @@ static const trp__dnn_tensor *result_of(const making *m, const trp__dnn_node *n)
     return &m->tensor[n->port[at]];
 }
 
-/* Whether y may be written in the place of x: all nodes compute element by element, those that read
- * x make as many elements as it has, so that each one is read for its own place alone, and none of
- * them comes behind the node that writes y. */
+/* Tells whether y may overwrite x: all nodes are element-wise, the readers of x produce as many
+ * elements as x has, so that each element is read only for its own place, and no reader comes after
+ * the writer of y. */
 static bool may_replace(const making *m, uint32_t y, uint32_t x)
 {
     bool written = false;
@@ -154,7 +152,7 @@ static bool may_replace(const making *m, uint32_t y, uint32_t x)
     return true;
 }
 
-/* Whether a tensor is written in the place of one that is read: by the node that alone reads it. */
+/* Tells whether a tensor overwrites one that is read only by the node that writes it. */
 static bool is_in_place(const making *m, uint32_t written, uint32_t read)
 {
     bool writer = false;
@@ -174,7 +172,7 @@ static bool is_in_place(const making *m, uint32_t written, uint32_t read)
     return writer;
 }
 
-/* *replaces: it is written in the place of something that is read. */
+/* Checks an output. *replaces: it overwrites an input. */
 static trp_status check_output(making *m, uint32_t number, bool *replaces)
 {
     *replaces = false;
@@ -221,9 +219,9 @@ static bool lies_in(const making *m, uint32_t number, trp_buffer buffer, uint64_
            at->offset < end && begin < at->offset + bytes_of(&m->tensor[number]);
 }
 
-/* Views that are all written, such as dq, dk and dv in one array, may leave no gap between them,
- * though each of them does: so what lies there is whole again even if it was lost. One more access,
- * of no tensor, says so. */
+/* Adds an access for the union of outputs. Views that are all written, such as dq, dk and dv in one
+ * array, may cover it without gaps, though each of them has gaps: then the array is valid again
+ * even if its contents were lost. An additional access without a tensor declares that. */
 static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
 {
     const trp_buffer buffer = m->given[m->name[first]].buffer;
@@ -236,7 +234,7 @@ static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
         const uint64_t offset = m->given[m->name[i]].offset;
         if (member[i] || !lies_in(m, i, buffer, begin, end))
             continue;
-        if (!t->written || i < first) /* something is read, or it was looked at */
+        if (!t->written || i < first) /* an input, or done already */
             return TRP_OK;
         member[i] = true;
         count++;
@@ -245,14 +243,15 @@ static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
             continue;
         begin = offset < begin ? offset : begin;
         end = offset + bytes_of(t) > end ? offset + bytes_of(t) : end;
-        i = UINT32_MAX; /* others may lie in it now */
+        i = UINT32_MAX; /* others may be within it now */
     }
     if (count < 2 || written != end - begin || pack->record->access_count >= TRP__ACCESS_MAX)
         return TRP_OK;
     return trp__pack_access(pack, "tensors", buffer, begin, written, 1, TRP__WRITE | TRP__COVER);
 }
 
-/* Of buffers, whose places in memory are multiples of more than any library asks for. */
+/* Sets the alignments of tensors in buffers, whose own alignment exceeds what any library
+ * requires. */
 static void note_alignments(making *m)
 {
     for (uint32_t i = 0; i < m->head.tensors; i++) {
@@ -262,7 +261,7 @@ static void note_alignments(making *m)
     }
 }
 
-/* How much travels with the request beside the graph. */
+/* Counts the data of the request without the graph. */
 static trp_status count_data(making *m, uint32_t *bytes)
 {
     uint64_t sum = 0;
@@ -278,7 +277,7 @@ static trp_status count_data(making *m, uint32_t *bytes)
     return TRP_OK;
 }
 
-/* Copies what travels so. */
+/* Copies that data. */
 static void put_data(const making *m, char *to)
 {
     for (uint32_t i = 0; i < m->head.tensors; i++) {
@@ -307,7 +306,7 @@ static trp_status check_buffers(making *m, bool *anything)
     return TRP_OK;
 }
 
-/* A value, or the bits of one that is i64. */
+/* Returns a value, or the bits of an i64. */
 static double value_of(const making *m, size_t number)
 {
     const trp_scalar *given = &m->given[m->name[number]].value;
@@ -319,7 +318,7 @@ static double value_of(const making *m, size_t number)
     return value;
 }
 
-/* Writes the graph to `at`: its key from what was checked, values and accesses. */
+/* Writes the graph to `at`: the checked key, values and accesses. */
 static trp_status put_graph(making *m, trp__pack *pack, char *at)
 {
     double value[TRP_DNN_TENSORS_MAX] = {0};
@@ -352,7 +351,7 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
     return TRP_OK;
 }
 
-/* What is asked for by `tune` is no part of the key, nor of its checksum. */
+/* Writes the request. `tune` is not part of the key or its checksum. */
 static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_request *r,
                               trp__dnn *g)
 {

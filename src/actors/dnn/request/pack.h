@@ -9,8 +9,8 @@
 /* Checks a request and writes its record. */
 trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request);
 
-/* Whether a request is right as far as its buffers' sizes do not matter, and all of its nodes are
- * such that cuDNN may be asked for them, together or in parts (lower/quirks.h). */
+/* Tells whether a request is valid apart from its buffers' sizes, and cuDNN may be asked for all of
+ * its nodes, together or in parts (lower/quirks.h). */
 bool trp__dnn_is_asked(const trp_dnn_graph_request *request);
 
 #endif

@@ -1,5 +1,5 @@
-/* Nodes that move data, as a request has them: what they have beside tensors, and what dimensions
- * and types their tensors must have. */
+/* Checks nodes that move data in a request: their fields other than tensors, and the dimensions and
+ * types of their tensors. */
 #include "actors/dnn/graph/train_op.h"
 #include "actors/dnn/request/making.h"
 #include "base/error.h"
@@ -7,8 +7,6 @@
 #define FAIL(m, ...) trp__error_set((m)->error, TRP_E_ARGUMENT, __VA_ARGS__)
 
 typedef trp__dnn_making making;
-
-/* Fields of their own. */
 
 static trp_status take_number(making *m, uint32_t index, const char *field, int at, int64_t value,
                               bool mine, int32_t *to)
@@ -53,15 +51,13 @@ trp_status trp__dnn_take_move(making *m, uint32_t index)
     return status;
 }
 
-/* Shapes. */
-
 static trp__dnn_tensor *tensor(making *m, uint32_t index, int port)
 {
     const uint8_t number = m->node[index].port[port];
     return number == TRP__DNN_NO_PORT ? NULL : &m->tensor[number];
 }
 
-/* y must have these dimensions, or gets them. */
+/* Checks that y has these dimensions, or sets them. */
 static trp_status expect_dims(making *m, uint32_t index, int rank, const int64_t *dim)
 {
     trp__dnn_tensor *y = tensor(m, index, TRP__DNN_MOVE_Y);
@@ -169,7 +165,7 @@ static trp_status check_reshape(making *m, uint32_t index)
     return status;
 }
 
-/* f32 holds all other types exactly. */
+/* Checks types; f32 represents all other types exactly. */
 static trp_status check_types(making *m, uint32_t index)
 {
     trp__dnn_node *n = &m->node[index];

@@ -1,4 +1,4 @@
-/* Nodes as a request has them. */
+/* Takes the nodes of a request. */
 #include "actors/dnn/graph/train_op.h"
 #include "actors/dnn/request/making.h"
 #include "base/error.h"
@@ -13,7 +13,7 @@
 
 typedef trp__dnn_making making;
 
-/* Fields of a node that name tensors. */
+/* The fields of a node that name tensors. */
 static const struct {
     const char *name;
     size_t offset;
@@ -92,7 +92,7 @@ static uint32_t field_at(const trp_dnn_node *n, size_t offset)
     return value;
 }
 
-/* One port: what is read must be there, what is written must be free. */
+/* Takes one port: an input must exist, an output must not be written yet. */
 static trp_status take_port(making *m, uint32_t index, int at, uint32_t tensors)
 {
     trp__dnn_node *n = &m->node[index];
@@ -120,7 +120,7 @@ static trp_status take_port(making *m, uint32_t index, int at, uint32_t tensors)
     return TRP_OK;
 }
 
-/* Marks what a node reads and writes. */
+/* Marks a node's inputs and outputs. */
 static trp_status take_outputs(making *m, uint32_t index, uint64_t *read)
 {
     const trp__dnn_node *n = &m->node[index];
@@ -144,7 +144,7 @@ static trp_status take_outputs(making *m, uint32_t index, uint64_t *read)
     return TRP_OK;
 }
 
-/* Fields of tensors that the kind has no use for. */
+/* Checks that tensor fields unused by the kind are 0. */
 static trp_status check_unused(making *m, uint32_t index)
 {
     const trp_dnn_node *n = &m->nodes[index];
@@ -220,7 +220,7 @@ static trp_status check_parameters(making *m, uint32_t index)
     return TRP_OK;
 }
 
-/* What a node does in particular, which its kind says where to find. */
+/* Checks the mode of a node in the field that its kind defines. */
 static trp_status check_mode(making *m, uint32_t index)
 {
     const trp_dnn_node *n = &m->nodes[index];
@@ -275,7 +275,7 @@ static trp_status check_geometry(making *m, uint32_t index)
         const int64_t *from;
         int32_t *to;
         bool mine;
-        int32_t zero; /* what 0 stands for */
+        int32_t zero; /* meaning of 0 */
     } numbers[] = {
         {"pre_pad", n->pre_pad, to->pre_pad, kind->geometry, 0},
         {"post_pad", n->post_pad, to->post_pad, kind->geometry, 0},
@@ -295,7 +295,7 @@ static trp_status check_geometry(making *m, uint32_t index)
     return TRP_OK;
 }
 
-/* Numbers for dimensions that are not there say something that nobody would look at. */
+/* Refuses parameters of missing dimensions, which would be ignored. */
 static trp_status check_spatial(making *m, uint32_t index)
 {
     const trp_dnn_node *n = &m->nodes[index];
@@ -314,8 +314,8 @@ static trp_status check_spatial(making *m, uint32_t index)
     return TRP_OK;
 }
 
-/* Whether no two elements lie in one place: sorted by stride, each dimension begins behind the
- * reach of those before. */
+/* Tells whether all elements have distinct places: sorted by stride, each dimension's stride
+ * exceeds the reach of the previous ones. */
 static bool is_injective(const trp__dnn_tensor *t)
 {
     int64_t reach = 0;
@@ -336,8 +336,8 @@ static bool is_injective(const trp__dnn_tensor *t)
     return true;
 }
 
-/* What a node has written has all its dimensions by now. A virtual tensor without strides lies in
- * memory as the first of what the node reads, so that a graph in channels-last order stays so. */
+/* Completes outputs, whose dimensions are all set. A virtual tensor without strides gets the order
+ * of the node's first input, so that a graph in channels-last order stays so. */
 static trp_status complete_outputs(making *m, uint32_t index)
 {
     const trp__dnn_node *n = &m->node[index];

@@ -1,4 +1,4 @@
-/* Tensors as a request has them. */
+/* Takes the tensors of a request. */
 #include "actors/dnn/request/making.h"
 #include "base/error.h"
 #include "wire/actor_class.h"
@@ -11,7 +11,7 @@
 
 typedef trp__dnn_making making;
 
-/* More elements or bytes than this are refused: sums of a few such numbers still fit. */
+/* Largest number of elements or bytes: sums of a few such numbers do not overflow. */
 #define SPAN_MAX (INT64_C(1) << 48)
 
 static bool is_type(trp_dtype type)
@@ -88,8 +88,6 @@ static trp_status check_dims(making *m, uint32_t name)
     return TRP_OK;
 }
 
-/* The strides of a packed tensor whose dimensions lie in the order of those of `like`, or in their
- * own without one. */
 void trp__dnn_pack_strides(trp__dnn_tensor *t, const trp__dnn_tensor *like)
 {
     int order[TRP__DNN_RANK];
@@ -105,11 +103,10 @@ void trp__dnn_pack_strides(trp__dnn_tensor *t, const trp__dnn_tensor *like)
     for (int i = 0; i < t->rank; i++) {
         t->stride[order[i]] = next;
         if (t->dim[order[i]] > 1 && __builtin_mul_overflow(next, t->dim[order[i]], &next))
-            next = INT64_MAX; /* too far, which is found out with the span */
+            next = INT64_MAX; /* too large, which the check of the span detects */
     }
 }
 
-/* How far a tensor's elements reach, all products within reason. */
 trp_status trp__dnn_check_span(making *m, uint8_t number)
 {
     const trp__dnn_tensor *t = &m->tensor[number];
@@ -125,7 +122,6 @@ trp_status trp__dnn_check_span(making *m, uint8_t number)
     return TRP_OK;
 }
 
-/* Takes a tensor into the graph when a node names it first. */
 trp_status trp__dnn_take_tensor(making *m, uint32_t name, uint8_t *number)
 {
     const trp_dnn_tensor *given = &m->given[name];

@@ -1,5 +1,5 @@
-/* Errors in the words of a call that stands for a graph: its caller knows neither numbers of
- * tensors nor nodes. */
+/* Rewrites errors in the terms of the call that built a graph: its caller knows neither tensor nor
+ * node numbers. */
 #include "actors/dnn/request/making.h"
 #include "base/text.h"
 
@@ -10,7 +10,7 @@ typedef trp__dnn_making making;
 
 static const char TENSOR[] = "tensors[", NODE[] = "nodes[";
 
-/* The number in "word[7]", and what is behind it; NULL: something else. */
+/* Parses the number in "word[7]" and returns the text after it; NULL for other text. */
 static const char *number_in(const char *text, const char *word, unsigned long *number)
 {
     const size_t length = strlen(word);
@@ -21,7 +21,7 @@ static const char *number_in(const char *text, const char *word, unsigned long *
     return *end == ']' ? end + 1 : NULL;
 }
 
-/* The name of the tensor at the port of a field; NULL: it has none. */
+/* Returns the name of the tensor at the port of a field, or NULL. */
 static const char *name_at(const making *m, unsigned long node, const char *field, size_t length)
 {
     const trp__dnn_kind *kind = trp__dnn_kind_of(m->node[node].kind);
@@ -35,7 +35,7 @@ static const char *name_at(const making *m, unsigned long node, const char *fiel
     return NULL;
 }
 
-/* The field of the layer that a parameter of its node came from. */
+/* Returns the layer's field of a node's parameter. */
 static const char *parameter_name(const making *m, unsigned long node, const char *field)
 {
     static const char *const attention[] = {"scale", "dropout", "parameter[2]"};
@@ -49,8 +49,8 @@ static const char *parameter_name(const making *m, unsigned long node, const cha
     return (scores ? attention : activation)[which];
 }
 
-/* Adds the field of "nodes[1].field (kind)", of which `at` is behind the bracket; returns what is
- * behind it all. */
+/* Adds the field of "nodes[1].field (kind)", with `at` after the bracket; returns the text after
+ * it. */
 static const char *add_field(const making *m, trp__text *to, unsigned long node, const char *at)
 {
     const char *field = at + (*at == '.'), *end = field + strcspn(field, " :");

@@ -1,4 +1,4 @@
-/* What the dimensions and types of a node's tensors must be to each other, kind by kind. */
+/* Checks the dimensions and types of a node's tensors against each other */
 #include "actors/dnn/request/shapes.h"
 
 #include "actors/dnn/graph/train_op.h"
@@ -34,7 +34,7 @@ static bool has(const checked *c, int at)
     return c->n->port[at] != TRP__DNN_NO_PORT;
 }
 
-/* "2 x 3 x 5". */
+/* Formats dimensions as "2 x 3 x 5". */
 static const char *dims_text(int rank, const int64_t *dim, char *out, size_t size)
 {
     size_t used = 0;
@@ -62,7 +62,7 @@ trp_status trp__dnn_expect_dims(const checked *c, int at, int rank, const int64_
 
 #define expect_dims trp__dnn_expect_dims
 
-/* A number, or a tensor that must have a rank. */
+/* Checks the rank of a tensor that is not a number. */
 static trp_status expect_rank(const checked *c, int at, int rank)
 {
     const trp__dnn_tensor *t = tensor(c, at);
@@ -71,7 +71,7 @@ static trp_status expect_rank(const checked *c, int at, int rank)
     return FAIL(c, at, "expected %d dimensions, got %d", rank, t->rank);
 }
 
-/* One element, of any rank. */
+/* Checks that a tensor of any rank has one element. */
 static trp_status expect_one(const checked *c, int at)
 {
     char got[96];
@@ -82,17 +82,16 @@ static trp_status expect_one(const checked *c, int at)
     return TRP_OK;
 }
 
-/* Types. */
-
-/* Types of inputs: any f64 or i32, which only f64 holds; all i8, which i32 may be computed of. */
+/* The types of inputs: any f64 or i32, which only f64 represents; all i8, for which i32 is
+ * possible. */
 typedef struct types_read {
     bool any_wide, all_i8;
 } types_read;
 
-/* f32 holds whole numbers up to here. */
+/* f32 represents integers exactly up to this limit. */
 #define F32_WHOLE (INT64_C(1) << 24)
 
-/* The elements of a window. */
+/* Returns the elements of a window. */
 static int64_t window_volume(const trp__dnn_node *n)
 {
     int64_t volume = 1;
@@ -103,7 +102,7 @@ static int64_t window_volume(const trp__dnn_node *n)
     return volume;
 }
 
-/* i32 that are places and lengths, which f32 holds up to some size. */
+/* Tells whether an i32 tensor has positions or lengths, which f32 represents up to a limit. */
 static bool is_small_integer(const checked *c, int at)
 {
     const bool pool =
@@ -122,7 +121,7 @@ static bool is_wide(const checked *c, int at)
     const bool written = c->kind->port[at].written;
     if (type == TRP_I32 && is_small_integer(c, at))
         return false;
-    if (written) /* a place of its own making */
+    if (written) /* a position computed by the node */
         return type == TRP_I32 && c->n->kind == TRP_DNN_RESAMPLE_FORWARD &&
                at == TRP__DNN_RESAMPLE_INDEX;
     return type == TRP_F64 || (type == TRP_I32 && c->n->kind != TRP_DNN_PAGED_LOAD);
@@ -164,7 +163,7 @@ static trp_status set_compute(const checked *c)
     return TRP_OK;
 }
 
-/* Values, and virtual tensors without a type, have the type that the node computes in. */
+/* Values, and virtual tensors without a type, get the type that */
 static void fill_types(const checked *c)
 {
     for (int at = 0; at < TRP__DNN_PORTS; at++) {
@@ -174,9 +173,8 @@ static void fill_types(const checked *c)
     }
 }
 
-/* Geometry. */
-
-/* How many places a window of `window` elements, `dilation` apart, has; -1: it does not fit. */
+/* Returns the number of positions of a window of `window` elements, `dilation` apart, or -1 if it
+ * does not fit. */
 static int64_t places(int64_t size, int32_t pre, int32_t post, int64_t window, int32_t dilation,
                       int32_t stride)
 {
@@ -193,7 +191,7 @@ static trp_status check_places(const checked *c, int at, int dim, int64_t count)
     return TRP_OK;
 }
 
-/* Sizes that only just follow can't be found backwards. */
+/* Requires given dimensions: rounding makes them ambiguous backwards. */
 static trp_status need_dims(const checked *c, int at)
 {
     if (tensor(c, at)->rank == 0)
@@ -216,7 +214,7 @@ static trp_status check_conv(const checked *c)
     status = expect_rank(c, TRP__DNN_CONV_W, x->rank);
     if (status != TRP_OK)
         return status;
-    const bool hollow = x->dim[1] == 0 && w->dim[1] == 0; /* no channels: sums over nothing */
+    const bool hollow = x->dim[1] == 0 && w->dim[1] == 0; /* no channels: empty sums */
     if (w->dim[0] < 1 || (w->dim[1] < 1 && !hollow))
         return FAIL(c, TRP__DNN_CONV_W, "expected at least 1 filter of 1 channel, got %lld of %lld",
                     (long long)w->dim[0], (long long)w->dim[1]);
@@ -237,15 +235,15 @@ static trp_status check_conv(const checked *c)
     return status == TRP_OK ? expect_dims(c, TRP__DNN_CONV_Y, x->rank, dim) : status;
 }
 
-/* Windows of pooling along a dimension. Rounded up, as frameworks have it: one more for what is
- * left behind the last, unless that one would begin behind the image. */
+/* Returns the number of pooling windows along a dimension. Rounding up follows frameworks: one more
+ * window for the remainder, unless it would begin after the image. */
 static int64_t pool_places(const checked *c, int64_t size, int i)
 {
     const trp__dnn_node *n = c->n;
     int64_t count = places(size, n->pre_pad[i], n->post_pad[i], n->window[i], 1, n->stride[i]);
     if (count < 0 || !c->m->nodes[c->index].round_up)
         return count;
-    const int64_t next = count * n->stride[i]; /* where one more begins, in the padded image */
+    const int64_t next = count * n->stride[i]; /* begin of one more window in the padded image */
     const bool left = next - n->stride[i] + n->window[i] < size + n->pre_pad[i] + n->post_pad[i];
     return left && next < size + n->pre_pad[i] ? count + 1 : count;
 }
@@ -313,8 +311,6 @@ static trp_status check_resample(const checked *c)
         status = expect_dims(c, TRP__DNN_RESAMPLE_OLD_X, x->rank, x->dim);
     return status == TRP_OK && old ? expect_dims(c, TRP__DNN_RESAMPLE_OLD_Y, x->rank, dim) : status;
 }
-
-/* Products and elements. */
 
 static trp_status check_matmul(const checked *c)
 {
@@ -394,10 +390,8 @@ static trp_status check_reduction(const checked *c)
     return status;
 }
 
-/* Normalisation. */
-
-/* The dimensions of statistics and of scale and bias, which follow from x; those of LAYER and RMS
- * from what is normalised, which is the dimensions from `first` on. */
+/* Computes the dimensions of statistics and of scale and bias from those of x; for LAYER and RMS
+ * also from the normalised dimensions, those from `first` on. */
 static void norm_dims(const checked *c, int first, int64_t *statistics, int64_t *scale)
 {
     const trp__dnn_tensor *x = tensor(c, TRP__DNN_NORM_X);
@@ -410,8 +404,8 @@ static void norm_dims(const checked *c, int first, int64_t *statistics, int64_t 
     }
 }
 
-/* The first dimension that LAYER and RMS normalise over: behind the last in which scale has 1 and x
- * has not. */
+/* Returns the first dimension that LAYER and RMS normalise over: the one after the last in which
+ * scale has 1 and x has not. */
 static int first_normalised(const checked *c)
 {
     const trp__dnn_tensor *x = tensor(c, TRP__DNN_NORM_X), *scale = tensor(c, TRP__DNN_NORM_SCALE);
@@ -423,7 +417,7 @@ static int first_normalised(const checked *c)
     return first;
 }
 
-/* Which of the optional tensors a mode needs, and has. */
+/* Checks the optional tensors of a mode. */
 static trp_status check_norm_ports(const checked *c)
 {
     const trp__dnn_node *n = c->n;
@@ -539,8 +533,8 @@ static bool is_seed(const checked *c, int at)
            (at == TRP__DNN_ATTENTION_SEED || at == TRP__DNN_ATTENTION_OFFSET);
 }
 
-/* i64 is for seeds and f8e8m0 for scales of blocks; nodes that have nothing else look at their
- * types themselves. */
+/* i64 is for seeds and f8e8m0 for block scales; nodes with only such tensors check their types
+ * themselves. */
 static trp_status check_special(const checked *c)
 {
     const bool own = c->n->kind == TRP_DNN_RANDOM || trp__dnn_has_blocks(c->n->kind);
@@ -558,7 +552,7 @@ trp_status trp__dnn_check_shapes(trp__dnn_making *m, uint32_t index)
 {
     checked c = {.m = m, .index = index, .n = &m->node[index]};
     c.kind = trp__dnn_kind_of(c.n->kind);
-    if (trp__dnn_is_training(c.n->kind)) /* they look at all of their types themselves */
+    if (trp__dnn_is_training(c.n->kind)) /* they check all of their types themselves */
         return trp__train_op_of(c.n->kind)->check(&c);
     trp_status status = check_special(&c);
     if (status == TRP_OK && trp__dnn_is_move(c.n->kind))

@@ -25,7 +25,7 @@ static trp_status expect_matrices(const checked *c, int at)
     return FAIL(c, at, "expected 4 dimensions, batch, heads, rows and depth, got %d", t->rank);
 }
 
-/* q says how many batches there are and how deep keys are, k how many of them. */
+/* Checks the inputs: q determines the batch and the depth of keys, k their number. */
 static trp_status check_inputs(const checked *c)
 {
     trp_status status = expect_matrices(c, TRP__DNN_ATTENTION_Q);
@@ -47,7 +47,8 @@ static trp_status check_inputs(const checked *c)
     return status == TRP_OK ? trp__dnn_expect_dims(c, TRP__DNN_ATTENTION_V, RANK, values) : status;
 }
 
-/* What all is measured against: dimensions of the scores, and of q, k, v and y. */
+/* Computes the dimensions of the scores, and of q, k, v and y, which all others are checked
+ * against. */
 static void shapes_of(const checked *c, int64_t scores[RANK], int64_t y[RANK])
 {
     const trp__dnn_tensor *q = tensor(c, TRP__DNN_ATTENTION_Q);
@@ -57,7 +58,7 @@ static void shapes_of(const checked *c, int64_t scores[RANK], int64_t y[RANK])
     y[DEPTH] = tensor(c, TRP__DNN_ATTENTION_V)->dim[DEPTH];
 }
 
-/* What is there of the tensors whose dimensions follow. */
+/* Checks those of the tensors with derived dimensions that are present. */
 static trp_status check_rest(const checked *c)
 {
     int64_t scores[RANK], y[RANK];
@@ -112,7 +113,7 @@ static bool is_real(uint8_t type)
     return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
 }
 
-/* Virtual tensors and values may have none yet. */
+/* Checks types; virtual tensors and values may have none yet. */
 static trp_status check_types(const checked *c)
 {
     for (int at = 0; at < TRP__DNN_ATTENTION_SEED; at++) {
@@ -136,7 +137,7 @@ static trp_status check_types(const checked *c)
     return TRP_OK;
 }
 
-/* Nothing is drawn by a number that nobody gave. */
+/* Checks that dropout has a seed. */
 static trp_status check_dropout(const checked *c)
 {
     const bool seed = tensor(c, TRP__DNN_ATTENTION_SEED) != NULL;
@@ -168,6 +169,6 @@ trp_status trp__dnn_check_attention(const checked *c)
     int64_t depth = tensor(c, TRP__DNN_ATTENTION_Q)->dim[DEPTH];
     if (!c->m->nodes[c->index].parameter[0].given)
         c->n->parameter[0] = depth > 0 ? 1 / sqrt((double)depth) : 1;
-    c->n->spatial = 1; /* as many windows as there are */
+    c->n->spatial = 1; /* one window */
     return TRP_OK;
 }

@@ -1,4 +1,4 @@
-/* What the tensors of both BLOCK_SCALE_... must be to each other. */
+/* Checks the tensors of both BLOCK_SCALE_... against each other. */
 #include "actors/dnn/request/shapes.h"
 #include "base/error.h"
 
@@ -28,7 +28,7 @@ static bool is_scale(uint8_t type)
     return type == TRP_F8E8M0 || type == TRP_F8E4M3 || type == TRP_F32;
 }
 
-/* A tensor without a type, which is virtual or a value, gets one. */
+/* Checks a type; a virtual tensor or a value without a type gets one. */
 static trp_status check_type(const checked *c, int at, bool (*good)(uint8_t), trp_dtype none,
                              const char *expected)
 {

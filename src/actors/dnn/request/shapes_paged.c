@@ -1,4 +1,4 @@
-/* What a PAGED_LOAD node must be. */
+/* Checks a PAGED_LOAD node. */
 #include "actors/dnn/request/shapes.h"
 
 typedef trp__dnn_checked checked;
@@ -12,7 +12,7 @@ static trp__dnn_tensor *tensor(const checked *c, int at)
     return &c->m->tensor[c->n->port[at]];
 }
 
-/* Of the table and the lengths, in memory or of an earlier node. */
+/* Checks the table and the lengths, in memory or from an earlier node. */
 static trp_status check_integers(const checked *c, int at)
 {
     trp__dnn_tensor *t = tensor(c, at);
@@ -25,7 +25,7 @@ static trp_status check_integers(const checked *c, int at)
                : FAIL(c, at, "expected i32, got %s", trp_dtype_name((trp_dtype)t->type));
 }
 
-/* How many rows y has: as given, or as many as the pages of a table hold. */
+/* Computes the rows of y: as given, or those of the pages of a table. */
 static trp_status check_rows(const checked *c, int64_t *rows)
 {
     const trp__dnn_tensor *y = tensor(c, TRP__DNN_PAGED_Y);

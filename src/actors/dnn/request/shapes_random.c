@@ -1,4 +1,4 @@
-/* What a RANDOM node must be: its tensors, and what its parameters are in the type of y. */
+/* Checks the tensors of a RANDOM node, and its parameters in the type of y. */
 #include "actors/dnn/request/shapes.h"
 #include "base/error.h"
 
@@ -56,7 +56,7 @@ trp_status trp__dnn_check_integer(const checked *c, int at)
     return TRP_OK;
 }
 
-/* A number as y's type holds it. */
+/* Rounds a number to y's type. */
 static double hold(uint8_t type, double value)
 {
     double held = value;
@@ -66,7 +66,8 @@ static double hold(uint8_t type, double value)
     return held;
 }
 
-/* The first step down, of those that double, that a type notices leads to the next number. */
+/* Returns the next smaller number of a type: the first of doubling steps down that changes the
+ * rounded number. */
 static double below(uint8_t type, double value)
 {
     double step = fmax(fabs(value) * 0x1p-54, 0x1p-1074), next = value;
@@ -109,7 +110,7 @@ trp_status trp__dnn_check_random(const checked *c)
     if (y->type == TRP_DTYPE_NONE)
         y->type = compute == TRP_F64 ? TRP_F64 : TRP_F32;
     const char *name = trp_dtype_name((trp_dtype)y->type);
-    if (y->type == TRP_I64 || y->type == TRP_F8E8M0 || /* which has no 0 */
+    if (y->type == TRP_I64 || y->type == TRP_F8E8M0 || /* a type without 0 */
         (c->n->mode != TRP_DNN_BERNOULLI && !is_floating(y->type)))
         return FAIL(c, TRP__DNN_RANDOM_Y, "expected a floating type%s, got %s",
                     c->n->mode == TRP_DNN_BERNOULLI ? ", i8, u8, i32 or bool" : "", name);

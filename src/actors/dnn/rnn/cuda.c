@@ -9,28 +9,26 @@
 
 enum { ALIGNMENT = 256 };
 
-/* What a request has in scratch memory. */
+/* The areas of a request's scratch memory. */
 enum { STATES, WEIGHTS, GRADIENTS, WORKSPACE, RESERVE, DY, DX, AREAS };
 
 typedef struct request {
     const trp__rnn_site *site;
     trp__rnn n;
     bool backward;
-    const int32_t *length; /* NULL: all have all steps */
+    const int32_t *length; /* NULL: all sequences have all steps */
     void *at[TRP__RNN_PLACE_COUNT];
     uint64_t reserve_room;
     trp__cudnn_dropout dropout;
     trp__rnn_cudnn d;
     size_t states, weights, workspace, reserve; /* bytes */
-    bool same;                                  /* weights lie as the library wants them */
+    bool same;                                  /* weights have the library's layout */
     char *area[AREAS];
     uint64_t size[AREAS];
 } request;
 
-/* Sizes. */
-
-/* How far a dropout without a beginning goes: the library has a look at its states, but not at what
- * is in them, before they are used. */
+/* Creates the dropout descriptor. Without `begin` its states are not initialised: the library only
+ * validates their size before they are used. */
 static trp_status make_dropout(request *r, void *states, bool begin, trp_error *error)
 {
     const trp__rnn_site *site = r->site;
@@ -85,8 +83,8 @@ static uint64_t place_bytes(const request *r, int place)
     return trp__rnn_place_elements(&r->n, place) * (trp_dtype_bits((trp_dtype)r->n.type) / 8);
 }
 
-/* The backward pass works on a copy of the reserve, for it may change it, and gradients that nobody
- * asked for go nowhere. */
+/* Assigns the areas. The backward pass works on a copy of the reserve, which it may change, and
+ * unwanted gradients are written to scratch memory. */
 static trp_status find_areas(request *r, trp_error *error)
 {
     const bool back = r->backward;
@@ -111,8 +109,6 @@ static trp_status find_areas(request *r, trp_error *error)
     memcpy(r->size, size, sizeof size);
     return status;
 }
-
-/* Work. */
 
 static trp_status copy(const request *r, void *to, const void *from, uint64_t bytes,
                        trp_error *error)
@@ -153,7 +149,8 @@ static const void *weights_of(const request *r)
     return r->same ? r->at[TRP__RNN_w] : r->area[WEIGHTS];
 }
 
-/* Dropout begins anew in each pass, so that the same request has the same results. */
+/* Starts the work. Dropout is initialised in each pass, so that equal requests have equal
+ * results. */
 static trp_status begin_work(request *r, trp_error *error)
 {
     trp_status status = TRP_OK;
@@ -179,7 +176,7 @@ static trp_status run_forward(request *r, trp_error *error)
     return trp__cudnn_check(site->lib, result, "cudnnRNNForward", error);
 }
 
-/* What of dx is behind the ends of sequences, in pieces without gaps. */
+/* Zeroes dx after the ends of sequences, in pieces without gaps. */
 static trp_status zero_ends(const request *r, trp_error *error)
 {
     const trp__rnn *n = &r->n;
@@ -217,8 +214,8 @@ static trp_status run_data(request *r, trp_error *error)
     return status == TRP_OK ? zero_ends(r, error) : status;
 }
 
-/* The library adds to what is there. It needs what the pass for the data leaves in the reserve and
- * the workspace. */
+/* Runs the gradients of weights, to which the library adds. It needs what the pass for the data
+ * leaves in the reserve and the workspace. */
 static trp_status run_weights(request *r, trp_error *error)
 {
     const trp__rnn_site *site = r->site;
@@ -247,8 +244,6 @@ static trp_status run_backward(request *r, trp_error *error)
         status = run_weights(r, error);
     return status;
 }
-
-/* Requests. */
 
 static trp_status answer(const request *r, const trp_job *job, trp_error *error)
 {
@@ -307,7 +302,7 @@ static trp_status handle_by(request *r, trp__cudnn_rnn_algo algorithm, const trp
 
 trp_status trp__rnn_cuda_handle(const trp__rnn_site *site, const trp_job *job, trp_error *error)
 {
-    static char somewhere[ALIGNMENT]; /* states that nobody looks at */
+    static char somewhere[ALIGNMENT]; /* unused states */
     request r = {.site = site, .backward = job->op == TRP_OP_RNN_BACKWARD};
     memcpy(&r.n, job->payload, sizeof r.n);
     trp_status status = find_places(&r, job, error);

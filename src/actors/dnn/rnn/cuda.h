@@ -6,7 +6,7 @@
 #include "actors/dnn/rnn/rnn.h"
 #include "libs/cudnn/cudnn.h"
 
-/* What the actor has for its requests. */
+/* The actor's resources for requests. */
 typedef struct trp__rnn_site {
     trp_instance *instance;
     const trp__cuda *cu;
@@ -16,7 +16,7 @@ typedef struct trp__rnn_site {
     int capability, processors; /* of the device */
 } trp__rnn_site;
 
-/* A request, whose piece of staging memory, if it has one, is at its address for here. */
+/* Handles a request whose piece of staging memory, if any, is at its host address. */
 trp_status trp__rnn_cuda_handle(const trp__rnn_site *site, const trp_job *job, trp_error *error);
 
 #endif

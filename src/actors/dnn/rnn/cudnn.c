@@ -20,8 +20,6 @@ static int data_type_of(const trp__rnn *n)
     }
 }
 
-/* Descriptors. */
-
 trp_status trp__rnn_cudnn_describe(const trp__rnn_cudnn *d, const trp__rnn *n,
                                    trp__cudnn_dropout dropout, trp_error *error)
 {
@@ -30,7 +28,7 @@ trp_status trp__rnn_cudnn_describe(const trp__rnn_cudnn *d, const trp__rnn *n,
                                 [TRP_RNN_LSTM] = TRP__CUDNN_LSTM,
                                 [TRP_RNN_GRU] = TRP__CUDNN_GRU};
     const bool narrow = n->type == TRP_F16 || n->type == TRP_BF16;
-    /* The default takes tf32 for f32. */
+    /* The default computes f32 as tf32. */
     const int math = narrow                           ? TRP__CUDNN_TENSOR_OP_MATH
                      : n->type == TRP_F32 && !n->tf32 ? TRP__CUDNN_FMA_MATH
                                                       : TRP__CUDNN_DEFAULT_MATH;
@@ -43,11 +41,12 @@ trp_status trp__rnn_cudnn_describe(const trp__rnn_cudnn *d, const trp__rnn *n,
     return trp__cudnn_check(d->lib, result, "cudnnSetRNNDescriptor_v8", error);
 }
 
-/* x or y: vectors of so many elements. What is behind the end of a sequence becomes 0. */
+/* Describes x or y as vectors of `elements` elements. Data after the end of a sequence becomes
+ * 0. */
 static trp_status describe_vectors(const trp__rnn_cudnn *d, const trp__rnn *n, int64_t elements,
                                    const int *lengths, trp__cudnn_rnn_data data, trp_error *error)
 {
-    double zero = 0; /* of any type */
+    double zero = 0; /* zero in any type */
     trp__cudnn_status result = d->lib->cudnnSetRNNDataDescriptor(
         data, data_type_of(n),
         n->batch_first ? TRP__CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED
@@ -78,10 +77,10 @@ static trp_status create_all(trp__rnn_cudnn *d, const trp__rnn *n, trp_error *er
     return status;
 }
 
-/* A step takes some launches, which for small batches last longer than their work. Persistent
- * kernels stay for all steps, with the weights in registers: so there must be processors enough. Of
- * what they can do, an LSTM's forward pass is faster by them on an H200, GRU's and gradients are
- * not. The bounds are PyTorch's, 8.6 left out as there. */
+/* Chooses the algorithm. A step takes several launches, which for small batches take longer than
+ * their work. Persistent kernels run for all steps with the weights in registers, so there must be
+ * enough processors. On an H200 they speed up an LSTM's forward pass, but not GRU's and not
+ * gradients. The bounds are PyTorch's, excluding 8.6 as there. */
 trp__cudnn_rnn_algo trp__rnn_cudnn_algorithm(const trp__rnn *n, int capability, int processors)
 {
     enum { WIDTH_MOST = 1024, WIDTH_STEP = 128, BATCH_MOST = 128, BATCH_STEP = 8, PROCESSORS = 98 };
@@ -138,16 +137,14 @@ void trp__rnn_cudnn_drop(trp__rnn_cudnn *d)
     *d = (trp__rnn_cudnn){.lib = d->lib};
 }
 
-/* Weights. */
-
-/* A walk over all weights in our order. */
+/* An iteration over all weights in Troupe's order. */
 typedef struct walk {
     const trp__rnn_cudnn *d;
     trp__cudnn_handle handle;
     const trp__rnn *n;
-    uint64_t bytes; /* of the library's */
+    uint64_t bytes; /* size of the library's weights */
     trp__cudnn_tensor matrix, bias;
-    trp__rnn_stretch piece; /* what was not shown yet */
+    trp__rnn_stretch piece; /* the piece not reported yet */
     trp_status (*visit)(void *context, const trp__rnn_stretch *piece, trp_error *error);
     void *context;
     trp_error *error;
@@ -177,8 +174,8 @@ static trp_status add(walk *w, const trp__rnn_stretch *piece)
     return status;
 }
 
-/* The library counts gates: those of W first, then those of R, and last a projection. Each of the
- * first two has a matrix and a bias. It tells addresses, for which any beginning will do. */
+/* Finds a gate's matrix and bias. The library numbers gates: those of W first, then those of R,
+ * then a projection. It returns addresses, for which any base is valid. */
 static trp_status find(walk *w, int layer, int part, int gate, uint64_t *at)
 {
     static char beginning[16];

@@ -27,8 +27,6 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* The reserve. */
-
 static uint64_t vectors_of(const trp__rnn *n)
 {
     return (uint64_t)n->steps * (uint64_t)n->batch;
@@ -67,8 +65,8 @@ uint64_t trp__rnn_extra_at(const trp__rnn *n, int32_t layer, int direction)
            vectors_of(n) * (uint64_t)n->hidden * (uint64_t)trp__rnn_gates(n);
 }
 
-/* A hash of seed, layer and element, of which 53 bits are a number from 0 to 1.
- * Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators (SplitMix64). */
+/* Hashes seed, layer and element; 53 bits form a number from 0 to 1. Source: Steele, Lea, Flood:
+ * Fast splittable pseudorandom number generators (SplitMix64). */
 static uint64_t mixed(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -84,9 +82,7 @@ double trp__rnn_keeps(const trp__rnn *n, int32_t layer, uint64_t element)
     return (double)(z >> 11) * 0x1p-53 < n->dropout ? 0 : 1 / (1 - n->dropout);
 }
 
-/* Memory. */
-
-/* The elements of each array of a run; 0: it has no need of it. */
+/* Computes the elements of each array of a run; 0: unused. */
 static void count_arrays(const rnn_run *run, uint64_t count[TRP__RNN_AT_COUNT])
 {
     const trp__rnn *n = &run->n;
@@ -119,7 +115,7 @@ static void count_arrays(const rnn_run *run, uint64_t count[TRP__RNN_AT_COUNT])
     memcpy(count, all, sizeof all);
 }
 
-/* OpenBLAS counts in int. */
+/* Checks the limits of OpenBLAS, which counts in int. */
 static trp_status check_counts(const uint64_t count[TRP__RNN_AT_COUNT], trp_error *error)
 {
     for (int i = 0; i < TRP__RNN_AT_COUNT; i++) {
@@ -167,9 +163,8 @@ static trp_status make_run(rnn_run *run, const int32_t *length, rnn_run **out, t
     return TRP_OK;
 }
 
-/* Between buffers and arrays. */
-
-/* A place as a tensor in the order of the arrays: vectors step by step, all else in one row. */
+/* Describes a place as a tensor in the order of the arrays: vectors step by step, everything else
+ * in one row. */
 static trp__dnn_tensor tensor_of(const trp__rnn *n, int place)
 {
     const bool x = place == TRP__RNN_x || place == TRP__RNN_dx;
@@ -188,7 +183,7 @@ static trp__dnn_tensor tensor_of(const trp__rnn *n, int place)
     return t;
 }
 
-/* Vectors behind the ends of sequences become 0. */
+/* Zeroes vectors after the ends of sequences. */
 static void clear_ends(const rnn_run *run, int64_t elements, void *at)
 {
     const size_t bytes = (size_t)elements * real_bytes(&run->n);
@@ -201,7 +196,7 @@ static void clear_ends(const rnn_run *run, int64_t elements, void *at)
     }
 }
 
-/* What is not there stays 0, as new memory is. */
+/* Loads a place; without one the array stays 0, like new memory. */
 static void load(const rnn_run *run, int place, int array)
 {
     const trp__dnn_tensor t = tensor_of(&run->n, place);
@@ -250,8 +245,6 @@ static void run_now(void *arguments)
     munmap(run, run->bytes);
 }
 
-/* Requests. */
-
 static trp_status find_lengths(const trp__rnn *n, const trp_job *job, const int32_t **length,
                                trp_error *error)
 {
@@ -261,7 +254,7 @@ static trp_status find_lengths(const trp__rnn *n, const trp_job *job, const int3
         status = trp__rnn_piece(job, (uint64_t)n->batch * sizeof **length, &at, error);
     *length = at;
     for (int32_t i = 0; i < n->batch && at && status == TRP_OK; i++) {
-        if ((*length)[i] < 1 || (*length)[i] > n->steps) /* memory depends on it */
+        if ((*length)[i] < 1 || (*length)[i] > n->steps) /* memory safety depends on it */
             status = trp__error_set(error, TRP_E_INTERNAL, "a sequence of %d of %d steps",
                                     (*length)[i], n->steps);
     }

@@ -1,14 +1,14 @@
-/* The backward pass in one real type; see host_real.h. A direction goes back through its steps
- * with the gradient of the state, which lies where the forward pass has the state; what of it goes
- * to weights and inputs is collected over all steps and multiplied at once. */
+/* The backward pass in one real type; see host_real.h. A direction is processed backwards with the
+ * gradient of the state in the place of the state; the contributions to weights and inputs are
+ * collected over all steps and multiplied at once. */
 
-/* Whether a step is the first of a sequence in this direction. */
+/* Tells whether a step is the first of a sequence in this direction. */
 static bool NAME(is_first)(const NAME(pass) * p, int32_t step, int32_t b)
 {
     return p->direction ? step + 1 == p->run->length[b] : step == 0;
 }
 
-/* h before a step. */
+/* Returns h before a step. */
 static const T *NAME(before)(const NAME(pass) * p, int32_t step, int32_t b)
 {
     if (NAME(is_first)(p, step, b))
@@ -16,14 +16,14 @@ static const T *NAME(before)(const NAME(pass) * p, int32_t step, int32_t b)
     return NAME(result_at)(p, p->direction ? step + 1 : step - 1, b);
 }
 
-/* Of one cell at one step: where its arrays begin. */
+/* The arrays of one cell at one step. */
 typedef struct NAME(cell_back) {
-    const T *gate, *extra, *before; /* of forward; `before` is h, of an LSTM c */
+    const T *gate, *extra, *before; /* from the forward pass; `before` is h, or c of an LSTM */
     const T *result;                /* h' */
-    const T *dh;                    /* of h', or of what the projection read */
+    const T *dh;                    /* gradient of h', or of the projection's input */
     T *dgate, *drest;
     T *dc;
-    T *dbefore; /* GRU: what goes to h by itself */
+    T *dbefore; /* GRU: the direct gradient of h */
 } NAME(cell_back);
 
 static void NAME(lstm_back)(int64_t count, const NAME(cell_back) * x)
@@ -63,8 +63,8 @@ static void NAME(plain_back)(const NAME(pass) * p, const NAME(cell_back) * x)
     }
 }
 
-/* The gradient of h' of one step, of all sequences: what comes from later steps and from the
- * layer's results; 0 behind the ends. */
+/* Computes the gradient of h' at one step for all sequences, from later steps and the layer's
+ * results; 0 after the ends. */
 static void NAME(gather_step)(const NAME(pass) * p, int32_t step, T *dh)
 {
     const int64_t width = p->n->width;
@@ -143,7 +143,7 @@ static void NAME(add_columns)(int64_t rows, int64_t columns, const T *from, T *t
     }
 }
 
-/* What all steps together give to the weights. */
+/* Adds the contributions of all steps to the weights. */
 static void NAME(backward_weights)(const NAME(pass) * p)
 {
     const trp__rnn *n = p->n;
@@ -176,7 +176,7 @@ static void NAME(backward_direction)(const NAME(pass) * p)
     static const int zeroed[] = {TRP__RNN_AT_DGATES, TRP__RNN_AT_DREST, TRP__RNN_AT_BEFORE,
                                  TRP__RNN_AT_HIDDEN};
     const int64_t columns[] = {p->gates, p->gates, n->width, n->hidden};
-    for (size_t i = 0; i < sizeof zeroed / sizeof *zeroed; i++) { /* cells behind the ends */
+    for (size_t i = 0; i < sizeof zeroed / sizeof *zeroed; i++) { /* cells after the ends */
         if (run->at[zeroed[i]])
             memset(run->at[zeroed[i]], 0, (size_t)vectors * (size_t)columns[i] * sizeof(T));
     }

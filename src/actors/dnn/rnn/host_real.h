@@ -8,8 +8,8 @@
 
 #define AT(run, array) ((T *)(run)->at[TRP__RNN_AT_##array])
 
-/* c = a * b + add * c in row-major order, with a or b transposed as they lie: m x n, of sums of k
- * terms. Leading dimensions are those of dense arrays, but that of c. */
+/* Computes c = a * b + add * c in row-major order, with a or b optionally transposed: m x n, sums
+ * of k terms. Leading dimensions are those of dense arrays, except that of c. */
 static void NAME(multiply)(const trp__rnn_run *run, bool transpose_a, bool transpose_b, int64_t m,
                            int64_t n, int64_t k, const T *a, const T *b, bool add, T *c)
 {
@@ -25,12 +25,12 @@ typedef struct NAME(pass) {
     const trp__rnn *n;
     int32_t layer;
     int direction;
-    int64_t inputs, outputs, gates; /* elements of what it reads, of both directions' results, and
-                                     * of all gates */
-    const T *in;                    /* what it reads */
+    int64_t inputs, outputs, gates; /* elements of its input, of both directions' results, and of
+                                     * all gates */
+    const T *in;                    /* its input */
     T *results;                     /* of the layer, both directions */
     T *gate, *extra;                /* in the reserve */
-    T *h, *c;                       /* the state; backward: the gradient of it */
+    T *h, *c;                       /* the state; backward: its gradient */
     const T *h0, *c0;
     trp__rnn_part part[TRP__RNN_WEIGHT_PARTS];
     const T *w[TRP__RNN_WEIGHT_PARTS]; /* NULL: none */
@@ -41,7 +41,7 @@ static T NAME(sigmoid)(T x)
     return 1 / (1 + EXP(-x));
 }
 
-/* The step that comes at place `i` of the order in which a direction goes. */
+/* Returns the step at position `i` in the order of a direction. */
 static int32_t NAME(step_of)(const NAME(pass) * p, int32_t i)
 {
     return p->direction ? p->n->steps - 1 - i : i;
@@ -53,7 +53,7 @@ static T *NAME(result_at)(const NAME(pass) * p, int32_t step, int32_t b)
            (int64_t)p->direction * p->n->width;
 }
 
-/* What a layer reads: x, or what the one before it has written, with some of it dropped out. */
+/* Returns a layer's input: x, or the previous layer's output after dropout. */
 static const T *NAME(input_of)(const trp__rnn_run *run, int32_t layer)
 {
     const trp__rnn *n = &run->n;
@@ -98,8 +98,8 @@ static NAME(pass) NAME(begin)(const trp__rnn_run *run, int32_t layer, int direct
     return p;
 }
 
-/* One cell: `gate` has W x + b and becomes the gates; `rest` is R h + d; h becomes h', and with a
- * projection o * tanh(c'). */
+/* Computes one cell: `gate` has W x + b and becomes the gates; `rest` is R h + d; h becomes h', and
+ * with a projection o * tanh(c'). */
 static void NAME(cell)(const NAME(pass) * p, T *gate, const T *rest, T *c, T *extra, T *h)
 {
     const int64_t count = p->n->hidden;
@@ -133,7 +133,7 @@ static void NAME(cell)(const NAME(pass) * p, T *gate, const T *rest, T *c, T *ex
     }
 }
 
-/* One step of all sequences that are not at their end. */
+/* Computes one step of all sequences that have not ended. */
 static void NAME(forward_step)(const NAME(pass) * p, int32_t step)
 {
     const trp__rnn *n = p->n;
@@ -151,7 +151,7 @@ static void NAME(forward_step)(const NAME(pass) * p, int32_t step)
         (p, p->gate + (first + b) * p->gates, r, p->c ? p->c + b * hidden : NULL,
          p->extra + (first + b) * hidden, width != hidden ? cells + b * hidden : p->h + b * width);
     }
-    if (width != hidden) /* of sequences at their end too: they have room for it here alone */
+    if (width != hidden) /* also for ended sequences, which have space only here */
         NAME(multiply)
     (p->run, false, true, n->batch, width, hidden, cells, p->w[TRP__RNN_W_HR], false, rest);
     for (int32_t b = 0; b < n->batch; b++) {

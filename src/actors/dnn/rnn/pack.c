@@ -7,14 +7,14 @@
 
 #define FAIL(error, ...) trp__error_set(error, TRP_E_ARGUMENT, __VA_ARGS__)
 
-/* More elements of anything than this are refused: sums of a few such numbers still fit. */
+/* Largest number of elements of any array: sums of a few such numbers do not overflow. */
 #define ELEMENTS_MAX 0x1p40
 
 enum { OFFSET_ALIGNMENT = 16, RESERVE_ALIGNMENT = 256, LENGTHS_MAX = TRP__SMALL_BYTES / 4 };
 
 static const struct {
     const char *name;
-    size_t offset; /* in the request */
+    size_t offset; /* offset in the request */
     char forward, backward;
 } places[] = {
 #define ROW(name, forward, backward) {#name, offsetof(trp_rnn_request, name), forward, backward},
@@ -68,12 +68,12 @@ static trp__rnn take_net(const trp_rnn *net)
                   .width = (int32_t)(net->projection ? net->projection : net->hidden),
                   .layers = net->layers ? (int32_t)net->layers : 1,
                   .seed = net->seed};
-    if (n.layers > 1) /* there is nothing between one layer */
+    if (n.layers > 1) /* dropout applies between layers */
         n.dropout = net->dropout;
     return n;
 }
 
-/* Sizes of arrays, as reals, before any of them is computed in whole numbers. */
+/* Checks the sizes of arrays in floating point before they are computed as integers. */
 static trp_status check_reach(const trp__rnn *n, trp_error *error)
 {
     const double hidden = n->hidden, vectors = (double)n->steps * n->batch;
@@ -133,8 +133,6 @@ trp_status trp_rnn_weight_count(const trp_rnn *net, uint64_t *count)
     return status == TRP_OK ? status : trp__fail(status, "%s", error.message);
 }
 
-/* Places. */
-
 static const trp_rnn_place *place_of(const trp_rnn_request *r, int which)
 {
     return (const trp_rnn_place *)((const char *)r + places[which].offset);
@@ -146,7 +144,7 @@ static bool is_cell_state(int which)
            which == TRP__RNN_dc1;
 }
 
-/* What is done to a place: one of the letters of its row, and of the reserve what training says. */
+/* Returns the use of a place: a letter of its row; that of the reserve depends on training. */
 static char use_of(const trp_rnn_request *r, int which, bool backward)
 {
     char use = backward ? places[which].backward : places[which].forward;
@@ -183,8 +181,8 @@ static bool is_written(const trp_rnn_request *r, int which, bool backward)
     return place_of(r, which)->buffer.id != 0 && (use == 'w' || use == 'W');
 }
 
-/* What is written overlaps nothing. Of the reserve the size is not known here: it reaches to the
- * end of its buffer. */
+/* Checks that outputs overlap nothing. The size of the reserve is unknown here, so it extends to
+ * the end of its buffer. */
 static trp_status check_overlaps(const trp_rnn_request *r, const trp__rnn *n, bool backward,
                                  trp_error *error)
 {
@@ -264,7 +262,7 @@ trp_status trp__rnn_pack(trp__pack *pack, const trp_request *request)
     return status;
 }
 
-/* Sizes alone count: lengths are checked, and change nothing. */
+/* Only sizes matter: lengths are checked and otherwise ignored. */
 trp_status trp__rnn_pack_reserve(trp__pack *pack, const trp_request *request)
 {
     const trp_rnn_request *r = (const trp_rnn_request *)request;

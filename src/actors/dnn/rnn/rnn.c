@@ -1,9 +1,9 @@
-/* What both sides know of recurrent networks. */
+/* Properties of recurrent networks for both sides. */
 #include "actors/dnn/rnn/rnn.h"
 
 #include "base/error.h"
 
-/* Elements of one layer and direction. */
+/* Returns the weights of one layer and direction. */
 static uint64_t of_layer(const trp__rnn *n, int32_t layer)
 {
     const uint64_t rows = (uint64_t)trp__rnn_gates(n) * (uint64_t)n->hidden;

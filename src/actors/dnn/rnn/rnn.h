@@ -12,15 +12,15 @@
 trp_status trp__rnn_pack(trp__pack *pack, const trp_request *request);
 trp_status trp__rnn_pack_reserve(trp__pack *pack, const trp_request *request);
 
-/* In the worker: the address of a place, NULL if it is none, and how many bytes there are from
- * there on; both checked, if elements are known. */
+/* In the worker: return the address of a place, NULL if absent, and the bytes available there; both
+ * are checked if the number of elements is known. */
 trp_status trp__rnn_place(const trp__rnn *n, const trp_job *job, int place, void **at,
                           uint64_t *bytes, trp_error *error);
 
-/* The piece of staging memory of a request, if it has so many bytes. */
+/* Returns the piece of staging memory of a request if it has `bytes` bytes. */
 trp_status trp__rnn_piece(const trp_job *job, uint64_t bytes, void **at, trp_error *error);
 
-/* Requests on the host. */
+/* Handles requests on the host. */
 trp_status trp__rnn_host_handle(trp_instance *instance, const trp__openblas *blas, trp_job *job,
                                 trp_error *error);
 

@@ -1,14 +1,14 @@
-/* Payload of the recurrent networks' requests: checked, defaults filled in. With `lengths`, the
- * request's piece of staging memory has those, an int32_t of each sequence; of a question for the
- * reserve it has room for the answer, a uint64_t. */
+/* Payload of the recurrent networks' requests: checked, with defaults applied. With `lengths`, the
+ * request's piece of staging memory has an int32_t per sequence; that of a query for the reserve
+ * has space for the answer, a uint64_t. */
 #ifndef TRP_ACTORS_DNN_RNN_WIRE_H
 #define TRP_ACTORS_DNN_RNN_WIRE_H
 
 #include <troupe/rnn.h>
 
-/* What a request may name, in the order of its accesses. One row: name, whether forward and
- * backward read (R) or write (W) it or have none (N), and whether they can't do without it
- * (capitals) */
+/* The tensors of a request in the order of its accesses. A row has the name and for forward and
+ * backward whether the tensor is read (R), written (W) or absent (N), with capitals for required
+ * ones. */
 #define TRP__RNN_PLACES(X)                                                                         \
     X(x, 'R', 'R')                                                                                 \
     X(w, 'R', 'R')                                                                                 \
@@ -40,16 +40,16 @@ typedef struct trp__rnn {
     uint8_t type; /* trp_dtype */
     uint8_t directions;
     uint8_t bias, batch_first, tf32, training;
-    uint8_t lengths; /* there are some */
+    uint8_t lengths; /* the request has lengths */
     int32_t input, hidden;
     int32_t width; /* of h; that of hidden without a projection */
     int32_t layers, steps, batch;
     double dropout;
     uint64_t seed;
-    uint8_t access[TRP__RNN_PLACE_COUNT]; /* the number of each place's */
+    uint8_t access[TRP__RNN_PLACE_COUNT]; /* index of each place's access */
 } trp__rnn;
 
-/* The matrices of one layer and direction, in the order in which they lie. */
+/* The matrices of one layer and direction in memory order. */
 enum {
     TRP__RNN_W_IH,
     TRP__RNN_W_HH,
@@ -60,7 +60,7 @@ enum {
 };
 
 typedef struct trp__rnn_part {
-    uint64_t first; /* elements from the beginning of all */
+    uint64_t first; /* offset in elements from the beginning of all weights */
     int64_t rows, columns;
 } trp__rnn_part;
 
@@ -69,20 +69,20 @@ static inline int trp__rnn_gates(const trp__rnn *n)
     return n->mode == TRP_RNN_LSTM ? 4 : n->mode == TRP_RNN_GRU ? 3 : 1;
 }
 
-/* Elements of a vector that a layer reads. */
+/* Returns the elements of a vector of a layer's input. */
 static inline int64_t trp__rnn_inputs(const trp__rnn *n, int32_t layer)
 {
     return layer == 0 ? n->input : (int64_t)n->directions * n->width;
 }
 
-/* Elements of all weights. */
+/* Returns the elements of all weights. */
 uint64_t trp__rnn_weights(const trp__rnn *n);
 
-/* Where the matrices of a layer and direction lie. Those that are not there have no rows. */
+/* Computes the places of the matrices of a layer and direction. Absent ones have no rows. */
 void trp__rnn_parts(const trp__rnn *n, int32_t layer, int direction,
                     trp__rnn_part part[TRP__RNN_WEIGHT_PARTS]);
 
-/* The elements of a place; of the reserve 0. */
+/* Returns the elements of a place; 0 for the reserve. */
 uint64_t trp__rnn_place_elements(const trp__rnn *n, int place);
 
 #endif

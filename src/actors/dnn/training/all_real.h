@@ -1,5 +1,5 @@
-/* All nodes of training in one real type. f32.c and f64.c include this, with macros: T,
- * the type; NAME(x), x with a suffix of the type's own; VIEW and PUT, see parts.h; IS_F32. */
+/* All training nodes in one real type. f32.c and f64.c include this, with macros: T, the type;
+ * NAME(x), x with a suffix of the type's own; VIEW and PUT, see parts.h; IS_F32. */
 #include "actors/dnn/training/gather.h"
 #include "actors/dnn/math/loss.h"
 #include "actors/dnn/math/optimizer.h"

@@ -1,14 +1,14 @@
-/* CROSS_ENTROPY on the host, a part of f32.c and f64.c: rows are shared by threads, and
- * go through memory three times: the maximum, the sum, the gradient. */
+/* CROSS_ENTROPY on the host, a part of f32.c and f64.c: threads share the rows and read each from
+ * memory three times: for the maximum, the sum, and the gradient. */
 
 enum { NAME(CE_BLOCK) = 512, NAME(CE_LANES) = 16 };
 
-/* exp(x), for x up to 0 or little more. In f32 without branches, so that loops over it vectorise:
- * within 2 units of the last place, and 0 where the result would be subnormal. */
+/* Returns exp(x) for x up to slightly above 0. In f32 without branches, so that loops over it
+ * vectorise: within 2 units in the last place, and 0 if the result would be subnormal. */
 static inline T NAME(ce_exp)(T x)
 {
 #if IS_F32
-    const float magic = 12582912.0F; /* 1.5 * 2^23: its last bit is a unit */
+    const float magic = 12582912.0F; /* its last bit has the value 1 */
     const float shifted = x * 1.44269504F + magic, n = shifted - magic;
     const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
     const uint32_t power = trp__f32_bits(shifted) << 23;
@@ -28,19 +28,19 @@ static inline T NAME(ce_exp)(T x)
 
 typedef struct NAME(ce) {
     const trp__train_node *x;
-    trp__train_walk walk; /* over rows */
+    trp__train_walk walk; /* iterates over rows */
     int64_t classes;
-    double share; /* of a row in y and dx: 1 / the number of those in a mean */
-    double *loss; /* of each row */
+    double share; /* weight of a row in y and dx: 1 / the number of rows in a mean */
+    double *loss; /* loss of each row */
 } NAME(ce);
 
-/* A row: where its class is, the largest logit, L, and what its gradient is multiplied by. */
+/* A row: the place of its class, the largest logit, L, and the factor of its gradient. */
 typedef struct NAME(ce_row) {
     int64_t x, t, dx; /* offsets */
     int64_t label;    /* -1: none */
     T most;
-    double sum, log_sum, total; /* of exp(x - most), of probabilities q */
-    double linear;              /* the sum of x */
+    double sum, log_sum, total; /* sums of exp(x - most) and of probabilities q */
+    double linear;              /* sum of x */
     double factor;
 } NAME(ce_row);
 
@@ -99,7 +99,7 @@ static void NAME(ce_sums)(const NAME(ce) * ce, NAME(ce_row) * r)
     r->log_sum = (double)r->most + log(r->sum);
 }
 
-/* The loss of a row with a class. */
+/* Returns the loss of a row with a class. */
 static double NAME(ce_of_label)(const NAME(ce) * ce, const NAME(ce_row) * r)
 {
     const double smooth = ce->x->n->parameter[0];
@@ -111,7 +111,7 @@ static double NAME(ce_of_label)(const NAME(ce) * ce, const NAME(ce_row) * r)
     return loss;
 }
 
-/* That of one with probabilities, and the gradient of both. */
+/* Returns the loss of a row with probabilities, and computes the gradient of either. */
 static double NAME(ce_last)(const NAME(ce) * ce, const NAME(ce_row) * r)
 {
     enum { BLOCK = NAME(CE_BLOCK) };
@@ -146,7 +146,7 @@ static double NAME(ce_last)(const NAME(ce) * ce, const NAME(ce_row) * r)
     return loss;
 }
 
-/* All of its gradients are one number: 0, or NaN. */
+/* Sets all gradients of a row to one number: 0 or NaN. */
 static void NAME(ce_fill)(const NAME(ce) * ce, const NAME(ce_row) * r, T value)
 {
     enum { BLOCK = NAME(CE_BLOCK) };

@@ -1,4 +1,4 @@
-/* Nodes of training that compute in f32. */
+/* Training nodes that compute in f32. */
 #define T       float
 #define NAME(x) x##_f32
 #define VIEW    trp__train_view_f32

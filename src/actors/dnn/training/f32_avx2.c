@@ -1,5 +1,5 @@
-/* Nodes of training that compute in f32, for processors with AVX2: the same text as f32.c,
- * compiled for them, without fused products, so that both give the same bits. */
+/* Training nodes that compute in f32, for processors with AVX2: the text of f32.c compiled without
+ * fused multiply-adds, so that both give equal bits. */
 #include "actors/dnn/training/real.h"
 
 #if TRP__TRAIN_AVX2

@@ -1,4 +1,4 @@
-/* Nodes of training that compute in f64. */
+/* Training nodes that compute in f64. */
 #define T       double
 #define NAME(x) x##_f64
 #define VIEW    trp__train_view_f64

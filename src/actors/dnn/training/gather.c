@@ -1,5 +1,5 @@
-/* GATHER and SCATTER_ADD: what their tensors must be, and GATHER on the host, which moves elements
- * as they are. */
+/* Checks the tensors of GATHER and SCATTER_ADD, and runs GATHER on the host, which moves elements
+ * unchanged. */
 #include "actors/dnn/training/gather.h"
 #include "actors/dnn/training/real.h"
 #include "base/error.h"
@@ -15,7 +15,7 @@ typedef trp__dnn_checked checked;
 
 /* --- The sender's side --- */
 
-/* The dimensions of what is gathered from `whole`. */
+/* Computes the dimensions of the slices gathered from `whole`. */
 static trp_status slices_of(const checked *c, int *rank, int64_t dim[TRP__DNN_RANK])
 {
     const trp__dnn_tensor *whole = trp__train_tensor(c, TRP__GATHER_WHOLE);
@@ -113,7 +113,7 @@ trp__gather trp__gather_of(const trp__train_node *x)
     g.lines = 1;
     if (g.elements)
         return g;
-    /* All dimensions but the axis; the last of those behind it is the line. */
+    /* All dimensions except the axis; the last one after it is the line. */
     for (int i = 0; i < whole->rank; i++) {
         if (i == g.axis)
             continue;
@@ -167,7 +167,7 @@ int64_t trp__gather_whole(const trp__gather *g, const trp__dnn_tensor *t, int64_
     for (int i = g->rank - 1; i >= 0; i--) {
         if (i == g->axis) {
             offset += target * t->stride[i];
-        } else if (i != g->rank - 1) { /* the line goes along the last */
+        } else if (i != g->rank - 1) { /* the line runs along the last one */
             offset += line % t->dim[i] * t->stride[i];
             line /= t->dim[i];
         }
@@ -235,7 +235,7 @@ static void gather_line(const trp__train_node *x, const trp__gather *g, int64_t 
     }
 }
 
-/* What an index out of range gives: NaN, or 0. */
+/* Stores the result of an index out of range: NaN, or 0. */
 static void put_none(const trp__train_node *x, const trp__gather *g, int64_t to)
 {
     static const double none = NAN;
@@ -276,7 +276,7 @@ static void run_gather(const trp__train_node *x)
         trp__train_share(g.count * g.lines, (1 << 16) / g.line + 1, gather_part, &all);
 }
 
-/* Numbers of targets and of those in the order of their targets, see gather_real.h. */
+/* Returns the bytes for target numbers and for indices sorted by target, see gather_real.h. */
 static size_t scatter_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     const trp__dnn_tensor *whole = t[TRP__GATHER_WHOLE];
@@ -285,7 +285,7 @@ static size_t scatter_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const
     return (size_t)(targets + 1 + 2 * trp__dnn_elements(t[TRP__GATHER_INDEX])) * sizeof(int64_t);
 }
 
-/* On a GPU: keys and numbers, twice, see reference/gather.h. */
+/* Returns the bytes on a GPU for keys and numbers, twice, see reference/gather.h. */
 static uint64_t scatter_device_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     (void)n;

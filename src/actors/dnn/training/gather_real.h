@@ -1,16 +1,16 @@
-/* SCATTER_ADD on the host, a part of f32.c and f64.c. The numbers of indices are sorted
- * by their targets; then each target is summed by itself, in the order of the numbers. So threads
- * share the targets, and the result is the same bits. */
+/* SCATTER_ADD on the host, a part of f32.c and f64.c. The numbers of indices are sorted by their
+ * targets; then each target is summed separately in the order of the numbers. So threads can share
+ * the targets, and the result has the same bits for any number of threads. */
 
 typedef struct NAME(scatter) {
     const trp__train_node *x;
     const trp__gather *g;
     int64_t targets;
-    const int64_t *first; /* of each target, and one more: where its numbers begin */
+    const int64_t *first; /* begin of each target's numbers, and the end */
     const int64_t *order; /* numbers */
 } NAME(scatter);
 
-/* A counting sort, which keeps the order of what goes to one target. */
+/* Sorts by counting, which keeps the order within a target. */
 static void NAME(sort)(NAME(scatter) * s, int64_t *memory)
 {
     int64_t *first = memory, *order = first + s->targets + 1, *target = order + s->g->count;
@@ -26,7 +26,7 @@ static void NAME(sort)(NAME(scatter) * s, int64_t *memory)
         if (target[i] >= 0)
             order[first[target[i]]++] = i;
     }
-    for (int64_t t = s->targets; t > 0; t--) /* each has become the next one's */
+    for (int64_t t = s->targets; t > 0; t--) /* each begin has become the next target's */
         first[t] = first[t - 1];
     first[0] = 0;
     s->first = first;

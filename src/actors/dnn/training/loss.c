@@ -1,4 +1,4 @@
-/* CROSS_ENTROPY and LOSS: what their tensors must be. */
+/* Checks the tensors of CROSS_ENTROPY and LOSS. */
 #include "actors/dnn/math/loss.h"
 #include "actors/dnn/training/real.h"
 #include "base/error.h"
@@ -14,7 +14,7 @@ static bool has(const checked *c, int at)
     return c->n->port[at] != TRP__DNN_NO_PORT;
 }
 
-/* One element for each row of x, which may have the last dimension, of 1, or not. */
+/* Checks for one element per row of x, with a last dimension of 1 or without it. */
 static trp_status expect_rows(const checked *c, int at)
 {
     const trp__dnn_tensor *x = trp__train_tensor(c, TRP__LOSS_X), *t = trp__train_tensor(c, at);
@@ -33,7 +33,7 @@ static trp_status expect_x(const checked *c, int at)
     return has(c, at) ? trp__dnn_expect_dims(c, at, x->rank, x->dim) : TRP_OK;
 }
 
-/* Each dimension is x's or 1. */
+/* Checks that each dimension is x's or 1. */
 static trp_status expect_spread(const checked *c, int at)
 {
     const trp__dnn_tensor *x = trp__train_tensor(c, TRP__LOSS_X), *t = trp__train_tensor(c, at);
@@ -49,7 +49,7 @@ static trp_status expect_spread(const checked *c, int at)
     return TRP_OK;
 }
 
-/* dy and y: one element, or one for each row, with rows() as above or of x's dimensions. */
+/* Checks dy and y: one element, or one per row checked by rows(), or x's dimensions. */
 static trp_status check_reduced(const checked *c, trp_status (*rows)(const checked *, int))
 {
     const bool none = trp__train_reduction(c->n) == TRP_DNN_REDUCE_NONE;
@@ -76,7 +76,7 @@ static trp_status check_reduced(const checked *c, trp_status (*rows)(const check
     return status;
 }
 
-/* What both have. */
+/* Checks the tensors that both kinds have. */
 static trp_status check_common(const checked *c, trp_status (*rows)(const checked *, int))
 {
     const trp__dnn_tensor *x = trp__train_tensor(c, TRP__LOSS_X);
@@ -133,7 +133,7 @@ static trp_status check_cross_entropy(const checked *c)
     return status == TRP_OK ? expect_rows(c, TRP__LOSS_STATS) : status;
 }
 
-/* A weight may be a number. */
+/* Checks a weight, which may be a number. */
 static trp_status check_weight(const checked *c, int at)
 {
     const trp__dnn_tensor *t = trp__train_tensor(c, at);
@@ -173,8 +173,8 @@ static uint32_t loss_parameters(uint32_t mode, double value[TRP_DNN_PARAMETERS])
     return 1;
 }
 
-/* A sum for each row, or line along the last dimension; on a GPU one for each row or element, and
- * behind them how many count. */
+/* Return the bytes of sums: one per row, or line along the last dimension; on a GPU one per row or
+ * element, then the number of those that count. */
 static size_t row_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     const trp__dnn_tensor *x = t[TRP__LOSS_X];

@@ -1,15 +1,14 @@
-/* LOSS on the host, a part of f32.c and f64.c: lines along the last dimension are
- * shared by threads. */
+/* LOSS on the host, a part of f32.c and f64.c: threads share the lines along the last dimension. */
 
 typedef struct NAME(losses) {
     const trp__train_node *x;
-    trp__train_walk walk; /* over lines */
+    trp__train_walk walk; /* iterates over lines */
     int64_t length;
-    double share; /* of an element in y and dx */
-    double *sum;  /* of each line */
+    double share; /* weight of an element in y and dx */
+    double *sum;  /* sum of each line */
 } NAME(losses);
 
-/* Of what has x's dimensions or 1, `count` elements of a line; NULL where it is not. */
+/* Loads `count` elements of a line of a tensor with x's dimensions or 1; NULL if it is absent. */
 static const T *NAME(loss_load)(const NAME(losses) * l, const trp__train_walk *w, int port,
                                 int64_t first, int64_t count, T *block)
 {

@@ -1,4 +1,4 @@
-/* OPTIMIZER: what its tensors must be. */
+/* Checks the tensors of OPTIMIZER. */
 #include "actors/dnn/math/optimizer.h"
 #include "actors/dnn/training/real.h"
 #include "base/error.h"
@@ -9,14 +9,14 @@ typedef trp__dnn_checked checked;
 
 #define FAIL(c, at, ...) trp__dnn_shape_fail(c, at, __VA_ARGS__)
 
-enum { CHUNK = 1 << 15 }; /* elements whose squares are one sum, see optimizer_real.h */
+enum { CHUNK = 1 << 15 }; /* elements per sum of squares, see optimizer_real.h */
 
 static bool has(const checked *c, int at)
 {
     return c->n->port[at] != TRP__DNN_NO_PORT;
 }
 
-/* A tensor of all elements: real, of w's dimensions, the last one fastest, without gaps. */
+/* Checks a tensor of all elements: real, with w's dimensions, row-major and without gaps. */
 static trp_status check_all(const checked *c, int at)
 {
     const trp__dnn_tensor *w = trp__train_tensor(c, TRP__OPT_W), *t = trp__train_tensor(c, at);
@@ -81,7 +81,8 @@ static trp_status check_parameters(const checked *c)
     return p[2] >= 0 ? TRP_OK : fail_parameter(c, 2, "at least 0");
 }
 
-/* Ranges in order, inside. Those in memory are looked at where they are used. */
+/* Checks that ranges are ordered and within bounds. Those in memory are checked when they are
+ * used. */
 static trp_status check_ranges(const checked *c, const double *range, int64_t count)
 {
     const double all = (double)trp__dnn_elements(trp__train_tensor(c, TRP__OPT_W));
@@ -124,7 +125,7 @@ static trp_status check_segments(const checked *c)
     return check_ranges(c, c->m->given[c->m->name[c->n->port[TRP__OPT_SEGMENTS]]].data, t->dim[0]);
 }
 
-/* One element that says yes or no. */
+/* Checks a flag of one element. */
 static trp_status check_flag(const checked *c, int at, bool integer)
 {
     trp__dnn_tensor *t = trp__train_tensor(c, at);
@@ -194,7 +195,8 @@ static size_t host_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[
     return (size_t)(trp__dnn_elements(t[TRP__OPT_W]) / CHUNK + 1) * 2 * sizeof(double);
 }
 
-/* Three sums of each part, see reference/optimizer.h; then the norm, and whether to skip. */
+/* Returns the bytes of three sums per part, see reference/optimizer.h, the norm, and whether the
+ * step is skipped. */
 static uint64_t device_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     (void)n;

@@ -1,8 +1,8 @@
-/* OPTIMIZER on the host, a part of f32.c and f64.c. Elements are shared by threads in
- * chunks of a fixed size: the squares of a chunk's gradients are one sum, and these are added in
- * order, so that the norm is the same whatever the number of threads. */
+/* OPTIMIZER on the host, a part of f32.c and f64.c. Threads share the elements in chunks of a fixed
+ * size: each chunk has one sum of squares, and these are added in order, so that the norm does not
+ * depend on the number of threads. */
 
-/* Loops over elements whose results lie in the places of what is read, or apart from it. */
+/* Vectorises loops whose results are in place of their inputs, or separate. */
 #if defined(__clang__)
 #define EACH _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -14,23 +14,23 @@ enum { NAME(OPT_CHUNK) = 1 << 15, NAME(OPT_BLOCK) = 1024 };
 typedef struct NAME(opt) {
     const trp__train_node *x;
     int64_t count;         /* of elements */
-    const double *segment; /* NULL: one of all of them */
+    const double *segment; /* NULL: one segment of all elements */
     int64_t segments;
     trp__opt_step step;
-    double decay; /* of what is in no list */
+    double decay; /* decay of elements in no segment */
     bool skip;
-    double squared; /* what gradients are multiplied by before they are squared */
-    double *sum;    /* of each chunk: of squares, and of 0 for each finite one */
+    double squared; /* factor of gradients before squaring */
+    double *sum;    /* per chunk: the sum of squares, and a sum of 0 per finite gradient */
 } NAME(opt);
 
-/* The range that an element is in, or the gap before the next one: where that ends. */
+/* Finds the range of an element, or the gap before the next range, and its end. */
 static int64_t NAME(opt_range)(const NAME(opt) * o, int64_t at, int64_t *number)
 {
     int64_t low = 0, high = o->segments;
     *number = 0;
     if (!o->segment)
         return o->count;
-    while (low < high) { /* the first that ends behind it */
+    while (low < high) { /* the first that ends after it */
         const int64_t middle = (low + high) / 2;
         const double *s = o->segment + middle * TRP__SEGMENT_COLUMNS;
         if (s[TRP__SEGMENT_OFFSET] + s[TRP__SEGMENT_COUNT] > (double)at)
@@ -55,7 +55,7 @@ static const T *NAME(opt_load)(const NAME(opt) * o, int port, int64_t at, int64_
     return VIEW(o->x->t[port], o->x->at[port], at, 1, count, block);
 }
 
-/* Where results are computed: at their own place, if they are of this type; NULL: not wanted. */
+/* Returns where results are computed: in place if they have this type; NULL: not wanted. */
 static T *NAME(opt_target)(const NAME(opt) * o, int port, int64_t at, T *block)
 {
     const trp__dnn_tensor *t = o->x->t[port];
@@ -69,8 +69,6 @@ static void NAME(opt_put)(const NAME(opt) * o, int port, int64_t at, int64_t cou
     if (o->x->t[port])
         PUT(o->x->t[port], o->x->at[port], at, 1, count, from);
 }
-
-/* The norm. */
 
 static void NAME(opt_square)(const NAME(opt) * o, int64_t at, int64_t count, double sum[2])
 {
@@ -120,8 +118,8 @@ static void NAME(opt_squares)(void *context, int64_t first, int64_t end)
     }
 }
 
-/* The root of the sum of all squares; whether all are finite. Squares that are too large for f64
- * are taken of smaller numbers. */
+/* Returns the root of the sum of all squares and whether all gradients are finite. If squares
+ * overflow f64, scaled gradients are squared. */
 static double NAME(opt_norm)(NAME(opt) * o, bool *finite)
 {
     const int64_t chunks = (o->count + NAME(OPT_CHUNK) - 1) / NAME(OPT_CHUNK);
@@ -141,8 +139,6 @@ static double NAME(opt_norm)(NAME(opt) * o, bool *finite)
     *finite = zeros == 0;
     return sqrt(sum) / o->squared;
 }
-
-/* The step. */
 
 static void NAME(opt_sgd)(const trp__opt_step *s, int64_t count, const T *w, const T *g, const T *m,
                           T *to, T *to_m)
@@ -200,7 +196,7 @@ static void NAME(opt_lion)(const trp__opt_step *s, int64_t count, const T *w, co
     }
 }
 
-/* Up to a block of elements, of one range; number < 0: they are copied. */
+/* Updates up to a block of elements of one range; number < 0: copies them. */
 static void NAME(opt_block)(const NAME(opt) * o, int64_t at, int64_t count, int64_t number)
 {
     enum { BLOCK = NAME(OPT_BLOCK) };
@@ -249,7 +245,7 @@ static void NAME(opt_elements)(void *context, int64_t first, int64_t end)
         int64_t number;
         until = NAME(opt_range)(o, at, &number);
         until = until < end ? until : end;
-        until = until > at ? until : at + 1; /* whatever a list in memory says */
+        until = until > at ? until : at + 1; /* even with an invalid list in memory */
         for (int64_t i = at, count; i < until; i += count) {
             count = until - i < BLOCK ? until - i : BLOCK;
             NAME(opt_block)(o, i, count, number);
@@ -272,7 +268,7 @@ void NAME(trp__train_optimizer)(const trp__train_node *x)
     bool finite = true;
     if (x->t[TRP__OPT_SEGMENTS] && o.segments == 0) {
         static const double none[TRP__SEGMENT_COLUMNS];
-        o.segment = none; /* of no elements */
+        o.segment = none; /* no range */
         o.segments = 1;
     }
     if (limited || skipped || x->t[TRP__OPT_NORM])

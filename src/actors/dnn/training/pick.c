@@ -1,4 +1,4 @@
-/* ARG, TOP_K and SAMPLE: what their tensors must be, and what they do on the host. */
+/* Checks the tensors of ARG, TOP_K and SAMPLE, and runs them on the host. */
 #include "actors/dnn/math/pick.h"
 #include "actors/dnn/training/parts.h"
 #include "base/error.h"
@@ -74,7 +74,7 @@ static trp_status check_top_k(const checked *c)
     return status == TRP_OK ? trp__train_set_compute(c, TRP__PICK_X) : status;
 }
 
-/* A number by value. */
+/* Reads a number passed by value. */
 static bool value_of(const checked *c, int at, double *value)
 {
     const trp__dnn_tensor *t = trp__train_tensor(c, at);
@@ -117,13 +117,13 @@ enum { THREADS = 32 };
 
 typedef struct pick {
     const trp__train_node *x;
-    trp__train_walk walk; /* over lines */
+    trp__train_walk walk; /* iterates over lines */
     int axis;
     int64_t length, some;
     trp__pick_sample sample;
 } pick;
 
-/* The memory of one thread: a line as f64, and as many numbers. */
+/* Returns the memory of one thread: a line as f64, and as many indices. */
 static size_t line_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     const trp__dnn_tensor *x = t[TRP__PICK_X];
@@ -181,7 +181,7 @@ typedef struct picks {
     int64_t lines, parts;
 } picks;
 
-/* A part of the lines, with memory of its own. */
+/* Processes a part of the lines with separate memory. */
 static void pick_parts(void *context, int64_t first, int64_t end)
 {
     const picks *all = context;

@@ -1,10 +1,10 @@
-/* What f32.c and f64.c have: nodes of training computed in one type. */
+/* The functions of f32.c and f64.c: training nodes computed in one type. */
 #ifndef TRP_ACTORS_DNN_TRAINING_REAL_H
 #define TRP_ACTORS_DNN_TRAINING_REAL_H
 
 #include "actors/dnn/training/parts.h"
 
-/* Whether there is a variant for AVX2, which the compiler of x86-64 makes of the same text. */
+/* Whether an AVX2 variant of the same text is built, which requires a compiler for x86-64. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TRP__TRAIN_AVX2 1
 #else

@@ -1,4 +1,4 @@
-/* ROTARY and ROTARY_BACKWARD: what their tensors must be. */
+/* Checks the tensors of ROTARY and ROTARY_BACKWARD. */
 #include "actors/dnn/math/rotary.h"
 #include "actors/dnn/training/real.h"
 #include "base/error.h"
@@ -100,7 +100,7 @@ static uint32_t parameters(uint32_t mode, double value[TRP_DNN_PARAMETERS])
     return 2;
 }
 
-/* Cosines and sines of all positions, where they follow from rows. */
+/* Returns the bytes for cosines and sines of all positions, if they follow from rows. */
 static size_t table_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     const trp__dnn_tensor *x = t[TRP__ROTARY_X];

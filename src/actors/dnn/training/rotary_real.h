@@ -1,15 +1,15 @@
-/* ROTARY on the host, a part of f32.c and f64.c: rows along the last dimension are
- * shared by threads. */
+/* ROTARY on the host, a part of f32.c and f64.c: threads share the rows along the last
+ * dimension. */
 
 typedef struct NAME(rotary) {
     const trp__train_node *x;
     trp__train_walk walk;
     int64_t width, turning;
-    const T *cosines, *sines; /* of all positions from `offset` on; NULL: of each row by itself */
+    const T *cosines, *sines; /* of all positions from `offset` on; NULL: computed per row */
     int64_t offset;
 } NAME(rotary);
 
-/* The cosines and sines of some pairs of a row. */
+/* Computes the cosines and sines of some pairs of a row. */
 static void NAME(rotary_angles)(const NAME(rotary) * r, const trp__train_walk *w, int64_t first,
                                 int64_t count, T *cosine, T *sine)
 {

@@ -1,4 +1,4 @@
-/* What the kinds of graph/train.h have in common, on both sides. */
+/* Functions shared by the kinds of graph/train.h, on both sides. */
 #include "actors/dnn/training/parts.h"
 #include "actors/dnn/training/real.h"
 #include "base/os/cpu.h"
@@ -183,7 +183,7 @@ trp__train_node trp__train_describe(const trp__dnn_host_run *run, const trp__dnn
     return x;
 }
 
-/* The variant for this processor, NULL: there is none. */
+/* Returns the variant for this processor, or NULL. */
 static void (*faster(uint32_t kind))(const trp__train_node *)
 {
 #if TRP__TRAIN_AVX2
@@ -224,9 +224,7 @@ size_t trp__train_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
     return op->host_bytes ? op->host_bytes(n, t) : 0;
 }
 
-/* Indices. */
-
-/* The port of what is an index, and how many it may be; -1: the node has none. */
+/* Returns the port of a node's index tensor and the limit of indices, or -1. */
 static int index_of(const trp__dnn_graph *g, const trp__dnn_node *n, int64_t *below)
 {
     const bool gathers = n->kind == TRP_DNN_GATHER || n->kind == TRP_DNN_SCATTER_ADD;
@@ -281,8 +279,6 @@ trp_status trp__train_look(const trp__dnn_host_run *run, int node, trp_error *er
     return TRP_OK;
 }
 
-/* Numbers. */
-
 double trp__train_number(const trp__train_node *x, int port, double none)
 {
     double value = x->value[port];
@@ -294,7 +290,7 @@ double trp__train_number(const trp__train_node *x, int port, double none)
         return *(const uint8_t *)x->at[port] != 0;
     if (x->at[port]) {
         (void)trp_convert((trp_dtype)x->t[port]->type, x->at[port], TRP_F64, &value, 1);
-    } else if (x->t[port]->type != TRP_F64) { /* as its type holds it */
+    } else if (x->t[port]->type != TRP_F64) { /* rounded to its type */
         unsigned char held[8];
         (void)trp_convert(TRP_F64, &value, (trp_dtype)x->t[port]->type, held, 1);
         (void)trp_convert((trp_dtype)x->t[port]->type, held, TRP_F64, &value, 1);
@@ -316,8 +312,6 @@ void trp__train_put_number(const trp__train_node *x, int port, double value)
         (void)trp_convert(TRP_F64, &value, (trp_dtype)x->t[port]->type, x->at[port], 1);
 }
 
-/* Elements. */
-
 #define SPREAD(type)                                                                               \
     do {                                                                                           \
         const type *from = (const type *)place + offset;                                           \
@@ -334,7 +328,7 @@ void trp__train_put_number(const trp__train_node *x, int port, double value)
 
 enum { BLOCK = 512 };
 
-/* Also of what trp_convert() has no names for. */
+/* Widens elements, also of types that trp_convert() does not support. */
 static void widen(uint8_t type, const void *from, trp_dtype real, void *to, int64_t count)
 {
     if (type != TRP_U8 && type != TRP_BOOL) {
@@ -430,8 +424,6 @@ void trp__train_put_f64(const trp__dnn_tensor *t, void *place, int64_t offset, i
     store(t, place, offset, step, count, TRP_F64, from);
 }
 
-/* Positions. */
-
 int64_t trp__train_walk_begin(trp__train_walk *w, const trp__dnn_tensor *t, int first, int rest)
 {
     int64_t count = 1;
@@ -458,8 +450,6 @@ int64_t trp__train_walk_offset(const trp__train_walk *w, const trp__dnn_tensor *
         offset += t->dim[i] == 1 ? 0 : w->at[i] * t->stride[i];
     return offset;
 }
-
-/* Threads. */
 
 enum { THREADS_MAX = 32 };
 
@@ -495,7 +485,7 @@ void trp__train_share(int64_t count, int64_t least,
             break;
     }
     run_share(&all[0]);
-    for (int64_t i = begun; i < threads; i++) /* those for which there was no thread */
+    for (int64_t i = begun; i < threads; i++) /* those without a thread */
         run_share(&all[i]);
     for (int64_t i = 1; i < begun; i++)
         pthread_join(thread[i], NULL);

@@ -1,4 +1,4 @@
-/* Between tensors in memory, of any type and strides, and dense arrays. */
+/* Copies between tensors in memory of any type and strides and dense arrays. */
 #include "actors/dnn/host/arrays/node.h"
 #include "actors/dnn/host/arrays/ops.h"
 
@@ -13,11 +13,11 @@ enum { BLOCK = 256, WIDEST = 8 };
 typedef struct lines {
     int rank; /* at least 1 */
     int64_t dim[TRP__DNN_RANK], stride[TRP__DNN_RANK];
-    int64_t at[TRP__DNN_RANK]; /* but in the last */
-    int64_t offset;            /* of the line's first element */
+    int64_t at[TRP__DNN_RANK]; /* position except in the last dimension */
+    int64_t offset;            /* offset of the line's first element */
 } lines;
 
-/* Dimensions of 1 are left out, and those that go on where the next one ends are one with it. */
+/* Returns the lines of a tensor without dimensions of 1 and with contiguous dimensions merged. */
 static lines lines_of(const trp__dnn_tensor *t)
 {
     lines l = {.dim = {1}, .stride = {1}};
@@ -55,7 +55,7 @@ static bool next_line(lines *l)
             ((type *)to)[i * to_step] = ((const type *)from)[i * from_step];                       \
     } while (0)
 
-/* Elements of `size` bytes, so many apart on either side. */
+/* Copies elements of `size` bytes with a step on either side. */
 static void copy_elements(const void *from, int64_t from_step, void *to, int64_t to_step,
                           size_t size, int64_t count)
 {
@@ -75,7 +75,7 @@ static void copy_elements(const void *from, int64_t from_step, void *to, int64_t
     }
 }
 
-/* What trp_convert() has no names for. */
+/* Tells whether trp_convert() does not support a type. */
 static bool is_small(uint8_t type)
 {
     return type == TRP_U8 || type == TRP_BOOL;
@@ -118,7 +118,7 @@ static void narrow(uint8_t type, bool wide, const void *from, void *to, int64_t 
     for (int64_t i = 0; i < count; i++) {
         double value = wide ? ((const double *)from)[i] : (double)((const float *)from)[i];
         double nearest = nearbyint(value);
-        if (type == TRP_BOOL) /* what is not 0, as AND, OR and SELECT have it; so a NaN too */
+        if (type == TRP_BOOL) /* nonzero is true, as in AND, OR and SELECT; also NaN */
             ((uint8_t *)to)[i] = value != 0;
         else
             ((uint8_t *)to)[i] = (uint8_t)(!(nearest > 0)         ? 0
@@ -127,7 +127,7 @@ static void narrow(uint8_t type, bool wide, const void *from, void *to, int64_t 
     }
 }
 
-/* Goes over all elements in blocks; `load` to the dense array, else from it. */
+/* Iterates over all elements in blocks: loads to the dense array, or stores from it. */
 static void move_all(const trp__dnn_tensor *t, char *place, bool wide, char *dense, bool load)
 {
     _Alignas(16) char block[BLOCK * WIDEST];
@@ -135,7 +135,7 @@ static void move_all(const trp__dnn_tensor *t, char *place, bool wide, char *den
     const size_t real = wide ? sizeof(double) : sizeof(float);
     lines l = lines_of(t);
     const int64_t length = l.dim[l.rank - 1], step = l.stride[l.rank - 1];
-    const int64_t most = step == 1 ? length : BLOCK; /* without gaps there is no need of a block */
+    const int64_t most = step == 1 ? length : BLOCK; /* contiguous elements need no block */
     if (trp__dnn_elements(t) == 0)
         return;
     do {
@@ -166,7 +166,7 @@ void trp__dnn_host_store(const trp__dnn_tensor *t, void *place, bool wide, const
     move_all(t, place, wide, (char *)(uintptr_t)from, false);
 }
 
-/* As many elements as a block holds; with a stride of 0 all are one. */
+/* Loads a block of elements; with a stride of 0 all are the same element. */
 static void load_block(uint8_t type, const char *from, int64_t stride, bool wide, void *to,
                        int64_t count)
 {

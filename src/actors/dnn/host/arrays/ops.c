@@ -17,7 +17,7 @@ static const trp__chain_table *table(void)
 #endif
 }
 
-/* Functions of one number in f32. `special`: what is not finite is none of its. */
+/* A function of one number in f32. `special`: it does not handle infinities and NaN. */
 typedef struct function {
     void (*plain)(const float *in, float *out, size_t count);
     void (*with_number)(const float *in, double p, float *out, size_t count);
@@ -68,7 +68,7 @@ static bool is_finite(float x)
     return x - x == 0;
 }
 
-/* In blocks: y may be x, which is still needed where it is not finite. */
+/* Runs a function in blocks: y may be x, which is still needed where it is not finite. */
 static void run_function(const trp__chain_table *ops, const trp__dnn_node *n,
                          const trp__chain_arrays *a)
 {
@@ -118,7 +118,7 @@ static void run_slope(const trp__chain_table *ops, const trp__dnn_node *n,
     }
 }
 
-/* Element by element, by math/functions.c. */
+/* Runs math/functions.c element by element. */
 #define ONE_BY_ONE(type)                                                                           \
     do {                                                                                           \
         const type *x = a->x, *b = a->b, *t = a->t;                                                \
@@ -154,7 +154,7 @@ void trp__chain_op_f64(const trp__dnn_node *n, const trp__chain_arrays *a)
         ONE_BY_ONE(double);
 }
 
-/* The parts of a sum in pairs. */
+/* Adds the parts of a sum in pairs. */
 static double fold(uint8_t mode, double *part, int parts)
 {
     for (int half = parts / 2; half > 0; half /= 2) {

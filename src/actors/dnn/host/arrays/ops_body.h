@@ -1,6 +1,6 @@
-/* The loops of ops.h that have no function of vmath.h in them, for one instruction set: table
- * entries by type and mode. ops.c and ops_avx2.c include this, with OPS, the name of
- * the table that it defines, and LINKAGE. */
+/* The loops of ops.h without functions of vmath.h, for one instruction set: table entries by type
+ * and mode. ops.c and ops_avx2.c define OPS, the name of the table, and LINKAGE, and include
+ * this. */
 #include "actors/dnn/host/arrays/ops_table.h"
 #include "base/numbers/half.h"
 
@@ -55,7 +55,7 @@
 #undef NAME
 #undef FUN
 
-/* A slope for finite numbers. */
+/* Computes the gradient for finite numbers. */
 static void relu_gradient_f32(const double *p, const trp__chain_arrays *a)
 {
     const float *from = a->x, *dy = a->b;
@@ -108,7 +108,7 @@ static void square_parts(const float *x, int64_t count, double out[PARTS])
     REDUCE(0, s + v * v);
 }
 
-/* A NaN stays: it is neither larger nor smaller. */
+/* Keeps a NaN, which compares neither larger nor smaller. */
 static void most_parts(const float *x, int64_t count, double out[PARTS])
 {
     REDUCE(-INFINITY, s != s || s > v ? s : v);
@@ -144,7 +144,7 @@ static void round_bf16(float *x, int64_t count)
         x[i] = trp__bf16_to_f32(trp__f32_to_bf16(x[i]));
 }
 
-/* Whether all are finite. */
+/* Tells whether all numbers are finite. */
 static bool are_finite(const float *x, int64_t count)
 {
     uint32_t beyond = 0;

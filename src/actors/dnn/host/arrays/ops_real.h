@@ -1,5 +1,5 @@
-/* Loops of ops_body.h in one real type T. What is not exact in T is computed in f64, as
- * math/functions.c does. */
+/* Loops of ops_body.h in one real type T. Operations that are not exact in T are computed in f64,
+ * as in math/functions.c. */
 
 static void NAME(identity)(const double *p, const trp__chain_arrays *a)
 {

@@ -1,5 +1,5 @@
-/* Goes over the elements of a shape in order, with the places of those that dense arrays of the
- * same or of broadcast shapes have there. */
+/* Iterates over the elements of a shape in order, with the offsets in dense arrays of the same or
+ * of broadcast shapes. */
 #ifndef TRP_ACTORS_DNN_HOST_ARRAYS_WALK_H
 #define TRP_ACTORS_DNN_HOST_ARRAYS_WALK_H
 
@@ -9,15 +9,15 @@ enum { TRP__WALK_ARRAYS = 4 };
 
 typedef struct trp__walk {
     int shape_rank;
-    int rank; /* of those dimensions that are not 1, which alone are walked */
+    int rank; /* number of dimensions other than 1, which are iterated */
     int axis[TRP__DNN_RANK];
     int64_t dim[TRP__DNN_RANK], at[TRP__DNN_RANK];
     int64_t step[TRP__WALK_ARRAYS][TRP__DNN_RANK];
-    int64_t offset[TRP__WALK_ARRAYS]; /* of the element, in each array */
+    int64_t offset[TRP__WALK_ARRAYS]; /* of the element in each array */
     int arrays;
 } trp__walk;
 
-/* Begins at the first element of the shape. False if it has none. */
+/* Begins at the first element of the shape. Returns false if it has none. */
 static inline bool trp__walk_begin(trp__walk *w, const trp__dnn_tensor *shape)
 {
     *w = (trp__walk){.shape_rank = shape->rank};
@@ -30,8 +30,8 @@ static inline bool trp__walk_begin(trp__walk *w, const trp__dnn_tensor *shape)
     return trp__dnn_elements(shape) > 0;
 }
 
-/* A dense array of the shape, of which dimensions of 1 go with any. One of another rank has one
- * element. NULL: an array that nobody looks at. */
+/* Adds a dense array of the shape with dimensions of 1 broadcast. One of another rank has one
+ * element. NULL: an unused array. */
 static inline void trp__walk_add(trp__walk *w, const trp__dnn_tensor *t)
 {
     int64_t *step = w->step[w->arrays++], next = 1;
@@ -42,7 +42,7 @@ static inline void trp__walk_add(trp__walk *w, const trp__dnn_tensor *t)
     }
 }
 
-/* An array of which elements are so far apart along each dimension of the shape. */
+/* Adds an array with the given strides along each dimension of the shape. */
 static inline void trp__walk_add_steps(trp__walk *w, const int64_t apart[TRP__DNN_RANK])
 {
     int64_t *step = w->step[w->arrays++];

@@ -1,11 +1,10 @@
-/* The functions of oneDNN 2, for those files that call them. Without its header there are none, and
- * TRP__ONEDNN is 0. */
+/* The functions of oneDNN 2. Without its header TRP__ONEDNN is 0 and there are none. */
 #ifndef TRP_ACTORS_DNN_HOST_ONEDNN_API_H
 #define TRP_ACTORS_DNN_HOST_ONEDNN_API_H
 
 #include "actors/dnn/host/onednn/onednn.h"
 
-/* The names of version 3 are others. */
+/* Version 3 has other names. */
 #if __has_include(<oneapi/dnnl/dnnl_version.h>)
 #include <oneapi/dnnl/dnnl_version.h>
 #endif
@@ -14,7 +13,7 @@
 #define TRP__ONEDNN 1
 #include <oneapi/dnnl/dnnl.h>
 
-/* Functions, called by their exported names; each has the type that the header gives it. */
+/* Functions, called by their exported names with the types of the header. */
 #define TRP__ONEDNN_FUNCTIONS(X)                                                                   \
     X(dnnl_version)                                                                                \
     X(dnnl_engine_create)                                                                          \
@@ -58,8 +57,8 @@ struct trp__onednn_engine {
     dnnl_stream_t stream;
 };
 
-/* One call of a primitive: begun with what it is given, and ended by its execution. Errors stick:
- * after the first nothing is done, and the end gives it. */
+/* One call of a primitive: begun with its arguments, and ended by its execution. After the first
+ * error nothing is done, and the end returns it. */
 enum { TRP__ONEDNN_ARGUMENTS = 10 };
 
 typedef struct trp__onednn_call {
@@ -67,31 +66,31 @@ typedef struct trp__onednn_call {
     bool good;
     int count;
     dnnl_exec_arg_t argument[TRP__ONEDNN_ARGUMENTS];
-    bool lent[TRP__ONEDNN_ARGUMENTS]; /* the memory is another call's */
+    bool lent[TRP__ONEDNN_ARGUMENTS]; /* the memory belongs to another call */
     dnnl_primitive_desc_t what;
 } trp__onednn_call;
 
-/* Of dense f32 arrays. Refuses those that have no elements. */
+/* Describes a dense f32 array; refuses one without elements. */
 bool trp__onednn_dense(const trp__onednn_engine *dnn, int rank, const int64_t *dims,
                        dnnl_memory_desc_t *out);
 
-/* `operation` is a descriptor that was initialised with that status; `forward` the call that is
- * the hint of a backward one, or NULL. What oneDNN has only a reference for is refused, since own
- * loops are no slower. */
+/* Creates the primitive. `operation` is a descriptor initialised with that status; `forward` is the
+ * call used as a hint for a backward one, or NULL. Refuses reference implementations of oneDNN,
+ * since own loops are no slower. */
 void trp__onednn_describe(const trp__onednn_engine *dnn, dnnl_status_t status,
                           const void *operation, const trp__onednn_call *forward,
                           trp__onednn_call *out);
-/* Memory at `at`; DNNL_MEMORY_ALLOCATE: the call's own. */
+/* Passes memory at `at`; DNNL_MEMORY_ALLOCATE: allocated by the call. */
 void trp__onednn_give(trp__onednn_call *c, int name, const dnnl_memory_desc_t *md, const void *at);
-/* The first that another call was given, which ends later. */
+/* Passes the first memory of another call, which ends later. */
 void trp__onednn_lend(trp__onednn_call *c, int name, const trp__onednn_call *other);
 bool trp__onednn_execute(trp__onednn_call *c);
 void trp__onednn_end(trp__onednn_call *c);
 
-/* Whether all numbers are finite, and no larger than `most` either way. */
+/* Tells whether all numbers are finite and their magnitudes at most `most`. */
 bool trp__onednn_within(const float *x, int64_t count, float most);
 
-/* By kind of node; each returns false, with nothing of worth written, for what it can't do. */
+/* Functions by kind of node; each returns false, with undefined outputs, for what it cannot do. */
 bool trp__onednn_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 bool trp__onednn_norm(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 bool trp__onednn_norm_backward(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);

@@ -5,10 +5,8 @@
 
 #include <string.h>
 
-/* Elements below which own loops take less than a primitive that is made and called. */
+/* Elements below which own loops are faster than creating and calling a primitive. */
 enum { WORTH = 1 << 15 };
-
-/* Calls. */
 
 bool trp__onednn_dense(const trp__onednn_engine *dnn, int rank, const int64_t *dims,
                        dnnl_memory_desc_t *out)
@@ -83,7 +81,7 @@ void trp__onednn_end(trp__onednn_call *c)
 
 bool trp__onednn_within(const float *x, int64_t count, float most)
 {
-    enum { BLOCK = 512 }; /* its length is known, so that it becomes vector instructions */
+    enum { BLOCK = 512 }; /* a constant length, so that loops are vectorised */
     uint32_t limit, bits[BLOCK];
     memcpy(&limit, &most, sizeof limit);
     for (int64_t at = 0; at < count; at += BLOCK) {
@@ -100,7 +98,7 @@ bool trp__onednn_within(const float *x, int64_t count, float most)
     return true;
 }
 
-/* Pooling. Its index and ours are not the same. */
+/* Pooling. oneDNN's index format differs from ours. */
 
 typedef struct pool {
     const trp__onednn_engine *dnn;
@@ -110,7 +108,8 @@ typedef struct pool {
     dnnl_dims_t stride, window, left, right;
 } pool;
 
-/* A mean over more is off by more than the tree of sums that we promise: it adds one by one in f32.
+/* A mean over more elements exceeds the promised error of a tree of sums: oneDNN adds one by one in
+ * f32.
  */
 enum { EXACT_TAPS = 8192 };
 
@@ -127,7 +126,7 @@ static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_nod
     *p = (pool){.dnn = dnn, .n = n, .kind = kinds[n->mode]};
     for (int i = 0; i < n->spatial; i++) {
         if (n->pre_pad[i] >= n->window[i] || n->post_pad[i] >= n->window[i])
-            return false; /* windows of nothing but padding */
+            return false; /* windows in the padding only */
         p->stride[i] = n->stride[i];
         p->window[i] = n->window[i];
         taps *= n->window[i];
@@ -135,7 +134,7 @@ static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_nod
         p->right[i] = n->post_pad[i] + trp__dnn_beyond(n, i, in->dim[2 + i], out->dim[2 + i]);
         if (p->right[i] >= n->window[i] ||
             (p->right[i] > n->post_pad[i] && n->mode == TRP_DNN_POOL_AVERAGE_PADDED))
-            return false; /* it would count what does not */
+            return false; /* it would count excluded padding */
     }
     if (n->mode != TRP_DNN_POOL_MAX && taps > EXACT_TAPS)
         return false;
@@ -157,7 +156,7 @@ static bool run_pool(const pool *p, const trp__dnn_host_node *x)
     const float *in = x->at[TRP__DNN_RESAMPLE_X];
     trp__onednn_call c;
     if (!trp__onednn_within(in, trp__dnn_elements(x->tensor[TRP__DNN_RESAMPLE_X]), 1e36F))
-        return false; /* no NaN is the largest there, and sums are in f32 */
+        return false; /* its maximum ignores NaN, and its sums are in f32 */
     describe_forward(p, dnnl_forward_inference, &c);
     trp__onednn_give(&c, DNNL_ARG_SRC, &p->in, in);
     trp__onednn_give(&c, DNNL_ARG_DST, &p->out, x->at[TRP__DNN_RESAMPLE_Y]);
@@ -166,7 +165,7 @@ static bool run_pool(const pool *p, const trp__dnn_host_node *x)
     return good;
 }
 
-/* Where the largest are says the workspace of a forward pass, which is run again for it. */
+/* The positions of maxima are in the workspace of a forward pass, which is repeated for it. */
 static bool run_pool_backward(const pool *p, const trp__dnn_host_node *x)
 {
     const trp__onednn *f = p->dnn->f;
@@ -204,8 +203,6 @@ bool trp__onednn_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x
         return false;
     return x->n->kind == TRP_DNN_RESAMPLE_FORWARD ? run_pool(&p, x) : run_pool_backward(&p, x);
 }
-
-/* Nodes. */
 
 bool trp__onednn_node(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
 {

@@ -1,8 +1,8 @@
 /* Normalisation by oneDNN: batch and instance as its batch normalisation, layer as its layer
- * normalisation. It has variances where the actor has 1 / sqrt(variance + epsilon).
+ * normalisation. oneDNN uses variances where the actor has 1 / sqrt(variance + epsilon).
  *
- * It adds up in f32, so means and variances are taken here, in f64, and it only applies them; what
- * f32 can't even do that with is left to own loops: a mean that is far larger than what differs
+ * oneDNN sums in f32, so means and variances are computed here in f64, and it only applies them.
+ * Own loops handle inputs that f32 cannot normalise even so: a mean far larger than the differences
  * from it, and numbers whose squares and products leave its range. */
 #include "actors/dnn/host/onednn/api.h"
 #include "actors/dnn/math/functions.h"
@@ -14,16 +14,16 @@
 
 enum { WORTH = 1 << 15 };
 
-/* x as images x groups x elements of each for batches, rows x their elements for layers. */
+/* x as images x groups x elements for batches, as rows x */
 typedef struct norm {
     const trp__onednn_engine *dnn;
     const trp__dnn_host_node *x;
     bool layer;
-    int64_t groups, group;  /* statistics, and elements of each */
-    int64_t scales, copies; /* elements of the scale, and how often it is there in a row */
+    int64_t groups, group;  /* number of statistics and elements of each */
+    int64_t scales, copies; /* elements of the scale, and its repetitions in a row */
     dnnl_memory_desc_t all, statistics, scale;
-    int64_t images;         /* lines of each group; the elements of a line follow each other */
-    float *memory;          /* of what follows */
+    int64_t images;         /* lines of each group; the elements of a line are contiguous */
+    float *memory;          /* memory of the arrays below */
     float *mean, *variance; /* groups */
     float *factor, *shift;  /* scales * copies: scale and bias; backward their gradients too */
     float *dfactor, *dshift;
@@ -32,7 +32,7 @@ typedef struct norm {
 static bool is_split(const norm *n, const trp__dnn_tensor *statistics)
 {
     const trp__dnn_tensor *in = n->x->tensor[TRP__DNN_NORM_X];
-    int first = n->x->n->mode == TRP_DNN_INSTANCE ? 2 : 1; /* that is normalised over */
+    int first = n->x->n->mode == TRP_DNN_INSTANCE ? 2 : 1; /* first normalised dimension */
     if (n->layer) {
         while (first < in->rank && statistics->dim[first] == in->dim[first])
             first++;
@@ -47,7 +47,7 @@ static bool is_split(const norm *n, const trp__dnn_tensor *statistics)
     return true;
 }
 
-/* False: it is none that oneDNN has, or not worth it. */
+/* Returns false if oneDNN does not support the node or it is too small. */
 static bool begin(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, norm *n)
 {
     const trp__dnn_tensor *in = x->tensor[TRP__DNN_NORM_X];
@@ -91,11 +91,12 @@ static void set_scale(norm *n)
     }
 }
 
-/* Magnitudes whose squares and products stay within f32. */
+/* The largest magnitude whose squares and products stay within f32. */
 static const float LARGE = 1e12F;
 static const double SMALL = 1e-12;
 
-/* Variances without an epsilon, of what is given. False: some are beyond what f32 squares. */
+/* Computes variances without epsilon from the given statistics. Returns false if f32 cannot square
+ * some. */
 static bool read_statistics(norm *n)
 {
     const float *mean = n->x->at[TRP__DNN_NORM_MEAN];
@@ -116,8 +117,7 @@ static bool read_statistics(norm *n)
              (!trp__onednn_within(dy, count, (float)SMALL) || trp__onednn_within(dy, count, 0))));
 }
 
-/* Sums of a line and of its squares, in blocks whose length is known, so that they become vector
- * instructions. */
+/* Adds up a line and its squares in blocks of constant length, so that loops are vectorised. */
 static void add_line(const float *x, int64_t count, double *sum, double *squares)
 {
     enum { LANES = 16 };
@@ -140,9 +140,9 @@ static void add_line(const float *x, int64_t count, double *sum, double *squares
     }
 }
 
-/* Means and variances. False where f32 loses what x - mean is, or a square: also what is infinite
- * or no number. Below that ratio of mean and deviation the difference of two sums of f64 is good to
- * some 2^-45 of the variance. */
+/* Computes means and variances. Returns false if x - mean or a square loses its precision in f32,
+ * and for infinities and NaN. Below that ratio of mean and deviation the difference of two f64 sums
+ * is accurate to some 2^-45 of the variance. */
 static bool take_statistics(norm *n, double epsilon)
 {
     const float *x = n->x->at[TRP__DNN_NORM_X];
@@ -199,14 +199,14 @@ static void describe_forward(const norm *n, dnnl_prop_kind_t kind, float epsilon
     trp__onednn_describe(n->dnn, status, n->layer ? (void *)&layer : (void *)&batch, NULL, c);
 }
 
-/* What both passes read. */
+/* Passes the inputs of both passes. */
 static void give_rest(const norm *n, trp__onednn_call *c)
 {
     trp__onednn_give(c, DNNL_ARG_SRC, &n->all, n->x->at[TRP__DNN_NORM_X]);
     trp__onednn_give(c, DNNL_ARG_MEAN, &n->statistics, n->mean);
     trp__onednn_give(c, DNNL_ARG_VARIANCE, &n->statistics, n->variance);
     trp__onednn_give(c, DNNL_ARG_SCALE, &n->scale, n->factor);
-    trp__onednn_give(c, DNNL_ARG_SHIFT, &n->scale, n->shift); /* not used backward, but wanted */
+    trp__onednn_give(c, DNNL_ARG_SHIFT, &n->scale, n->shift); /* unused backward, but required */
 }
 
 static bool run(norm *n)
@@ -235,7 +235,7 @@ bool trp__onednn_norm(const trp__onednn_engine *dnn, const trp__dnn_host_node *x
     return good;
 }
 
-/* Sums over the copies. */
+/* Adds the gradients over the copies. */
 static void write_gradients(const norm *n)
 {
     float *dscale = n->x->at[TRP__DNN_NORM_DSCALE], *dbias = n->x->at[TRP__DNN_NORM_BIAS];

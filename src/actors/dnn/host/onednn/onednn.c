@@ -11,7 +11,7 @@
 
 typedef trp__onednn functions;
 
-/* One for all actors of a process; never closed, since it keeps threads. */
+/* One library per process; never closed because it has threads. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static trp__dynlib library;
 static functions loaded;
@@ -81,21 +81,21 @@ void trp__onednn_close(trp__onednn_engine *dnn)
     free(dnn);
 }
 
-/* A convolution. The three of its tensors have the places of trp__dnn_node's ports. */
+/* A convolution. Its three tensors have the numbers of trp__dnn_node's ports. */
 
 enum { OPERANDS = 3 };
 
 typedef struct conv {
     const trp__onednn_engine *dnn;
     const trp__dnn_host_node *x;
-    int written; /* which one */
+    int written; /* index of the output */
     dnnl_memory_desc_t dense[OPERANDS], any[OPERANDS];
     dnnl_primitive_desc_t description;
-    dnnl_memory_t at[OPERANDS];    /* as the request has them */
-    dnnl_memory_t there[OPERANDS]; /* as oneDNN wants them; the same, if it takes those */
+    dnnl_memory_t at[OPERANDS];    /* in the request's layout */
+    dnnl_memory_t there[OPERANDS]; /* in oneDNN's layout; the same if it accepts the request's */
 } conv;
 
-/* Dimensions; of filters with a first one for the groups. */
+/* Sets the dimensions; those of filters begin with the groups. */
 static int dims_of(const conv *c, int which, dnnl_dims_t dims)
 {
     const trp__dnn_tensor *t = c->x->tensor[which];
@@ -170,7 +170,7 @@ static bool describe(conv *c)
     return status == dnnl_success;
 }
 
-/* The names of the three, as arguments and in queries, for each pass. */
+/* The names of the three tensors as arguments and in queries, for each pass. */
 static const struct {
     int argument[OPERANDS];
     dnnl_query_t query[OPERANDS];
@@ -209,7 +209,7 @@ static const dnnl_memory_desc_t *wanted(const conv *c, int which)
                                                    names[c->x->n->kind].query[which], 0);
 }
 
-/* Memory for the three; what is read is put in order. */
+/* Creates memory for the three tensors and reorders the inputs. */
 static bool place(conv *c)
 {
     const functions *f = c->dnn->f;
@@ -249,7 +249,7 @@ static bool execute(conv *c)
     return good;
 }
 
-/* Multiplications below which its threads and its orders of memory cost more than they save. */
+/* Multiplications below which its threads and reorders cost more than they save. */
 #define WORTH 4e6
 
 static double multiplications(const trp__dnn_host_node *x)
@@ -265,7 +265,7 @@ bool trp__onednn_conv(const trp__onednn_engine *dnn, const trp__dnn_host_node *x
                                   [TRP_DNN_CONV_BACKWARD_DATA] = TRP__DNN_CONV_X,
                                   [TRP_DNN_CONV_BACKWARD_FILTER] = TRP__DNN_CONV_W};
     conv c = {.dnn = dnn, .x = x, .written = written[x->n->kind]};
-    const bool flipped = x->n->mode != 0; /* it has only cross-correlations */
+    const bool flipped = x->n->mode != 0; /* oneDNN only has cross-correlations */
     bool good = !flipped && multiplications(x) >= WORTH && describe_tensors(&c) && describe(&c) &&
                 place(&c) && execute(&c);
     for (int i = 0; i < OPERANDS; i++) {

@@ -1,11 +1,11 @@
-/* The nodes of a softmax as one primitive of oneDNN: exp(x - max) / sum(exp(x - max)). */
+/* Runs the nodes of a softmax as one primitive of oneDNN: */
 #include "actors/dnn/host/onednn/api.h"
 
 #if TRP__ONEDNN
 
 enum { WORTH = 1 << 15 };
 
-/* What each of the nodes reads, as the number of an earlier one, or X; the first may be anything.
+/* The inputs of each node, as the number of an earlier one, or X; the first may be any tensor.
  */
 enum { MOST, SHIFTED, POWER, SUM, QUOTIENT, X, NOTHING };
 
@@ -26,7 +26,7 @@ static uint8_t written_by(const trp__dnn_node *n)
     return n->port[n->kind == TRP_DNN_REDUCTION ? TRP__DNN_REDUCTION_Y : TRP__DNN_POINTWISE_Y];
 }
 
-/* How many nodes behind the softmax, or of it, read a tensor. */
+/* Returns the number of nodes that read a tensor, in the softmax or after it. */
 static int readers_of(const trp__dnn_graph *g, int first, uint8_t tensor)
 {
     int readers = 0;
@@ -38,7 +38,7 @@ static int readers_of(const trp__dnn_graph *g, int first, uint8_t tensor)
     return readers;
 }
 
-/* An intermediate result that nobody else reads, and that nothing is rounded to. */
+/* Tells whether a result is intermediate, read by no other node, and not rounded. */
 static bool is_inner(const trp__dnn_graph *g, int first, int step)
 {
     const uint8_t number = written_by(&g->node[first + step]);
@@ -53,7 +53,7 @@ static bool has_step(const trp__dnn_graph *g, int first, int step)
     const uint8_t x = g->node[first].port[TRP__DNN_REDUCTION_X];
     uint8_t wanted_x = steps[step].x == X ? x : written_by(&g->node[first + steps[step].x]);
     if (n->kind != steps[step].kind || n->mode != steps[step].mode || n->compute != TRP_F32 ||
-        n->port[0] != wanted_x) /* the same of both kinds */
+        n->port[0] != wanted_x) /* equal for both kinds */
         return false;
     if (steps[step].b != NOTHING &&
         n->port[TRP__DNN_POINTWISE_B] != written_by(&g->node[first + steps[step].b]))
