@@ -89,7 +89,7 @@ typedef enum trp_uplo {
 
 typedef enum trp_diag {
     TRP_NON_UNIT = 0,
-    TRP_UNIT = 1, /* the diagonal is not looked at and counts as ones */
+    TRP_UNIT = 1, /* the diagonal is not read and counts as ones */
 } trp_diag;
 
 /* Small products that wait in a mailbox one after the other, with the same type, sizes, leading
@@ -128,7 +128,7 @@ typedef enum trp_joining {
  * (i32 if C is, f32 for f16, bf16 and i8 otherwise, else `type`), read when the operation runs;
  * they must not be given by value then, and C is read.
  *
- * `compute`: TRP_COMPUTE_PEDANTIC goes with all types; the host always computes so.
+ * `compute`: TRP_COMPUTE_PEDANTIC is valid for all types; the host always computes so.
  * TRP_COMPUTE_EMULATED is for f32 and c64 sums of products of bf16 (cuBLAS 12.9 and a device of
  * compute capability 10.0), for f64 and c128 fixed-point arithmetic (cuBLAS 13.1, which comes with
  * CUDA 13.0 update 2); elsewhere, and on the host, the request is refused with TRP_E_UNSUPPORTED.
@@ -146,7 +146,7 @@ typedef struct trp_gemm_request {
     trp_buffer a, b, c;
     uint64_t a_offset, b_offset, c_offset; /* bytes; multiples of the element size */
     int64_t lda, ldb, ldc;                 /* elements; 0: the smallest */
-    int64_t a_stride, b_stride, c_stride;  /* elements; only looked at if batch > 1 */
+    int64_t a_stride, b_stride, c_stride;  /* elements; only read if batch > 1 */
     int64_t batch;                         /* 0: 1 */
     trp_buffer scalars;
     uint64_t scalars_offset; /* bytes */
@@ -197,7 +197,7 @@ TRP__REQUEST(gemm_list, TRP_OP_GEMM_LIST, trp_gemm_list_request)
  * with a negative incx the first is the last in memory, as in BLAS. An increment of 0 stands for 1.
  * The operations with one input and a result, and scal, take positive increments only. An output
  * must not overlap another vector, but for vectors of the same increment whose elements are all
- * apart. If n is 0, vectors are not looked at, and a result is 0.
+ * apart. If n is 0, vectors are not read, and a result is 0.
  *
  * `scalars`, if it names a buffer, holds what the operation would else take by value, read when it
  * runs: alpha, or c and s. rotm takes its five numbers there and not by value.
@@ -234,7 +234,7 @@ typedef struct trp_blas1_request {
  *
  * A has element type `type` (f32, f64, c64, c128); matrices and their leading dimension are as in
  * trp_gemm_request, vectors as in trp_blas1_request. Where there is a uplo A is n x n, and m
- * is not looked at. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
+ * is not read. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
  * nothing is done, also where beta is not 1, as in BLAS.
  *
  * A packed matrix (spmv, hpmv, spr, hpr, spr2, hpr2, tpmv, tpsv) is one triangle of n (n + 1) / 2
@@ -262,14 +262,14 @@ typedef struct trp_blas2_request {
                        * (i, j) of A lies at (ku + i - j, j) of a kl + ku + 1 x n matrix, in
                        * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix.
                        * sbmv, hbmv, tbmv, tbsv: kl diagonals beside the main one in the triangle
-                       * that is looked at, as of a gbmv whose other ones are left out; ku is 0. */
+                       * that is read, stored as in a gbmv without the others; ku is 0. */
     trp_scalar alpha; /* default 1; her, hpr: real */
     trp_scalar beta;  /* default 0 */
     trp_buffer a, x, y, scalars;
     uint64_t a_offset, x_offset, y_offset, scalars_offset; /* bytes */
     int64_t lda; /* elements; 0: the smallest; packed: 0 */
     int64_t incx, incy;
-    int64_t a_stride, x_stride, y_stride; /* gemv: elements; only looked at if batch > 1 */
+    int64_t a_stride, x_stride, y_stride; /* gemv: elements; only read if batch > 1 */
     int64_t batch;                        /* gemv; 0: 1 */
 } trp_blas2_request;
 
@@ -277,7 +277,7 @@ typedef struct trp_blas2_request {
  *
  * Element types are f32, f64, c64 and c128, for hemm, herk, her2k, herkx and gemm3m c64 and c128;
  * matrices and their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C
- * must not overlap an input, but for trmm, where it may be B. A batch of trsm is so many
+ * must not overlap an input, but for trmm, where it may be B. A batch of trsm is a number of
  * independent systems, as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices
  * apart. syrk, herk, syr2k, her2k, syrkx and herkx read and write one triangle of C. If C is empty
  * nothing is done; if k is 0, C becomes beta * C. herk, her2k and herkx with beta 1 leave C alone
@@ -303,7 +303,7 @@ typedef struct trp_blas3_request {
     uint64_t a_offset, b_offset, c_offset, scalars_offset; /* bytes */
     int64_t lda, ldb, ldc;                                 /* elements; 0: the smallest */
     int64_t incx;                                          /* dgmm: of vector b */
-    int64_t a_stride, b_stride; /* trsm: elements; only looked at if batch > 1 */
+    int64_t a_stride, b_stride; /* trsm: elements; only read if batch > 1 */
     int64_t batch;              /* trsm; 0: 1 */
 } trp_blas3_request;
 
@@ -344,7 +344,7 @@ typedef struct trp_lapack_request {
     uint64_t a_offset, b_offset, pivots_offset, tau_offset, info_offset; /* bytes; multiples of the
                                                                           * size of an element */
     int64_t lda, ldb;           /* elements; 0: the smallest */
-    int64_t a_stride, b_stride; /* elements; only looked at if batch > 1 */
+    int64_t a_stride, b_stride; /* elements; only read if batch > 1 */
     int64_t batch;              /* 0: 1 */
 } trp_lapack_request;
 
@@ -359,12 +359,12 @@ TRP__REQUEST(vcopy, TRP_OP_VCOPY, trp_blas1_request)
 /* x and y change places. */
 TRP__REQUEST(swap, TRP_OP_SWAP, trp_blas1_request)
 /* x = c x + s y, y = c y - conj(s) x. `scalars`: c, a real number in an element of `type` (an
- * imaginary part is not looked at), and s.
+ * imaginary part is not read), and s.
  */
 TRP__REQUEST(rot, TRP_OP_ROT, trp_blas1_request)
 /* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the
  * first of y and becomes z, as BLAS defines it for real types. `result`: c
- * and s, as rot's `scalars` takes them. n is not looked at. On the host c, s and r are right
+ * and s, as rot's `scalars` takes them. n is not read. On the host c, s and r are right
  * wherever the type can hold them; cuBLAS's routine may overflow or underflow on its way. */
 TRP__REQUEST(rotg, TRP_OP_ROTG, trp_blas1_request)
 /* (x, y) = H (x, y) for each pair of elements, with the 2 x 2 matrix H of a modified rotation.
@@ -373,7 +373,7 @@ TRP__REQUEST(rotg, TRP_OP_ROTG, trp_blas1_request)
 TRP__REQUEST(rotm, TRP_OP_ROTM, trp_blas1_request)
 /* The modified rotation H that makes the second of (sqrt(d1) x1, sqrt(d2) y1) vanish. x: d1, d2 and
  * x1, three elements, which become those after the rotation; y: y1, one element. `result`: the five
- * numbers that rotm takes; those that the flag implies mean nothing. n is not looked at, incx must
+ * numbers that rotm takes; those that the flag implies mean nothing. n is not read, incx must
  * be positive. Where there is no such rotation, as for a negative d1, H and x become 0. f32, f64.
  */
 TRP__REQUEST(rotmg, TRP_OP_ROTMG, trp_blas1_request)
@@ -401,7 +401,7 @@ TRP__REQUEST(ger, TRP_OP_GER, trp_blas2_request)
 TRP__REQUEST(gerc, TRP_OP_GERC, trp_blas2_request)
 /* y = alpha A x + beta y; A is symmetric. */
 TRP__REQUEST(symv, TRP_OP_SYMV, trp_blas2_request)
-/* The same; A is Hermitian, and the imaginary parts of its diagonal are not looked at. c64, c128.
+/* The same; A is Hermitian, and the imaginary parts of its diagonal are not read. c64, c128.
  */
 TRP__REQUEST(hemv, TRP_OP_HEMV, trp_blas2_request)
 /* x = op(A) x; A is triangular. */
@@ -420,7 +420,7 @@ TRP__REQUEST(tbsv, TRP_OP_TBSV, trp_blas2_request)
 /* A = alpha x x^T + A; A is symmetric: one triangle is read and written. */
 TRP__REQUEST(syr, TRP_OP_SYR, trp_blas2_request)
 /* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are
- * not looked at and become 0. c64, c128. */
+ * not read and become 0. c64, c128. */
 TRP__REQUEST(her, TRP_OP_HER, trp_blas2_request)
 /* A = alpha (x y^T + y x^T) + A */
 TRP__REQUEST(syr2, TRP_OP_SYR2, trp_blas2_request)
@@ -452,7 +452,7 @@ TRP__REQUEST(hemm, TRP_OP_HEMM, trp_blas3_request)
  * types TRP_C too. */
 TRP__REQUEST(syrk, TRP_OP_SYRK, trp_blas3_request)
 /* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal are not
- * looked at and become 0.
+ * read and become 0.
  * trans: TRP_N, TRP_C. */
 TRP__REQUEST(herk, TRP_OP_HERK, trp_blas3_request)
 /* C = alpha (op(A) op(B)^T + op(B) op(A)^T) + beta C; op(A) and op(B) are n x k. */
@@ -469,7 +469,7 @@ TRP__REQUEST(trmm, TRP_OP_TRMM, trp_blas3_request)
 /* Solves op(A) X = alpha B, with side TRP_RIGHT X op(A) = alpha B, and puts X in the place of B. */
 TRP__REQUEST(trsm, TRP_OP_TRSM, trp_blas3_request)
 /* C = alpha op(A) + beta op(B), with trans for A and trans_b for B; C is m x n. With beta 0, B is
- * not looked at. */
+ * not read. */
 TRP__REQUEST(geam, TRP_OP_GEAM, trp_blas3_request)
 /* C = diag(b) A, with side TRP_RIGHT A diag(b); A and C are m x n, b is a vector of m or n elements
  * with increment incx. */
@@ -477,7 +477,7 @@ TRP__REQUEST(dgmm, TRP_OP_DGMM, trp_blas3_request)
 /* C = alpha op(A) op(B) + beta C, with trans for A and trans_b for B; op(A) is m x k, op(B) k x n.
  * Each product of complex numbers is made of three real ones instead of four: it takes about three
  * quarters of the time, and the error of a small real or imaginary part is relative to the larger
- * one. With k 0, or an alpha of 0 given by value, A and B are not looked at. c64, c128.
+ * one. With k 0, or an alpha of 0 given by value, A and B are not read. c64, c128.
  *
  * Source: cublasCgemm3m_64, cublasZgemm3m_64; cblas_?gemm3m, or cblas_?gemm where OpenBLAS has no
  * gemm3m. */

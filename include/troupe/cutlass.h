@@ -137,9 +137,9 @@ typedef struct trp_epilogue_node {
     trp_order order; /* AUX_LOAD, AUX_STORE */
     int64_t ld;      /* AUX_LOAD, AUX_STORE: elements between columns (row-major: rows); 0: the
                       * smallest */
-    int64_t stride; /* elements between those of a batch; only looked at if there is one. 0: one for
-                       all, for inputs and for results of reductions, which then run over the batch
-                       too */
+    int64_t stride; /* elements between those of a batch; only read if there is one. 0: one for all,
+                     * for inputs and for results of reductions, which then run over the batch too
+                     */
 } trp_epilogue_node;
 
 /* --- Products --- */
@@ -160,8 +160,8 @@ enum { TRP_CUTLASS_NAME_SIZE = 64 };
 
 /* The kernel chosen for a request. */
 typedef struct trp_cutlass_chosen {
-    /* As `troupe cutlass kernels` has it; of libraries "cublaslt" and "cudnn", on the host "host".
-     */
+    /* Its name in `troupe cutlass kernels`; "cublaslt" or "cudnn" for libraries, "host" on the
+     * host. */
     char kernel[TRP_CUTLASS_NAME_SIZE];
     bool fallback;  /* a better one is being compiled */
     bool ready;     /* it need not be compiled any more */
@@ -356,7 +356,7 @@ enum {
  * By value the request's m, n and k are 0. By table they are the most that any group has; each
  * matrix may lie anywhere from its offset to the end of its buffer, and D's buffer must be no
  * other's (but C's, see below). Groups' parts of D must not overlap each other; by table that is
- * not looked at, and what is in such a place afterwards is not known.
+ * not checked, and the content of such a place is undefined afterwards.
  *
  * C in D's place. If C names D's buffer with the same offset, type, leading dimension and stride it
  * is D's old content, group by group; places and leading dimensions of C in groups count for
@@ -458,8 +458,8 @@ typedef struct trp_conv_tensor {
  * (a cross-correlation, as networks have it; with `flip` r and s in h and w count from the other
  * end: a convolution in the strict sense). DGRAD and WGRAD are the gradients of just that.
  *
- * Sizes. There are `dims` dimensions; of the arrays the first so many elements count, the others
- * are 0. Each output[i] follows from the rest, and may be left 0:
+ * Sizes. There are `dims` dimensions: the first `dims` elements of the arrays count, the others are
+ * 0. Each output[i] follows from the rest, and may be left 0:
  *
  *     (input + pad + pad_after - ((filter - 1) * dilation + 1)) / stride + 1, rounded down
  *

@@ -205,7 +205,7 @@ typedef struct trp_actor_options {
  * device. Actors of the kinds "jit" and "cutlass" (on a GPU) share actors that compile, one for
  * each processor of the program, up to 8: they are made with the first of these actors, as far as
  * there is room, are ended with the last, and count among the 61. An actor with a `library` is made
- * in the standby first, if one is ready: then an init() that crashes or hangs harms nobody. Errors:
+ * in the standby first, if one is ready: then an init() that crashes or hangs does no harm. Errors:
  * TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library is not
  * installed, the message says what to install; `library` can't be loaded, or has no
  * trp_actor_entry), TRP_E_VERSION (`library` was compiled for another version of the worker),

@@ -208,14 +208,14 @@ typedef enum trp_dnn_kind {
     /* x, scale -> y: back, y = x * scale. Types of x and scale as of y and scale there; y is f32
      * (the default if it is virtual), f16 or bf16. */
     TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 22,
-    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is pages
-     * x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages a
-     * batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is b x h_kv x s_kv
-     * x d, of as many rows as the pages of a batch hold, or, if it has dimensions, of so many that
-     * they go into them: row i of a batch is row i % rows of page table[i / rows]. Rows behind
-     * seq_kv are 0, and entries of the table that only they would need are not looked at. An entry
-     * out of range reads nothing: on the host the request ends with TRP_E_ARGUMENT, unless a node
-     * of the same graph writes the table; else, and on GPUs, rows of such a page are NaN. */
+    /* x, table, seq_kv -> y: keys or values that are stored in pages, as attention takes them. x is
+     * pages x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages
+     * a batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is b x h_kv x
+     * s_kv x d, of as many rows as the pages of a batch hold, or as many as its dimensions say: row
+     * i of a batch is row i % rows of page table[i / rows]. Rows after seq_kv are 0, and entries of
+     * the table that only they would need are not read. An entry out of range reads nothing: on the
+     * host the request ends with TRP_E_ARGUMENT, unless a node of the same graph writes the table;
+     * else, and on GPUs, rows of such a page are NaN. */
     TRP_DNN_PAGED_LOAD = 23,
     /* Operations of a training step; <troupe/training.h> has calls that make graphs of these.
      *
@@ -494,7 +494,7 @@ typedef struct trp_dnn_node {
     int64_t stride[TRP_DNN_SPATIAL_MAX];   /* 0: 1 */
     int64_t dilation[TRP_DNN_SPATIAL_MAX]; /* CONV_...; 0: 1 */
     /* RESAMPLE_... ATTENTION...: the first only, a sliding window: of the columns up to the
-     * diagonal's, that included, a row sees the last so many; 0: all of them. */
+     * diagonal, a row sees this number of the last ones; 0: all. */
     int64_t window[TRP_DNN_SPATIAL_MAX];
     bool flip; /* CONV_...: a convolution in the mathematical sense, not a cross-correlation */
     /* Compute type: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if an input is
@@ -545,12 +545,12 @@ enum { TRP_DNN_ENGINE_SIZE = 48 };
 typedef struct trp_dnn_ran {
     char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it, "cublaslt_...", "direct"; on
                                        * the host "host" */
-    uint32_t parts; /* 1: as one; more: the library took it in so many pieces only */
-    bool found;     /* in the kernel cache, made by an earlier request or process */
-    bool tuned;     /* measured to be the fastest */
-    bool proven;    /* every part of it was proven on this device, see trp_proof, or is a kernel of
-                     * Troupe's. False: proofs are off; or one could not be made, for lack of device
-                     * memory or of NVRTC. Always false on the host. */
+    uint32_t parts;                   /* the number of pieces in which the library took it */
+    bool found;  /* in the kernel cache, made by an earlier request or process */
+    bool tuned;  /* measured to be the fastest */
+    bool proven; /* every part of it was proven on this device, see trp_proof, or is a kernel of
+                  * Troupe's. False: proofs are off; or one could not be made, for lack of device
+                  * memory or of NVRTC. Always false on the host. */
     uint64_t workspace_bytes;
 } trp_dnn_ran;
 

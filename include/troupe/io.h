@@ -55,9 +55,9 @@ typedef struct trp_io_array {
     trp_dtype type;   /* TRP_DTYPE_NONE: the file has a type that trp_dtype lacks */
     uint32_t rank;
     int64_t dim[TRP_IO_RANK_MAX];
-    uint64_t bytes;       /* of all elements; not looked at in what is saved */
+    uint64_t bytes;       /* of all elements; ignored when saving */
     bool fortran_order;   /* the first dimension is the fastest; never in safetensors */
-    char file_type[24];   /* as the file calls it: "<f4", "BF16"; not looked at in what is saved */
+    char file_type[24];   /* as the file calls it: "<f4", "BF16"; ignored when saving */
     uint64_t reserved[4]; /* must be 0 */
 } trp_io_array;
 

@@ -11,7 +11,7 @@
  *     trp_kernel_launch(jit, &l, &done);
  *
  * A *module* is the result of a compile, link or load. The call returns its handle at once, long
- * before the compile is over: requests that use the module wait for it, and no others do. If the
+ * before the compile has ended: requests that use the module wait for it, and no others do. If the
  * module can't be made, they end with TRP_E_DEPENDENCY, naming the request that failed.
  *
  * The images of modules, and values that trp_module_set() wrote to their variables, lie in memory
@@ -312,7 +312,7 @@ typedef struct trp_kernel_query_request {
     const char *kernel;     /* NULL: the first of its names */
     uint32_t block_threads; /* for blocks_per_processor; 0: what threads_max says */
     uint32_t shared_bytes;  /* dynamic, of a block, for the occupancy */
-    trp_kernel_info *out;   /* written if the request succeeds, before its end is told */
+    trp_kernel_info *out;   /* written if the request succeeds, before its end is delivered */
 } trp_kernel_query_request;
 
 /* Each of these sends a request; see trp_submit() for the completion and errors. Errors of the
@@ -374,8 +374,9 @@ typedef enum trp_module_part {
     TRP_MODULE_LOG = 1,   /* all output of the compiler or linker; text */
     TRP_MODULE_NAMES = 2, /* the name in the image of each of its names, a line each; text */
     /* The headers that the compile has read, a line each: "memory NAME", "file PATH", and "none
-     * PATH" for a place that was looked at before; a last line "unsure" if that may not be all (an
-     * #include of a macro that is not plainly a name). See docs/actors/jit.md. Text. */
+     * PATH" for a place that was searched before; a last line "unsure" if the list may be
+     * incomplete (an #include of a macro that is not simply a name). See docs/actors/jit.md.
+     * Text. */
     TRP_MODULE_HEADERS = 3,
 } trp_module_part;
 

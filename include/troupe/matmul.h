@@ -85,7 +85,7 @@ typedef struct trp_matmul_matrix {
     trp_dtype type;
     trp_order order;
     int64_t ld;     /* elements */
-    int64_t stride; /* elements; only looked at if batch > 1 */
+    int64_t stride; /* elements; only read if batch > 1 */
     trp_scale scale;
 } trp_matmul_matrix;
 
@@ -179,7 +179,7 @@ typedef struct trp_matmul_ran {
  * be given by value then, and C must have a buffer and is read.
  *
  * If m or n is 0 nothing is done and nothing written. If k is 0, A, B and their scales but for the
- * types are not looked at and need no buffer, and X is beta * C; a GPU's library then multiplies
+ * types are not read and need no buffer, and X is beta * C; a GPU's library then multiplies
  * zeros, so an alpha in `scalars` must be finite.
  *
  * `deterministic`: D's bits are the same each time for the same problem (types, sizes, layouts,

@@ -1,6 +1,6 @@
 /* Seeing what a device does: figures of this and of other processes, metrics, traces.
  *
- * All of it costs nothing that can be measured while nobody looks. See docs/observing.md.
+ * Without observers, the cost is too small to measure. See docs/observing.md.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_OBSERVE_H
@@ -153,9 +153,9 @@ TRP_API trp_status trp_device_trace_stop(trp_device *device);
  * its stream. Each request has its number, actor, operation, label, incarnation and status with it;
  * faults, restarts and promotions are instants. A request that a fault interrupted and that ran
  * again shows both times. A running trace goes on; requests that end while its ring is copied count
- * as dropped. otherData.dropped in the file says how many were.
- * Errors: TRP_E_ARGUMENT (no trace was begun), TRP_E_MEMORY, TRP_E_SYSTEM (the file; a FIFO that
- * nobody has open, or that nobody reads from for 10 s). */
+ * as dropped. otherData.dropped in the file says how many were. Errors: TRP_E_ARGUMENT (no trace
+ * was begun), TRP_E_MEMORY, TRP_E_SYSTEM (the file; a FIFO that no process has open, or that none
+ * reads from for 10 s). */
 TRP_API trp_status trp_device_trace_write(trp_device *device, const char *path);
 
 #ifdef __cplusplus

@@ -41,7 +41,7 @@ typedef enum trp_rnn_mode {
  * The weights are one array of `type`, the same on all backends: for each layer, for each direction
  * (forward, then backward)
  *
- *     w_ih  gates x hidden rows of so many columns as the layer has inputs: `input` in the first
+ *     w_ih  gates x hidden rows, with a column for each input of the layer: `input` in the first
  *           one, directions x width in the others
  *     w_hh  gates x hidden rows of `width` columns
  *     b_ih  gates x hidden   } unless no_bias
@@ -81,11 +81,11 @@ typedef struct trp_rnn_place {
  *     h0, h1, dh0, dh1    layers x directions x batch x width
  *     c0, c1, dc0, dc1    layers x directions x batch x hidden; LSTM only
  *     w, dw               the weights
- *     reserve             so many bytes as trp_rnn_reserve() says; the offset is a multiple of 256.
- *                         It counts as all of its buffer from there on, so nothing else lies behind
+ *     reserve             as many bytes as trp_rnn_reserve() returns; the offset is a multiple of
+ *                         256. The rest of the buffer from there on belongs to it
  *
- * A sequence that is shorter than `steps` lies in the first of them. The rest of x and dy is not
- * looked at, that of y and dx is set to 0; h1 and c1 are the state behind its last step, and the
+ * A sequence that is shorter than `steps` is in the first of them. The rest of x and dy is not
+ * read, and the rest of y and dx is set to 0; h1 and c1 are the state after its last step, and the
  * backward direction begins there.
  *
  * Outputs overlap nothing else. */

@@ -54,9 +54,9 @@
  * the device's table of 16,384 requests, and in staging memory for what it brings along. If there
  * is none, the call waits until earlier requests have ended, as wait_ns of the request says: 0,
  * which calls without a request struct (trp_write(), ...) have too, without limit; TRP_NOWAIT not
- * at all; else so many nanoseconds. When the time is over the call returns TRP_E_BUSY. If the
- * device goes down or is closed meanwhile, it returns TRP_E_DEVICE_DOWN at once. TRP_E_BUSY comes
- * without waiting, whatever wait_ns says, where a wait might not end by itself:
+ * at all; else a number of nanoseconds. When the time has passed, the call returns TRP_E_BUSY. If
+ * the device goes down or is closed meanwhile, it returns TRP_E_DEVICE_DOWN at once. TRP_E_BUSY
+ * comes without waiting, whatever wait_ns says, where a wait might not end by itself:
  *   - all 16,384 requests of the device have ended, and the program has neither awaited or dropped
  *     their futures nor taken their events from queues;
  *   - the thread is one that the device needs for its progress: in a callback of a watch, or in an

@@ -29,9 +29,9 @@ extern "C" {
 #define TRP_ACTOR_STATE_MAX   ((size_t)64 << 20) /* bytes of state_bytes */
 #define TRP_ACTOR_ENQUEUE_MAX 248                /* bytes of arguments, see enqueue() */
 #define TRP_ACTOR_JOINED_MAX  128                /* requests of one call of handle_joined() */
-/* Calls of handle() and handle_joined() with work on the device that is not done, at most: no
- * further call is made while there are so many. So a ring of this size suffices for an actor's host
- * memory that such work uses. */
+/* The most calls of handle() and handle_joined() with unfinished work on the device: no further
+ * call is made while there are as many. So a ring of this size is enough for host memory that such
+ * work uses. */
 #define TRP_ACTOR_CALLS_MAX 512
 
 /* From handle(): a part of the work is enqueued (or none yet); call again soon. */
@@ -62,7 +62,7 @@ typedef struct trp_job {
 /* Services of the worker for an actor. */
 typedef struct trp_services {
     /* Fills an error record (if not NULL) and returns `status`, so that a function can end with it:
-     * `domain` (up to 15 bytes) and `code` say whose error it is, "" and 0 if nobody's. An actor
+     * `domain` (up to 15 bytes) and `code` name the source of the error, or are "" and 0. An actor
      * may fail with TRP_E_ARGUMENT, _MEMORY, _UNSUPPORTED, _LIBRARY, _MISSING, _VERSION, _SYSTEM
      * and _INTERNAL; any other status becomes TRP_E_INTERNAL. Domain and code of an error of
      * handle() decide whether the worker restarts the actor or ends, see docs/directives.md; for a

@@ -1,5 +1,5 @@
 /* A checksum against damage by accident: XXH64 with seed 0, as the specification of xxHash 0.1.1
- * has it, at the speed of memory. Not against malice. */
+ * has it, at the speed of memory. It does not protect against deliberate changes. */
 #ifndef TRP_BASE_CHECKSUM_H
 #define TRP_BASE_CHECKSUM_H
 

@@ -162,8 +162,8 @@ const char *trp__cuda_path(void);
 trp_status trp__cuda_error(trp_error *error, int result, const char *call);
 
 /* Copies to the device and waits until it is there. cuMemcpyHtoD by itself may return while the
- * last of pageable memory is still on its way through the default stream, for which streams that
- * were made not to block do not wait. */
+ * last of pageable memory is still in the default stream, for which streams that were made not to
+ * block do not wait. */
 trp__cu_result trp__cuda_upload(const trp__cuda *cu, trp__cu_address to, const void *from,
                                 size_t bytes);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Results over all of D (a bias gradient, the largest magnitude) are compared only if the product
- * has at most so many multiplications. */
+ * has at most this number of multiplications. */
 #define WHOLE_MOST INT64_C(100000000)
 
 /* A bias gradient over longer lines is not compared, since one block sums each line. */

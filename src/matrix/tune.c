@@ -25,7 +25,7 @@ enum {
 /* The most workspace for algorithms that are not proposed. */
 #define WORKSPACE_TO_CLIMB ((size_t)256 << 20)
 
-/* A neighbour that takes so many times as long as the fastest is not timed further. */
+/* A neighbour that takes this many times as long as the fastest is not timed further. */
 #define HOPELESS 1.3f
 
 /* The duration of one measurement of a neighbour. */

@@ -3,7 +3,7 @@
  *   control block   written by the application, read-only in the worker: it describes the device
  *                   and holds the submission ring and every request. It outlives workers.
  *   reply block     written by one worker (and the GPU), read by the application; a new one for
- *                   each incarnation, so a dying worker's last writes reach nobody.
+ *                   each incarnation, so the last writes of a dying worker are never seen.
  *   staging         written by both: bounce pieces of copies from and to ordinary memory.
  *
  * Either side may be of another build, so both blocks begin with a magic number, the ABI version

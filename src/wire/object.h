@@ -7,7 +7,8 @@
  * is taken for the other. 2. The object itself is a struct of its class in the application, whose
  * first member is a
  *    trp__object. The class allocates it and hands it over with make(); from then on it is the
- *    client's, which calls destroy() once nobody holds the token any more, or at the device's end.
+ *    client's, which calls destroy() when the last holder has released the token, or at the end of
+ * the device.
  * 3. Bytes for workers lie in the device's *heap*, memory that the application shares with all its
  * workers, so the next worker finds what the last one left. The taker of an extent owns it. A
  * worker may write anywhere in the heap: the application checks all that it reads there. 4. The

@@ -1,7 +1,7 @@
 #include "worker/poison.h"
 
-/* Beyond so many poisoned ranges of a buffer neighbours are joined, and the gap between them is
- * poisoned, too. */
+/* Beyond this number of poisoned ranges in a buffer, neighbours are joined, and the gap between
+ * them is poisoned, too. */
 enum { PARTS_MAX = 4096 };
 
 typedef struct part {

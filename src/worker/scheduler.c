@@ -19,8 +19,8 @@
 
 enum {
     TAKE_BATCH = 32, /* requests taken before issuing again */
-    LOOK_FROM = 128, /* so many operations in a stream are counted anew */
-    SHARING = 8,     /* ... if so many times as many operations are in the stream */
+    LOOK_FROM = 128, /* this number of operations in a stream is counted again */
+    SHARING = 8,     /* ... if the stream has this many times as many operations */
 };
 
 #define SPIN_NS       (200 * TRP__US) /* how long an idle scheduler spins before it sleeps */

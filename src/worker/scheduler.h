@@ -48,7 +48,7 @@ struct trp__scheduler {
     bool together;      /* those that must run alone are done */
     uint64_t queued;    /* bit a: lane a has requests */
     uint64_t to_signal; /* bit a: lane a has unsignalled work */
-    uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
+    uint64_t in_flight; /* bit a: lane a's timeline was behind at the last check */
     bool polling;       /* a request was held, or asked to be called again */
     bool full;          /* a lane has enough in its stream */
     uint32_t take_most; /* requests to take before issuing again */
@@ -90,7 +90,7 @@ static inline bool trp__only_copies(uint32_t actor)
 /* One timeline write for everything issued to an actor since the last. */
 trp_status trp__signal_lane(trp__scheduler *s, uint32_t actor, trp_error *error);
 
-/* Takes the first request off a lane, after its work of so many operations was enqueued or its
+/* Takes the first request off a lane, after its work of `operations` operations was enqueued or its
  * error was replied. */
 static inline void trp__leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket,
                                    uint64_t operations)

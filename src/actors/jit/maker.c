@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to so many bytes are copied by the scheduler itself, which takes less time than starting the
- * side thread. */
+/* Up to this number of bytes is copied by the scheduler itself, which takes less time than starting
+ * the side thread. */
 enum { COPY_AT_ONCE = 16 << 10 };
 
 typedef enum phase {

@@ -4,7 +4,7 @@
 
 enum {
     RECORDINGS = 512,
-    OFTEN = 4, /* recording costs more than so many calls */
+    OFTEN = 4, /* recording costs more than this number of calls */
 };
 
 /* The state of one product. */

@@ -181,7 +181,7 @@ static void init_locks(trp_device *device)
     trp__heap_init(&device->memory.heap, device, &device->incarnation, &device->system->log);
 }
 
-/* Memory in whole pages, so that they can be given back, see leave_remnant(). */
+/* Memory in whole pages, so that they can be released, see leave_remnant(). */
 static trp_device *new_device(trp_system *system)
 {
     const size_t bytes = trp__page_round(sizeof(trp_device));
@@ -208,7 +208,7 @@ static void leave_remnant(trp_device *device)
     trp_system *system = device->system;
     trp__remnant *remnant = device->api.remnant;
     memset(device, 0, bytes);
-    madvise(device, bytes, MADV_DONTNEED); /* on failure the memory is not given back */
+    madvise(device, bytes, MADV_DONTNEED); /* on failure the memory is not released */
     trp__system_retain(system, remnant);
 }
 

@@ -107,7 +107,8 @@ static inline int64_t trp__backoff_nap(const trp__backoff *b, int64_t waited)
     return nap < least ? least : nap;
 }
 
-/* One step. Sets *nap_ns to how long to sleep now (0: do not). False when the time is over. */
+/* One step. Sets *nap_ns to how long to sleep now (0: do not). Returns false when the time has
+ * passed. */
 static inline bool trp__backoff_step(trp__backoff *b, int64_t *nap_ns)
 {
     *nap_ns = 0;

@@ -10,7 +10,7 @@
 #include "client/recovery/state.h"
 #include "client/request/state.h"
 
-/* Reads zero once it was closed: its pages are given back, only the addresses stay. */
+/* Reads zero once it was closed: its pages are released, only the addresses remain. */
 struct trp_device {
     trp_system *system;
     trp_device_options options;

@@ -146,7 +146,7 @@ static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t
     return status;
 }
 
-/* memory.lock is held, and given up for the time. */
+/* memory.lock is held, and released meanwhile. */
 static void await_drops_unlocked(trp_device *device)
 {
     trp__lock_drop(&device->memory.lock);

@@ -29,7 +29,7 @@
 enum {
     LINKS = TRP__SLOTS,
     ROOTS = 1024,
-    YOUNG = ROOTS / 2,      /* so many of the last roots stay, too */
+    YOUNG = ROOTS / 2,      /* the number of the last roots that are kept too */
     LEAST_FREE = ROOTS / 4, /* after a clearing, which looks at all poisoned buffers */
 };
 

@@ -93,7 +93,7 @@ typedef struct call {
     trp_error error;
 } call;
 
-/* Waits for device->changed; false if the time is over. device->lock is held. */
+/* Waits for device->changed; false if the time has passed. device->lock is held. */
 static bool wait_changed(trp_device *device, int64_t end)
 {
     struct timespec until = {.tv_sec = end / TRP__SECOND, .tv_nsec = end % TRP__SECOND};

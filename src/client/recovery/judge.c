@@ -276,7 +276,7 @@ static bool may_run_again(const judgement *j, const trp__slot *slot, const trp__
     return !guilty && slot->deaths < 2 && is_idempotent(record);
 }
 
-/* Decides about one request; lists it for the next worker unless it is over. */
+/* Decides about one request; lists it for the next worker unless it has ended. */
 static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__standing p)
 {
     uint64_t ticket = cell >> TRP__SLOT_BITS;

@@ -16,7 +16,7 @@ typedef struct trp__words {
 } trp__words;
 
 typedef struct trp__recovery_state {
-    trp__process dying[TRP__DYING]; /* workers that were given up and have not ended yet */
+    trp__process dying[TRP__DYING]; /* workers that were replaced and have not ended yet */
     uint32_t incarnations;          /* workers made so far */
     uint32_t standby_failures;      /* in a row */
     int64_t standby_after;          /* when the next one may be started */

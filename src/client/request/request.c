@@ -9,11 +9,12 @@
 
 #include <string.h>
 
-/* A sender sweeps its actor's mailbox after so many requests, so that slots are reused while they
- * are in its cache. */
+/* A sender sweeps its actor's mailbox after this number of requests, so that slots are reused while
+ * they are in its cache. */
 enum { SWEEP_EVERY = 32 };
 
-/* A worker needs longer for so many requests than the nap of a sender that waits for room. */
+/* A worker needs longer for this number of requests than the nap of a sender that waits for room.
+ */
 enum { LARGE_MAILBOX = 256 };
 #define LARGE_NAP_NS (100 * TRP__US)
 

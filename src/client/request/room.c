@@ -18,7 +18,7 @@ bool trp__room_may_wait(const trp__room *room)
     return room->wait_ns != TRP_NOWAIT && !trp__is_service_thread;
 }
 
-/* One step of waiting; then look for room again. TRP_E_BUSY: the time is over; the caller raises
+/* One step of waiting; then look for room again. TRP_E_BUSY: the time has passed; the caller raises
  * the error. Else the device is down, and the error is raised. */
 trp_status trp__room_wait(trp__room *room)
 {

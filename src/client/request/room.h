@@ -1,6 +1,6 @@
 /* Waiting for room of a call that sends: for a request slot, a piece of staging memory, places in a
- * mailbox, all within one wait_ns. A wait ends when there is room, when the time is over, or when
- * the device goes down. A call that finds room at once touches nothing here.
+ * mailbox, all within one wait_ns. A wait ends when there is room, when the time has passed, or
+ * when the device goes down. A call that finds room at once touches nothing here.
  *
  * A wait without limit must end, so each stage waits only for requests that end by themselves, and
  * the stages have one order:

@@ -61,7 +61,7 @@ static void merge_rows(trp__shape *s)
     }
 }
 
-/* A copy of so many bytes in a row. */
+/* A copy of contiguous bytes. */
 void trp__shape_linear(trp__shape *s, uint64_t bytes)
 {
     s->bytes = s->span[0] = s->span[1] = bytes;
