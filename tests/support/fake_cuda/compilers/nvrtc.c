@@ -16,7 +16,7 @@
 TRP__NVRTC_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
-enum { NAMES = 8, LOG_BYTES = 1024, INVALID_INPUT = 3, INVALID_PROGRAM = 4 };
+enum { NAMES = 8, LOG_BYTES = 8192, INVALID_INPUT = 3, INVALID_PROGRAM = 4 };
 
 struct trp__nvrtc_program_opaque {
     fake_nvrtc_texts texts;
