@@ -242,6 +242,9 @@
     X(trp_norm_f32_each_held, trp__norm)                                                           \
     X(trp_norm_bf16_each_held, trp__norm)                                                          \
     X(trp_norm_f16_each_held, trp__norm)                                                           \
+    X(trp_norm_f32_row_held, trp__norm)                                                            \
+    X(trp_norm_bf16_row_held, trp__norm)                                                           \
+    X(trp_norm_f16_row_held, trp__norm)                                                            \
     X(trp_norm_bf16_half_4, trp__norm)                                                             \
     X(trp_norm_f16_half_4, trp__norm)                                                              \
     X(trp_norm_tiles_f32_rows, trp__norm)                                                          \
