@@ -174,14 +174,16 @@
     X(trp_gather_lines, trp__gathering)                                                            \
     X(trp_scatter_rank, trp__gathering)                                                            \
     X(trp_scatter_merge, trp__gathering)                                                           \
-    X(trp_scatter_parts_f32_4, trp__gathering)                                                     \
-    X(trp_scatter_rows_f32_4, trp__gathering)                                                      \
-    X(trp_scatter_parts_f32_1, trp__gathering)                                                     \
-    X(trp_scatter_rows_f32_1, trp__gathering)                                                      \
-    X(trp_scatter_parts_f64_4, trp__gathering)                                                     \
-    X(trp_scatter_rows_f64_4, trp__gathering)                                                      \
-    X(trp_scatter_parts_f64_1, trp__gathering)                                                     \
-    X(trp_scatter_rows_f64_1, trp__gathering)                                                      \
+    X(trp_scatter_f32_1_parts, trp__gathering)                                                     \
+    X(trp_scatter_f32_1_rows, trp__gathering)                                                      \
+    X(trp_scatter_f32_4_parts, trp__gathering)                                                     \
+    X(trp_scatter_f32_4_rows, trp__gathering)                                                      \
+    X(trp_scatter_f32_8_parts, trp__gathering)                                                     \
+    X(trp_scatter_f32_8_rows, trp__gathering)                                                      \
+    X(trp_scatter_f64_1_parts, trp__gathering)                                                     \
+    X(trp_scatter_f64_1_rows, trp__gathering)                                                      \
+    X(trp_scatter_f64_4_parts, trp__gathering)                                                     \
+    X(trp_scatter_f64_4_rows, trp__gathering)                                                      \
     X(trp_rotary_f32, trp__rotary)                                                                 \
     X(trp_rotary_bf16, trp__rotary)                                                                \
     X(trp_rotary_f16, trp__rotary)                                                                 \
@@ -242,6 +244,9 @@
     X(trp_norm_f32_each_held, trp__norm)                                                           \
     X(trp_norm_bf16_each_held, trp__norm)                                                          \
     X(trp_norm_f16_each_held, trp__norm)                                                           \
+    X(trp_norm_f32_row_held, trp__norm)                                                            \
+    X(trp_norm_bf16_row_held, trp__norm)                                                           \
+    X(trp_norm_f16_row_held, trp__norm)                                                            \
     X(trp_norm_bf16_half_4, trp__norm)                                                             \
     X(trp_norm_f16_half_4, trp__norm)                                                              \
     X(trp_norm_tiles_f32_rows, trp__norm)                                                          \

@@ -13,17 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    UNITS = 1024, /* of a block of rows, about */
-    ALIGNMENT = 256,
-};
+enum { ALIGNMENT = 256 };
 
 typedef struct step {
     trp__gathering p;
     trp__dnn_node node;
     bool scatters;
     char parts_name[32], rows_name[32];
-    uint64_t list_bytes; /* of each of the four arrays of a list */
+    uint64_t list_bytes;  /* of each of the four arrays of a list, */
+    uint64_t start_bytes; /* and of where rows begin in it */
     trp__cu_function lines, rank, merge, parts, rows;
 } step;
 
@@ -73,6 +71,31 @@ static bool is_aligned(const trp__dnn_tensor *t, const trp__gather_lines *l, uin
            (uint64_t)l->outer * size % need == 0 && (uint64_t)l->row * size % need == 0;
 }
 
+static uint64_t size_of_type(const trp__dnn_tensor *t)
+{
+    return trp_dtype_bits((trp_dtype)t->type) / 8;
+}
+
+/* Whether lines of all operands are runs of so many elements. */
+static bool are_runs(const trp__gathering *p, const trp__dnn_tensor *whole,
+                     const trp__dnn_tensor *slices, const trp__dnn_tensor *before, uint64_t run)
+{
+    return p->line % (int64_t)run == 0 && is_aligned(whole, &p->whole, size_of_type(whole) * run) &&
+           is_aligned(slices, &p->slices, size_of_type(slices) * run) &&
+           (!before || is_aligned(before, &p->before, size_of_type(before) * run));
+}
+
+/* Elements that a thread sums at a time. */
+static int64_t run_of(const trp__dnn_node *n, const trp__gathering *p, const trp__dnn_tensor *whole,
+                      const trp__dnn_tensor *slices, const trp__dnn_tensor *before)
+{
+    const bool narrow = n->compute != TRP_F64 && size_of_type(whole) == 2 &&
+                        size_of_type(slices) == 2 && (!before || size_of_type(before) == 2);
+    return narrow && are_runs(p, whole, slices, before, TRP__GATHER_LONG) ? TRP__GATHER_LONG
+           : are_runs(p, whole, slices, before, TRP__GATHER_RUN)          ? TRP__GATHER_RUN
+                                                                          : 1;
+}
+
 static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
 {
     return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
@@ -117,14 +140,8 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathe
         p->packs = whole->type == slices->type && (uint64_t)line * size % 16 == 0 &&
                    is_aligned(whole, &p->whole, 16) && is_aligned(slices, &p->slices, 16);
         each = p->packs ? (int64_t)(16 / size) : 1;
-    } else if (line % TRP__GATHER_RUN == 0 &&
-               is_aligned(whole, &p->whole, size * TRP__GATHER_RUN) &&
-               is_aligned(slices, &p->slices,
-                          trp_dtype_bits((trp_dtype)slices->type) / 8 * TRP__GATHER_RUN) &&
-               (!before ||
-                is_aligned(before, &p->before,
-                           trp_dtype_bits((trp_dtype)before->type) / 8 * TRP__GATHER_RUN))) {
-        each = TRP__GATHER_RUN;
+    } else {
+        each = run_of(n, p, whole, slices, before);
     }
     p->chunks = trp__map_divide_by((uint32_t)(line / each));
     int64_t units;
@@ -132,14 +149,14 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathe
         (!scatters && units >= INT_MAX - TRP__GATHER_THREADS * TRP__GATHER_DEEP))
         return false;
     p->units = scatters ? 0 : (uint32_t)units;
-    const int64_t block = UNITS / (line / each);
-    p->block_rows = block < 1 ? 1 : block < TRP__GATHER_ROWS ? (uint32_t)block : TRP__GATHER_ROWS;
-    p->row_blocks = (p->rows + p->block_rows - 1) / p->block_rows;
+    const int64_t groups = (rows + TRP__GATHER_ROWS - 1) / TRP__GATHER_ROWS;
+    const int64_t blocks = (groups * (line / each) + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
+    p->row_blocks = (uint32_t)blocks;
+    p->start_blocks = p->rows / TRP__GATHER_THREADS + 1; /* and one behind the last */
     p->parts = p->count / TRP__GATHER_PART;
     const int64_t across = (line / each + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
-    return !scatters ||
-           ((line / each) * p->block_rows < INT_MAX && outer * (int64_t)p->row_blocks < INT_MAX &&
-            (p->parts == 0 || across * p->parts < INT_MAX / outer));
+    return !scatters || (blocks <= INT_MAX / TRP__GATHER_THREADS && blocks < INT_MAX / outer &&
+                         across * p->parts < INT_MAX / 2 / outer);
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
@@ -149,6 +166,12 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     if (most == 0 || (n->kind != TRP_DNN_GATHER && n->kind != TRP_DNN_SCATTER_ADD))
         return 0;
     return describe(g, n, &p);
+}
+
+/* Bytes of an array of numbers of 32 bits, with what aligns the next one. */
+static uint64_t bytes_of(uint64_t count)
+{
+    return (count * sizeof(uint32_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
@@ -170,19 +193,19 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
                       s->p.slices.type == TRP_F64 ||
                       (s->scatters && n->port[TRP__GATHER_BEFORE] != TRP__DNN_NO_PORT &&
                        s->p.before.type == TRP_F64);
-    const bool runs = (int64_t)s->p.chunks.by < s->p.line;
-    snprintf(s->parts_name, sizeof s->parts_name, "trp_scatter_parts_%s_%d", wide ? "f64" : "f32",
-             runs ? TRP__GATHER_RUN : 1);
-    snprintf(s->rows_name, sizeof s->rows_name, "trp_scatter_rows_%s_%d", wide ? "f64" : "f32",
-             runs ? TRP__GATHER_RUN : 1);
+    const int run = (int)(s->p.line / s->p.chunks.by);
+    snprintf(s->parts_name, sizeof s->parts_name, "trp_scatter_%s_%d_parts", wide ? "f64" : "f32",
+             run);
+    snprintf(s->rows_name, sizeof s->rows_name, "trp_scatter_%s_%d_rows", wide ? "f64" : "f32",
+             run);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "%s%s", s->scatters ? "scatter" : "gather",
-                  (s->scatters ? runs : s->p.packs) ? "" : "_loose");
+                  (s->scatters ? run > 1 : s->p.packs) ? "" : "_loose");
     *workspace = 0;
     if (s->scatters) {
-        s->list_bytes =
-            ((uint64_t)s->p.count * sizeof(uint32_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        *workspace = 4 * s->list_bytes +
+        s->list_bytes = bytes_of(s->p.count);
+        s->start_bytes = bytes_of((uint64_t)s->p.rows + 1);
+        *workspace = 4 * s->list_bytes + s->start_bytes +
                      (uint64_t)s->p.parts * s->p.outer * (uint64_t)s->p.line * (wide ? 8 : 4);
     }
     *out = s;
@@ -217,9 +240,10 @@ static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *e
     p->next_number = at + s->list_bytes;
     p->key = at + 2 * s->list_bytes;
     p->number = at + 3 * s->list_bytes;
-    p->sums = at + 4 * s->list_bytes;
+    p->starts = at + 4 * s->list_bytes;
+    p->sums = p->starts + s->start_bytes;
     trp_status status =
-        enqueue(s, l, &s->rank, "trp_scatter_rank", blocks_of(p->count, TRP__GATHER_BLOCK), error);
+        enqueue(s, l, &s->rank, "trp_scatter_rank", blocks_of(p->count, TRP__GATHER_TILE), error);
     for (uint64_t width = TRP__GATHER_TILE;; width *= TRP__GATHER_WAYS) {
         const uint64_t key = p->key, number = p->number;
         p->key = p->next_key;
@@ -255,8 +279,9 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
                   p->before.outer == p->whole.outer && p->before.row == p->whole.row;
     trp_status status = launch_list(s, l, error);
     const uint64_t across = blocks_of(p->chunks.by, TRP__GATHER_THREADS);
-    if (p->parts > 0 && status == TRP_OK)
-        status = enqueue(s, l, &s->parts, s->parts_name, across * p->parts * p->outer, error);
+    if (status == TRP_OK)
+        status = enqueue(s, l, &s->parts, s->parts_name,
+                         p->start_blocks + across * p->parts * p->outer, error);
     if (status == TRP_OK)
         status = enqueue(s, l, &s->rows, s->rows_name, (uint64_t)p->row_blocks * p->outer, error);
     return status;

@@ -3,7 +3,7 @@
 
 #include "actors/dnn/kernels/move/gather.h"
 #include "actors/dnn/kernels/map/operands.cuh"
-#include "actors/dnn/kernels/common/rows.cuh"
+#include "actors/dnn/kernels/common/packs.cuh"
 
 /* The row that an index names; `rows` for none. */
 TRP__DEVICE uint32_t trp__gather_row(const trp__gathering &p, uint32_t i)
@@ -106,37 +106,39 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_gather_lines(const TRP__CONSTANT trp__gathe
 
 /* --- The list of indices in the order of their rows --- */
 
-/* A warp for each TRP__GATHER_EACH indices: lanes share those that they are compared with. */
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_rank(const TRP__CONSTANT trp__gathering p)
+/* Counts the keys of some packs that come before one: smaller ones and, where EQUAL, those that are
+ * the same. */
+template <bool EQUAL>
+TRP__DEVICE uint32_t trp__scatter_before(const trp__pack16 *from, int count, uint32_t key)
 {
-    enum { EACH = TRP__GATHER_EACH };
-    const uint32_t lane = threadIdx.x % 32;
-    const uint32_t mine = blockIdx.x * TRP__GATHER_BLOCK + threadIdx.x / 32 * EACH;
-    const uint32_t begin = mine / TRP__GATHER_TILE * TRP__GATHER_TILE;
-    const uint32_t end = p.count - begin < TRP__GATHER_TILE ? p.count : begin + TRP__GATHER_TILE;
-    uint32_t key[EACH];
-    int before[EACH];
-    TRP__UNROLL
-    for (int u = 0; u < EACH; u++) {
-        key[u] = mine + (uint32_t)u < p.count ? trp__gather_row(p, mine + (uint32_t)u) : p.rows;
-        before[u] = 0;
-    }
-    if (mine < p.count) {
+    uint32_t before[4] = {0, 0, 0, 0};
 #pragma unroll 4
-        for (uint32_t j = begin + lane; j < end; j += 32) {
-            const uint32_t other = trp__gather_row(p, j);
-            TRP__UNROLL
-            for (int u = 0; u < EACH; u++)
-                before[u] += other < key[u] || (other == key[u] && j < mine + (uint32_t)u);
-        }
+    for (int c = 0; c < count; c++) {
+        const trp__pack16 other = from[c];
+        TRP__UNROLL
+        for (int k = 0; k < 4; k++)
+            before[k] += EQUAL ? other.word[k] <= key : other.word[k] < key;
     }
-    trp__rows_together<trp__rows_sum, int, EACH>(before, 32, 0);
-    TRP__UNROLL
-    for (int u = 0; u < EACH; u++) {
-        if (lane == (uint32_t)u && mine + (uint32_t)u < p.count) {
-            trp__to<uint32_t>(p.next_key, begin + (uint32_t)before[u]) = key[u];
-            trp__to<uint32_t>(p.next_number, begin + (uint32_t)before[u]) = mine + (uint32_t)u;
-        }
+    return before[0] + before[1] + before[2] + before[3];
+}
+
+/* A block for a tile, a thread for each index. */
+TRP__GLOBAL(TRP__GATHER_TILE) trp_scatter_rank(const TRP__CONSTANT trp__gathering p)
+{
+    enum { PACKS = TRP__GATHER_TILE / 4, OWN = 8 };
+    __shared__ trp__pack16 keys[PACKS];
+    const uint32_t begin = blockIdx.x * TRP__GATHER_TILE, i = begin + threadIdx.x;
+    const int own = (int)threadIdx.x / 32 * OWN; /* packs of the warp's */
+    const uint32_t key = i < p.count ? trp__gather_row(p, i) : UINT32_MAX;
+    keys[threadIdx.x / 4].word[threadIdx.x % 4] = key;
+    __syncthreads();
+    uint32_t before = trp__scatter_before<true>(keys, own, key) +
+                      trp__scatter_before<false>(keys + own, PACKS - own, key);
+    for (uint32_t j = threadIdx.x / 32 * 32; j < threadIdx.x; j++)
+        before += keys[j / 4].word[j % 4] == key;
+    if (i < p.count) {
+        trp__to<uint32_t>(p.next_key, begin + before) = key;
+        trp__to<uint32_t>(p.next_number, begin + before) = i;
     }
 }
 
@@ -175,6 +177,35 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gath
 
 /* --- Sums --- */
 
+/* Elements of a type that follow each other, as they lie in memory where T is f32. */
+template <typename T, int RUN, int TYPE> struct trp__scatter_run {
+    T v[RUN];
+
+    TRP__DEVICE void load(uint64_t at, int64_t i)
+    {
+        if constexpr (RUN == 1)
+            v[0] = trp__load_float<T>(at, i, TYPE);
+        else
+            trp__load_run<T, RUN>(at, i, TYPE, v);
+    }
+    TRP__DEVICE T get(int k) const
+    {
+        return v[k];
+    }
+};
+template <int RUN, int TYPE> struct trp__scatter_run<float, RUN, TYPE> {
+    trp__pack<TYPE, RUN> v;
+
+    TRP__DEVICE void load(uint64_t at, int64_t i)
+    {
+        v.load(at, i, TYPE);
+    }
+    TRP__DEVICE float get(int k) const
+    {
+        return v.get(k);
+    }
+};
+
 template <typename T, int RUN> struct trp__scatter_sum {
     trp__exact_sum<T> s[RUN];
 
@@ -184,37 +215,31 @@ template <typename T, int RUN> struct trp__scatter_sum {
         for (int k = 0; k < RUN; k++)
             s[k] = {0, 0};
     }
-    TRP__DEVICE void add(const T v[RUN])
+    /* Begins with v: the same bits as add() to an empty sum. */
+    template <typename R> TRP__DEVICE void begin(const R &v)
     {
         TRP__UNROLL
         for (int k = 0; k < RUN; k++)
-            s[k].add(v[k]);
+            s[k] = {T(0) + v.get(k), 0};
     }
-    TRP__DEVICE void result(T v[RUN]) const
+    template <typename R> TRP__DEVICE void add(const R &v)
     {
+        TRP__UNROLL
+        for (int k = 0; k < RUN; k++)
+            s[k].add(v.get(k));
+    }
+    TRP__DEVICE void store(uint64_t at, int64_t i, uint8_t type) const
+    {
+        T v[RUN];
         TRP__UNROLL
         for (int k = 0; k < RUN; k++)
             v[k] = s[k].sum;
+        if constexpr (RUN == 1)
+            trp__store_float<T>(at, i, type, v[0]);
+        else
+            trp__store_run<T, RUN>(at, i, type, v);
     }
 };
-
-template <typename T, int RUN>
-TRP__DEVICE void trp__scatter_load(uint64_t at, int64_t i, uint8_t type, T v[RUN])
-{
-    if (RUN == 1)
-        v[0] = trp__load_float<T>(at, i, type);
-    else
-        trp__load_run<T, TRP__GATHER_RUN>(at, i, type, v);
-}
-
-template <typename T, int RUN>
-TRP__DEVICE void trp__scatter_store(uint64_t at, int64_t i, uint8_t type, const T v[RUN])
-{
-    if (RUN == 1)
-        trp__store_float<T>(at, i, type, v[0]);
-    else
-        trp__store_run<T, TRP__GATHER_RUN>(at, i, type, v);
-}
 
 /* Adds the slices of [from, end) of the list, of a type, from column `column` of each. */
 template <typename T, int RUN, int TYPE>
@@ -224,23 +249,37 @@ TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32
     enum { DEEP = 4 };
     for (; from < end; from += DEEP) {
         uint32_t number[DEEP];
-        T v[DEEP][RUN];
+        trp__scatter_run<T, RUN, TYPE> v[DEEP];
         TRP__UNROLL
         for (int d = 0; d < DEEP; d++)
             number[d] = trp__at<uint32_t>(p.number, from + d < end ? from + d : from);
         TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
-            TRP__UNROLL
-            for (int k = 0; k < RUN; k++)
-                v[d][k] = 0;
-            if (from + d < end)
-                trp__scatter_load<T, RUN>(p.slices.at, (int64_t)number[d] * p.slices.row + column,
-                                          TYPE, v[d]);
-        }
-        TRP__UNROLL
         for (int d = 0; d < DEEP; d++)
-            sum->add(v[d]);
+            v[d].load(p.slices.at, (int64_t)number[d] * p.slices.row + column);
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            if (from + d < end)
+                sum->add(v[d]);
+        }
     }
+}
+
+/* Finds where the list begins for a row, and behind the last one, by halves: neighbours read the
+ * same keys. */
+TRP__DEVICE void trp__scatter_starts(const trp__gathering &p)
+{
+    const uint32_t row = blockIdx.x * TRP__GATHER_THREADS + threadIdx.x;
+    uint32_t low = 0, high = p.count;
+    if (row > p.rows)
+        return;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (trp__at<uint32_t>(p.key, middle) < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    trp__to<uint32_t>(p.starts, row) = low;
 }
 
 /* A block for 256 runs of the columns of a part of the list. */
@@ -248,157 +287,153 @@ template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_parts_as(const trp__gathering &p)
 {
     const uint32_t across = (p.chunks.by + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
-    const uint32_t columns = blockIdx.x % across, rest = blockIdx.x / across;
+    const uint32_t block = blockIdx.x - p.start_blocks;
+    const uint32_t columns = block % across, rest = block / across;
     const uint32_t part = rest % p.parts, outer = rest / p.parts;
     const uint32_t from = part * TRP__GATHER_PART, end = from + TRP__GATHER_PART;
     const uint32_t key = trp__at<uint32_t>(p.key, from);
     const int64_t column = ((int64_t)columns * TRP__GATHER_THREADS + threadIdx.x) * RUN;
     trp__scatter_sum<T, RUN> sum;
-    T v[RUN];
     if (key == p.rows || trp__at<uint32_t>(p.key, end - 1) != key || column >= p.line)
         return;
     sum.begin();
     trp__scatter_add<T, RUN, TYPE>(p, from, end, (int64_t)outer * p.slices.outer + column, &sum);
-    sum.result(v);
-    trp__scatter_store<T, RUN>(p.sums, ((int64_t)outer * p.parts + part) * p.line + column,
-                               sizeof(T) == 8 ? TRP_F64 : TRP_F32, v);
+    sum.store(p.sums, ((int64_t)outer * p.parts + part) * p.line + column,
+              sizeof(T) == 8 ? TRP_F64 : TRP_F32);
 }
+
+/* Calls what has the type of slices: those of a LONG run have 16 bits. */
+#define TRP__SCATTER_BY_TYPE(call)                                                                 \
+    do {                                                                                           \
+        if constexpr (RUN == TRP__GATHER_LONG) {                                                   \
+            if (p.slices.type == TRP_BF16)                                                         \
+                call(TRP_BF16);                                                                    \
+            else                                                                                   \
+                call(TRP_F16);                                                                     \
+        } else {                                                                                   \
+            TRP__ROWS_BY_TYPE(T, p.slices.type, call);                                             \
+        }                                                                                          \
+    } while (0)
 
 template <typename T, int RUN> TRP__DEVICE void trp__scatter_parts(const trp__gathering &p)
 {
+    if (blockIdx.x < p.start_blocks) {
+        trp__scatter_starts(p);
+        return;
+    }
 #define TRP__SCATTER_PARTS(TYPE) trp__scatter_parts_as<T, RUN, TYPE>(p)
-    TRP__ROWS_BY_TYPE(T, p.slices.type, TRP__SCATTER_PARTS);
+    TRP__SCATTER_BY_TYPE(TRP__SCATTER_PARTS);
 #undef TRP__SCATTER_PARTS
 }
 
-/* How many of the list are below a key, which the lanes of a warp find together. */
-TRP__DEVICE uint32_t trp__scatter_search(const trp__gathering &p, uint32_t key)
+/* Adds the slices of one row, [at, end) of the list, or the sums of whole parts of it. */
+template <typename T, int RUN, int TYPE>
+TRP__DEVICE void trp__scatter_row(const trp__gathering &p, uint32_t at, uint32_t end,
+                                  uint32_t outer, int64_t column, trp__scatter_sum<T, RUN> *sum)
 {
-    const uint32_t lane = threadIdx.x % 32;
-    uint32_t low = 0, high = p.count;
-    while (low < high) { /* 32 of them at a time, one a lane, in even steps */
-        const uint32_t step = (high - low + 31) / 32, at = low + lane * step + step - 1;
-        const int below = at < high && trp__at<uint32_t>(p.key, at) < key;
-        const uint32_t steps = (uint32_t)trp__rows_together<trp__rows_sum, int>(below, 32, 0);
-        low += steps * step;
-        high = high - low < step - 1 ? high : low + step - 1;
+    while (at < end) {
+        const uint32_t next = at / TRP__GATHER_PART * TRP__GATHER_PART + TRP__GATHER_PART;
+        const uint32_t until = next < end ? next : end;
+        if (at % TRP__GATHER_PART == 0 && next <= end) {
+            trp__scatter_run<T, RUN, sizeof(T) == 8 ? TRP_F64 : TRP_F32> v;
+            v.load(p.sums, ((int64_t)outer * p.parts + at / TRP__GATHER_PART) * p.line + column);
+            sum->add(v);
+        } else {
+            trp__scatter_add<T, RUN, TYPE>(p, at, until,
+                                           (int64_t)outer * p.slices.outer + column, sum);
+        }
+        at = until;
     }
-    return low;
 }
 
-/* Where the list begins for each of some rows, and behind the last. */
-TRP__DEVICE void trp__scatter_starts(const trp__gathering &p, uint32_t first, uint32_t rows,
-                                     uint32_t *start)
+/* Begins with the operand that slices are added to, whatever its type. */
+template <typename T, int RUN>
+TRP__DEVICE void trp__scatter_begin(const trp__gathering &p, int64_t i,
+                                    trp__scatter_sum<T, RUN> *sum)
 {
-    __shared__ uint32_t ends[2];
-    const uint32_t warp = threadIdx.x / 32;
-    if (warp < 2) {
-        const uint32_t at = trp__scatter_search(p, first + warp * rows);
-        if (threadIdx.x % 32 == 0)
-            ends[warp] = at;
-    }
-    __syncthreads();
-    for (uint32_t i = ends[0] + threadIdx.x; i <= ends[1]; i += TRP__GATHER_THREADS) {
-        const uint32_t from =
-            i == ends[0] ? 0 : trp__at<uint32_t>(p.key, i - 1) - first + 1;
-        const uint32_t to = i == ends[1] ? rows : trp__at<uint32_t>(p.key, i) - first;
-        for (uint32_t row = from; row <= to; row++)
-            start[row] = i;
-    }
-    __syncthreads();
+#define TRP__SCATTER_BEGIN(TYPE)                                                                   \
+    do {                                                                                           \
+        trp__scatter_run<T, RUN, TYPE> v;                                                          \
+        v.load(p.before.at, i);                                                                    \
+        sum->begin(v);                                                                             \
+    } while (0)
+    TRP__ROWS_BY_TYPE(T, p.before.type, TRP__SCATTER_BEGIN);
+#undef TRP__SCATTER_BEGIN
 }
 
+/* A thread has one unit of some rows that follow each other. The first slice of each, most often
+ * the only one, is on its way before any is added. */
 template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_rows_as(const trp__gathering &p)
 {
-    __shared__ uint32_t start[TRP__GATHER_ROWS + 1];
+    enum { ROWS = TRP__GATHER_ROWS };
     const uint32_t outer = blockIdx.x / p.row_blocks;
-    const uint32_t first = blockIdx.x % p.row_blocks * p.block_rows;
-    const uint32_t rows = p.rows - first < p.block_rows ? p.rows - first : p.block_rows;
-    trp__scatter_starts(p, first, rows, start);
-    for (uint32_t unit = threadIdx.x; unit < rows * p.chunks.by; unit += TRP__GATHER_THREADS) {
-        const uint32_t row = trp__quotient(unit, p.chunks);
-        const int64_t column = (int64_t)(unit - row * p.chunks.by) * RUN;
-        const int64_t to =
-            (int64_t)outer * p.whole.outer + (int64_t)(first + row) * p.whole.row + column;
-        const uint32_t end = start[row + 1];
+    const uint32_t unit = blockIdx.x % p.row_blocks * TRP__GATHER_THREADS + threadIdx.x;
+    const uint32_t group = trp__quotient(unit, p.chunks), first = group * ROWS;
+    const int64_t column = (int64_t)(unit - group * p.chunks.by) * RUN;
+    const int64_t from = (int64_t)outer * p.slices.outer + column;
+    uint32_t start[ROWS + 1], number[ROWS];
+    trp__scatter_run<T, RUN, TYPE> v[ROWS];
+    if (first >= p.rows)
+        return;
+    TRP__UNROLL
+    for (int r = 0; r <= ROWS; r++)
+        start[r] = trp__at<uint32_t>(p.starts, first + r < p.rows ? first + r : p.rows);
+    TRP__UNROLL
+    for (int r = 0; r < ROWS; r++)
+        number[r] = start[r] < start[r + 1] ? trp__at<uint32_t>(p.number, start[r]) : 0;
+    TRP__UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        if (start[r] < start[r + 1])
+            v[r].load(p.slices.at, (int64_t)number[r] * p.slices.row + from);
+    }
+    TRP__UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t row = first + r;
+        uint32_t at = start[r];
+        const uint32_t end = start[r + 1];
         trp__scatter_sum<T, RUN> sum;
-        T v[RUN];
-        if (start[row] == end && p.in_place)
+        if (row >= p.rows || (at == end && p.in_place))
             continue;
         sum.begin();
-        if (p.before.at) {
-            trp__scatter_load<T, RUN>(p.before.at,
-                                      (int64_t)outer * p.before.outer +
-                                          (int64_t)(first + row) * p.before.row + column,
-                                      p.before.type, v);
-            sum.add(v);
+        if (p.before.at)
+            trp__scatter_begin<T, RUN>(
+                p, (int64_t)outer * p.before.outer + row * p.before.row + column, &sum);
+        if (at < end && (at % TRP__GATHER_PART != 0 || end - at < TRP__GATHER_PART)) {
+            if (p.before.at)
+                sum.add(v[r]);
+            else
+                sum.begin(v[r]);
+            at++;
         }
-        for (uint32_t at = start[row]; at < end;) {
-            const uint32_t next = at / TRP__GATHER_PART * TRP__GATHER_PART + TRP__GATHER_PART;
-            const uint32_t until = next < end ? next : end;
-            if (at % TRP__GATHER_PART == 0 && next <= end) {
-                trp__scatter_load<T, RUN>(
-                    p.sums,
-                    ((int64_t)outer * p.parts + at / TRP__GATHER_PART) * p.line + column,
-                    sizeof(T) == 8 ? TRP_F64 : TRP_F32, v);
-                sum.add(v);
-            } else {
-                trp__scatter_add<T, RUN, TYPE>(p, at, until,
-                                               (int64_t)outer * p.slices.outer + column, &sum);
-            }
-            at = until;
-        }
-        sum.result(v);
-        trp__scatter_store<T, RUN>(p.whole.at, to, p.whole.type, v);
+        trp__scatter_row<T, RUN, TYPE>(p, at, end, outer, column, &sum);
+        sum.store(p.whole.at, (int64_t)outer * p.whole.outer + row * p.whole.row + column,
+                  p.whole.type);
     }
 }
 
 template <typename T, int RUN> TRP__DEVICE void trp__scatter_rows(const trp__gathering &p)
 {
 #define TRP__SCATTER_ROWS(TYPE) trp__scatter_rows_as<T, RUN, TYPE>(p)
-    TRP__ROWS_BY_TYPE(T, p.slices.type, TRP__SCATTER_ROWS);
+    TRP__SCATTER_BY_TYPE(TRP__SCATTER_ROWS);
 #undef TRP__SCATTER_ROWS
 }
 
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_parts_f32_4(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_parts<float, 4>(p);
-}
+/* BLOCKS bounds registers: a processor has room for so many blocks of rows. */
+#define TRP__SCATTER_KERNELS(name, T, RUN, BLOCKS)                                                 \
+    TRP__GLOBAL(TRP__GATHER_THREADS) name##_parts(const TRP__CONSTANT trp__gathering p)            \
+    {                                                                                              \
+        trp__scatter_parts<T, RUN>(p);                                                             \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__GATHER_THREADS, BLOCKS) name##_rows(const TRP__CONSTANT trp__gathering p)     \
+    {                                                                                              \
+        trp__scatter_rows<T, RUN>(p);                                                              \
+    }
 
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_rows_f32_4(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_rows<float, 4>(p);
-}
-
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_parts_f32_1(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_parts<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_rows_f32_1(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_rows<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_parts_f64_4(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_parts<double, 4>(p);
-}
-
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_rows_f64_4(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_rows<double, 4>(p);
-}
-
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_parts_f64_1(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_parts<double, 1>(p);
-}
-
-TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_rows_f64_1(const TRP__CONSTANT trp__gathering p)
-{
-    trp__scatter_rows<double, 1>(p);
-}
+TRP__SCATTER_KERNELS(trp_scatter_f32_1, float, 1, 4)
+TRP__SCATTER_KERNELS(trp_scatter_f32_4, float, 4, 4)
+TRP__SCATTER_KERNELS(trp_scatter_f32_8, float, 8, 4)
+TRP__SCATTER_KERNELS(trp_scatter_f64_1, double, 1, 1)
+TRP__SCATTER_KERNELS(trp_scatter_f64_4, double, 4, 1)
 
 #endif

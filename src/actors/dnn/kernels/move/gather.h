@@ -7,7 +7,8 @@
  *     rank     sorts the numbers of indices by row, in order where that is the same: each tile of
  *              TRP__GATHER_TILE by itself, the place of one by counting those before it
  *     merge    makes one list of TRP__GATHER_WAYS, as often as it takes
- *     sum      sums of whole parts of the list that belong to one row, which is a frequent one
+ *     parts    where the list begins for each row, and sums of whole parts of it that belong to
+ *              one, which is a frequent one
  *     rows     each row: what its slices, or such sums, come to
  *
  * The order of sums follows from the indices alone, so results are the same each time. */
@@ -21,11 +22,10 @@ enum {
     TRP__GATHER_DEEP = 4,   /* units that a thread copies */
     TRP__GATHER_TILE = 256, /* indices that are sorted by counting: a power of two */
     TRP__GATHER_WAYS = 4,   /* lists that are merged at a time */
-    TRP__GATHER_EACH = 8,   /* of a warp then */
-    TRP__GATHER_BLOCK = TRP__GATHER_EACH * TRP__GATHER_THREADS / 32,
-    TRP__GATHER_PART = 64, /* indices of one row whose slices are summed beforehand */
-    TRP__GATHER_ROWS = 64, /* at most, of a block */
-    TRP__GATHER_RUN = 4,   /* elements that are summed at a time, if they are aligned */
+    TRP__GATHER_PART = 64,  /* indices of one row whose slices are summed beforehand */
+    TRP__GATHER_ROWS = 4,   /* of a thread */
+    TRP__GATHER_RUN = 4,  /* elements that are summed at a time, if they are aligned; of 16 bits */
+    TRP__GATHER_LONG = 8, /* as many as 16 bytes have */
 };
 
 typedef struct trp__gather_lines {
@@ -49,10 +49,12 @@ typedef struct trp__gathering {
     trp__map_divisor by_count;      /* indices; 1 where there are none */
     uint64_t key, number;           /* u32 of each index, sorted; `merge` reads them */
     uint64_t next_key, next_number; /* and writes these */
+    uint64_t starts;                /* u32 of each row, and one more */
     uint64_t sums;                  /* of parts, as the sum is computed */
     uint32_t width;                 /* of the lists that are merged */
-    uint32_t block_rows;            /* of a block of `rows` */
-    uint32_t row_blocks, parts;
+    uint32_t start_blocks;          /* of `parts`, that find where rows begin */
+    uint32_t row_blocks;            /* of `rows`, for each of `outer` */
+    uint32_t parts;
     uint8_t wide_index;     /* i64 */
     uint8_t ignores, packs; /* packs: the copy moves 16 bytes at a time */
     uint8_t in_place;       /* `before` lies where the result does */

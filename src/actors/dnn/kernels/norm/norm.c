@@ -15,7 +15,7 @@
 enum {
     BLOCKS_MAX = 1 << 30, /* of a launch */
     ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
-    HELD_LEAST = 6144,    /* loads of a row that a cluster's registers hold */
+    HELD_LEAST = 6144, /* loads of a row that a cluster's registers hold, if elements have scales */
 };
 
 typedef trp__norm_node norm;
@@ -61,13 +61,15 @@ static uint32_t rows_of_block(const norm *m)
     return rows;
 }
 
-/* Rows that the registers of a cluster's blocks hold. */
+/* Rows that the registers of a cluster's blocks hold. Rows of f32 with one scale each stay with one
+ * block where its registers hold them: that is faster. */
 static bool plan_held(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
     const int64_t units = m->p.n / unit;
     int64_t blocks = 2, threads;
-    if (units < HELD_LEAST || m->p.space.rows < modules->processors)
+    if ((m->each ? units < HELD_LEAST : !m->even || (unit == 4 && !m->walks)) ||
+        m->p.space.rows < modules->processors)
         return false;
     while (units > blocks * TRP__NORM_HELD_THREADS * TRP__NORM_HELD_PACKS)
         blocks *= 2;
@@ -78,7 +80,8 @@ static bool plan_held(norm *m, const trp__kernel_modules *modules)
     m->p.slice = (int32_t)((units + blocks - 1) / blocks) * unit;
     m->p.threads = (int32_t)(threads + 31) / 32 * 32;
     m->shared = 0;
-    snprintf(m->kernel, sizeof m->kernel, "%s_each_held", trp__row_packs_type(m->p.io, 2));
+    snprintf(m->kernel, sizeof m->kernel, "%s_%s_held", trp__row_packs_type(m->p.io, 2),
+             m->each ? "each" : "row");
     return true;
 }
 
@@ -88,9 +91,9 @@ static void plan_slices(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
     trp__slices slices;
-    if ((!m->walks && !(m->whole && m->p.space.rows >= modules->processors)) || !m->each)
+    if (!m->walks && !(m->whole && m->p.space.rows >= modules->processors))
         return;
-    if (plan_held(m, modules))
+    if (plan_held(m, modules) || !m->each)
         return;
     if (!trp__rows_slices(modules, m->p.space.rows, m->p.n / unit, 2, 4, 1, &slices))
         return;

@@ -193,6 +193,7 @@ static bool plan_packs(norm *m, bool ragged)
                                            m->p.io[TRP__NORM_X].type, &m->p.threads);
     if (packs > 0 && !has_channels(m))
         return false;
+    m->even = !ragged && m->p.n % TRP__ROWS_RUN == 0;
     if (packs > 0) {
         snprintf(m->kernel, sizeof m->kernel, "%s_%s_%d", type, way, packs);
         m->whole = m->p.threads > TRP__NORM_WALK_THREADS / 2;

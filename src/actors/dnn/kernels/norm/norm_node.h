@@ -14,6 +14,7 @@ typedef struct trp__norm_node {
     trp__rows rows;
     bool back, wide, each, walks;
     bool tiles;      /* rows of a block are copied as they lie */
+    bool even;       /* rows begin and end at packs */
     bool whole;      /* a block's registers hold a row, and nothing else then fits the processor */
     uint32_t shared; /* bytes of a block, of slices */
     int runs;        /* of 8 elements, of a thread; 0: the kernel has packs of a type */

@@ -410,7 +410,7 @@ TRP__NORM_KERNELS(trp_norm_f16_row, TRP_F16, trp__norm_row_affine<>)
 
 /* Rows that begin at multiples of 4 elements of 16 bits. */
 #define TRP__NORM_HALF_KERNELS(name, TYPE)                                                         \
-    TRP__NORM_PACKED(name##_4, 4, forward, TYPE, trp__norm_row_affine<false>, 4, 4)
+    TRP__NORM_PACKED(name##_4, 2, forward, TYPE, trp__norm_row_affine<false>, 4, 4)
 
 TRP__NORM_HALF_KERNELS(trp_norm_bf16_half, TRP_BF16)
 TRP__NORM_HALF_KERNELS(trp_norm_f16_half, TRP_F16)

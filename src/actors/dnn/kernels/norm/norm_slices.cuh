@@ -1,12 +1,12 @@
-/* Norms of rows of one type with a scale for each element, that are a cluster's: see kernels/common/slices.cuh. */
+/* Norms of rows of one type that are a cluster's: see kernels/common/slices.cuh. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_SLICES_CUH
 
 #include "actors/dnn/kernels/norm/norm_packs.cuh"
 #include "actors/dnn/kernels/common/slices.cuh"
 
-template <int TYPE> struct trp__norm_slice : trp__norm_packs<TYPE, trp__norm_each> {
-    typedef trp__norm_packs<TYPE, trp__norm_each> rows;
+template <int TYPE, typename A> struct trp__norm_slice : trp__norm_packs<TYPE, A> {
+    typedef trp__norm_packs<TYPE, A> rows;
     typedef typename rows::packs packs;
 
     TRP__DEVICE void find_slice(const trp__norm &p)
@@ -50,7 +50,7 @@ template <int TYPE> struct trp__norm_slice : trp__norm_packs<TYPE, trp__norm_eac
 
 template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
 {
-    typedef trp__norm_slice<TYPE> R;
+    typedef trp__norm_slice<TYPE, trp__norm_each> R;
     typedef trp__row_tiles<TYPE, false, 1> T;
     TRP__DYNAMIC(trp__pack16, shared);
     R r;
@@ -97,9 +97,10 @@ template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
 }
 
 /* Slices that registers hold. */
-template <int TYPE, int PACKS> TRP__DEVICE void trp__norm_held(const trp__norm &p)
+template <int TYPE, typename A> TRP__DEVICE void trp__norm_held(const trp__norm &p)
 {
-    typedef trp__norm_slice<TYPE> R;
+    typedef trp__norm_slice<TYPE, A> R;
+    enum { PACKS = TRP__NORM_HELD_PACKS };
     R r;
     typename R::pack v[PACKS];
     float s[2] = {0, 0};
@@ -107,6 +108,7 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__norm_held(const trp__norm &
     r.first = (int)threadIdx.x * R::V;
     r.step = p.threads * R::V;
     r.template read<PACKS>(r.x, 0.0f, v);
+    r.affine.begin(p, r.row, 0, r.thread);
     r.mean = 0;
     if (p.centred)
         r.mean = trp__rows_together<trp__rows_sum, float>(r.template sum<PACKS>(v), p.threads,
@@ -125,18 +127,26 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__norm_held(const trp__norm &
     trp__cluster_end(p.blocks);
 }
 
-#define TRP__NORM_SLICES(name, TYPE)                                                        \
+#define TRP__NORM_SLICES(name, TYPE)                                                               \
     TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__norm p)                 \
     {                                                                                              \
         trp__norm_slices<TYPE>(p);                                                                 \
-    }                                                                                              \
+    }
+#define TRP__NORM_HELD(name, TYPE, AFFINE)                                                         \
     TRP__GLOBAL(TRP__NORM_HELD_THREADS, 2) name##_held(const TRP__CONSTANT trp__norm p)            \
     {                                                                                              \
-        trp__norm_held<TYPE, TRP__NORM_HELD_PACKS>(p);                                             \
+        trp__norm_held<TYPE, AFFINE>(p);                                                           \
     }
 
 TRP__NORM_SLICES(trp_norm_f32_each, TRP_F32)
 TRP__NORM_SLICES(trp_norm_bf16_each, TRP_BF16)
 TRP__NORM_SLICES(trp_norm_f16_each, TRP_F16)
+
+TRP__NORM_HELD(trp_norm_f32_each, TRP_F32, trp__norm_each)
+TRP__NORM_HELD(trp_norm_bf16_each, TRP_BF16, trp__norm_each)
+TRP__NORM_HELD(trp_norm_f16_each, TRP_F16, trp__norm_each)
+TRP__NORM_HELD(trp_norm_f32_row, TRP_F32, trp__norm_row_affine<false>)
+TRP__NORM_HELD(trp_norm_bf16_row, TRP_BF16, trp__norm_row_affine<false>)
+TRP__NORM_HELD(trp_norm_f16_row, TRP_F16, trp__norm_row_affine<false>)
 
 #endif

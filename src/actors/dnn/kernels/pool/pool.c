@@ -284,9 +284,11 @@ static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
     const uint32_t deep = TRP__POOL_DEEP(p->window[1]);
     p->planes = m->y->dim[0] * m->y->dim[1];
     /* Small blocks are faster, for more of them are under way; but not those whose threads idle. */
-    int64_t bytes = TRP__POOL_SHARED / 2;
-    if (!share_planes(m, bytes, out) || (p->window[1] > 2 && busy_share(p, across) < 0.9))
-        bytes = TRP__POOL_SHARED;
+    const bool idles = p->window[1] > 2;
+    int64_t bytes = TRP__POOL_SHARED / (idles ? 4 : 2);
+    while (bytes < TRP__POOL_SHARED &&
+           (!share_planes(m, bytes, out) || (idles && busy_share(p, across) < 0.9)))
+        bytes *= 2;
     if (!share_planes(m, bytes, out))
         return false;
     while (bytes > SHARED_MIN && out->blocks < (uint64_t)m->processors * 2 &&
