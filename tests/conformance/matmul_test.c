@@ -1,6 +1,6 @@
 /* The matmul actor in the conformance suite. */
 #include "conformance/conformance.h"
-#include "support/problems/matmul_problem.h"
+#include "support/problems/matmul/problem.h"
 
 TROUPE_TEST("long");
 TROUPE_TEST_FAKE_GPU("no sanitizer");

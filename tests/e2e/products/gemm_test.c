@@ -275,7 +275,8 @@ static void bad_integers(void)
     BAD(TRP_E_ARGUMENT, "alpha: expected an integer", r.alpha = trp_real(NAN));
     BAD(TRP_E_ARGUMENT, "beta: expected an integer", r.beta = trp_real(-0x1p31 - 1));
     BAD(TRP_E_ARGUMENT, "beta: expected an integer", r.beta = trp_complex(1, 1));
-    BAD(TRP_E_ARGUMENT, "beta: expected none beside", r.scalars = all; r.beta = trp_real(2));
+    BAD(TRP_E_ARGUMENT, "beta: expected none, since it is read from `scalars`", r.scalars = all;
+        r.beta = trp_real(2));
     BAD(TRP_E_ARGUMENT, "type_c: expected i32 or f32", r.type_c = TRP_I8);
     BAD(TRP_E_ARGUMENT, "type_c: expected i32 or f32", r.type_c = TRP_F64);
     BAD(TRP_E_ARGUMENT, "type_c: expected the same or f32", r.type = TRP_F16; r.type_c = TRP_BF16);

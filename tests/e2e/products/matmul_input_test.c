@@ -2,7 +2,7 @@
  * status, the argument that the message names, and that nothing was queued; and what is at the edge
  * and must not be refused. */
 #include "support/reference/matmul_reference.h"
-#include "support/problems/matmul_requests.h"
+#include "support/problems/matmul/requests.h"
 #include "support/label.h"
 
 #include <math.h>

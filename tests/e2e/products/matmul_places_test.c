@@ -1,6 +1,6 @@
 /* Where the operands of the matmul actor may lie: sizes up to overflow, the ends of buffers,
  * and operands that overlap. */
-#include "support/problems/matmul_requests.h"
+#include "support/problems/matmul/requests.h"
 #include "support/label.h"
 
 TROUPE_TEST_FAKE_GPU("no sanitizer");

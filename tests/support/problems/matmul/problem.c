@@ -1,5 +1,5 @@
-/* See matmul_problem.h. SPDX-License-Identifier: Apache-2.0 */
-#include "support/problems/matmul_image.h"
+/* See problem.h. SPDX-License-Identifier: Apache-2.0 */
+#include "support/problems/matmul/image.h"
 
 #include <math.h>
 

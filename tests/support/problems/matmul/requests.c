@@ -1,5 +1,5 @@
-/* See matmul_requests.h. SPDX-License-Identifier: Apache-2.0 */
-#include "support/problems/matmul_requests.h"
+/* See requests.h. SPDX-License-Identifier: Apache-2.0 */
+#include "support/problems/matmul/requests.h"
 
 h_world world;
 trp_actor *matmul;

@@ -1,5 +1,5 @@
 /* Random products that matmul.h allows. SPDX-License-Identifier: Apache-2.0 */
-#include "support/problems/matmul_problem.h"
+#include "support/problems/matmul/problem.h"
 
 #include <math.h>
 

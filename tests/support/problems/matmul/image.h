@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_PROBLEMS_MATMUL_IMAGE_H
 #define TESTS_SUPPORT_PROBLEMS_MATMUL_IMAGE_H
 
-#include "support/problems/matmul_problem.h"
+#include "support/problems/matmul/problem.h"
 
 enum {
     MM_A,

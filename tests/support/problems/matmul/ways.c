@@ -1,6 +1,6 @@
-/* The combinations of options that every test of products goes through. See matmul_problem.h.
+/* The combinations of options that every test of products goes through. See problem.h.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/problems/matmul_problem.h"
+#include "support/problems/matmul/problem.h"
 
 static size_t below(size_t n)
 {

@@ -1,5 +1,5 @@
-/* See matmul_image.h. SPDX-License-Identifier: Apache-2.0 */
-#include "support/problems/matmul_image.h"
+/* See image.h. SPDX-License-Identifier: Apache-2.0 */
+#include "support/problems/matmul/image.h"
 
 /* ---- laying out ---- */
 
