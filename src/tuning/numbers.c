@@ -121,8 +121,9 @@ typedef struct source {
 
 static source source_of(const trp__proof_operand *o, uint32_t pass, uint32_t special)
 {
-    source s = {.low = o->low,
-                .span = o->high - o->low,
+    const double times = pass == TRP__PROOF_LEAVING && o->leaving != 0 ? o->leaving : 1;
+    source s = {.low = o->low * times,
+                .span = (o->high - o->low) * times,
                 .some = is_whole(o->type) && o->type != TRP_BOOL && o->low != o->high,
                 .pass = o->ordinary_only ? TRP__PROOF_ORDINARY : pass};
     s.specials = (unsigned)specials_of(o->type, special, s.special);

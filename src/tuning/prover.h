@@ -34,6 +34,7 @@ typedef struct trp__proof_operand {
     int64_t dim[TRP__PROOF_RANK], stride[TRP__PROOF_RANK]; /* elements; strides not negative */
     double low, high;   /* range of ordinary numbers of an input; equal: a constant */
     bool ordinary_only; /* an input with a meaning, such as lengths or variances */
+    double leaving;     /* of an input: factor in TRP__PROOF_LEAVING; 0: 1 */
     /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is
      * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
      * be what remains of large ones. The first three 0: equality. */
@@ -46,6 +47,8 @@ enum {
     TRP__PROOF_SATURATING =
         2,                  /* ordinary times 2^-8 to 2^6: activations saturate, sums stay finite */
     TRP__PROOF_EXTREME = 4, /* one number in four is one of `special` */
+    TRP__PROOF_LEAVING = 8, /* ordinary times `leaving`: sums leave the type of the result, but not
+                             * the one that they are added up in */
 };
 
 /* Special numbers, as a set of bits. Signed zeros, ones and +-100 are always included. */

@@ -183,6 +183,7 @@ static const char *pass_name(uint32_t pass)
 {
     return pass == TRP__PROOF_ORDINARY     ? "ordinary"
            : pass == TRP__PROOF_SATURATING ? "saturating"
+           : pass == TRP__PROOF_LEAVING    ? "overflowing"
                                            : "extreme";
 }
 

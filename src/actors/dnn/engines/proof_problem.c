@@ -312,6 +312,64 @@ static void set_values(trp__dnn_problem *p)
     }
 }
 
+/* Functions behind which large numbers are about as large, or 0. */
+static bool keeps_size(const trp__dnn_node *node)
+{
+    static const uint8_t modes[] = {TRP_DNN_IDENTITY, TRP_DNN_ADD,  TRP_DNN_SUB,  TRP_DNN_MUL,
+                                    TRP_DNN_MIN,      TRP_DNN_MAX,  TRP_DNN_ABS,  TRP_DNN_NEGATE,
+                                    TRP_DNN_RELU,     TRP_DNN_GELU, TRP_DNN_SWISH};
+    for (size_t i = 0; i < sizeof modes && node->kind == TRP_DNN_POINTWISE; i++) {
+        if (node->mode == modes[i])
+            return true;
+    }
+    return false;
+}
+
+/* The largest number of a result's type that sums of f32 leave: of f16, and of those of 8 bits,
+ * which saturate. 0: there is none, or numbers inside are of such a type, too. */
+static double narrow_result(const trp__dnn_problem *p)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < p->operands; i++) {
+        const trp__proof_operand *o = &p->operand[i];
+        if (o->role == TRP__PROOF_OUTPUT)
+            most = o->type == TRP_F16      ? 65504
+                   : o->type == TRP_F8E5M2 ? 57344
+                   : o->type == TRP_F8E4M3 ? 448
+                                           : most;
+        if (p->tensor_of[i] != TRP__DNN_NO_PORT &&
+            p->place[p->tensor_of[i]] == TRP__DNN_PLACE_INSIDE && o->type != TRP_F32)
+            return 0;
+    }
+    return most;
+}
+
+/* Large numbers for what a product multiplies, so that about half of the results leave the type in
+ * either direction and no term, and no sum of f32, leaves its own. Returns whether there are some.
+ */
+static bool choose_leaving(trp__dnn_problem *p)
+{
+    const trp__dnn_node *product = node_of(p, 0);
+    const double most = narrow_result(p), mean_square = 1.0 / 3; /* of numbers from -1 to 1 */
+    if (product->kind > TRP_DNN_MATMUL || most == 0)
+        return false;
+    for (uint32_t n = 1; n < p->part->count; n++) {
+        if (!keeps_size(node_of(p, n)))
+            return false;
+    }
+    const double usual = mean_square * sqrt(products_of(p, product));
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = product->port[i];
+        if (t == TRP__DNN_NO_PORT || trp__dnn_kind_of(product->kind)->port[i].written)
+            continue;
+        trp__proof_operand *o = &p->operand[p->operand_of[t]];
+        if (p->place[t] != TRP__DNN_PLACE_MEMORY || is_whole(o->type))
+            return false;
+        o->leaving = fmin(sqrt(1.5 * most / usual), is_f8(o->type) ? 448 : 65504);
+    }
+    return true;
+}
+
 /* What becomes 0 of a NaN where a maximum is taken by an instruction that drops it. */
 static bool may_lose_nan(const trp__dnn_node *node)
 {
@@ -319,7 +377,7 @@ static bool may_lose_nan(const trp__dnn_node *node)
            (node->mode == TRP_DNN_RELU || node->mode == TRP_DNN_MIN || node->mode == TRP_DNN_MAX);
 }
 
-/* Element by element it is known what becomes of every number. Sums get none that overflow, for
+/* Element by element it is known what becomes of every number. Sums get none that overflow f32, for
  * their order is nobody's business; attention's weights depend on theirs too much. */
 static void choose_passes(trp__dnn_problem *p)
 {
@@ -337,6 +395,8 @@ static void choose_passes(trp__dnn_problem *p)
         p->passes |= TRP__PROOF_EXTREME;
         p->special = TRP__PROOF_NAN;
     }
+    if (choose_leaving(p))
+        p->passes |= TRP__PROOF_LEAVING;
 }
 
 void trp__dnn_problem_describe(trp__dnn_problem *p)
