@@ -120,6 +120,23 @@ static void reshape(void **unused)
         assert_true((&y[0][0])[i] == x[i % 6][i / 6]);
 }
 
+/* In the middle of a larger tensor, with 0 around it. */
+static void margins(void **unused)
+{
+    float x[3][4], y[5][9];
+    trp__direct d = {
+        .node = {.kind = TRP_DNN_CONCATENATE, .mode = TRP__DNN_MARGINS, .start = {2, 4}}};
+    (void)unused;
+    count_up(&x[0][0], 12, 1);
+    set(&d, TRP__DNN_MOVE_X, x, 2, (const int64_t[]){3, 4});
+    set(&d, TRP__DNN_MOVE_Y, y, 2, (const int64_t[]){5, 9});
+    trp_direct_move(d);
+    for (int i = 0; i < 5; i++) {
+        for (int k = 0; k < 9; k++)
+            assert_true(y[i][k] == (i < 2 || k < 4 || k >= 8 ? 0 : x[i - 2][k - 4]));
+    }
+}
+
 /* --- Plans --- */
 
 static trp__dnn_planner planner;
@@ -167,6 +184,100 @@ static void among_others(void **unused)
     dnn_end(g);
 }
 
+/* Padded more on one side, with channels that do not come in eights: the image grows by a copy, or
+ * what is computed of it is cut out. */
+static void padded_unlike(void **unused)
+{
+    static const trp__dnn_way ways[2][2] = {{TRP__DNN_WAY_KERNEL, TRP__DNN_WAY_ENGINE},
+                                            {TRP__DNN_WAY_ENGINE, TRP__DNN_WAY_KERNEL}};
+    (void)unused;
+    for (int i = 0; i < 3; i++) {
+        const trp_dnn_kind kind = (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i);
+        const bool back = kind == TRP_DNN_CONV_BACKWARD_DATA;
+        dnn_graph storage, *g = &storage;
+        trp__dnn_lowered lowered;
+        trp_error error = {0};
+        dnn_begin(g);
+        const uint8_t x = DNN_BUFFER(TRP_F16, DNN_CHANNELS_LAST, 2, 12, 16, 16);
+        const uint8_t w = DNN_BUFFER(TRP_F16, DNN_CHANNELS_LAST, 20, 12, 3, 3);
+        const uint8_t y = DNN_BUFFER(TRP_F16, DNN_CHANNELS_LAST, 2, 20, 8, 15);
+        trp__dnn_node *n = dnn_node(g, kind, 0, TRP_F32, 2);
+        n->post_pad[0] = 1;
+        n->pre_pad[1] = 1;
+        n->stride[0] = 2;
+        memcpy(n->port, (uint8_t[]){x, w, y}, 3);
+        trp__dnn_graph whole = dnn_finish(g);
+        assert_int_equal(trp__dnn_lower(&whole, TRP__DNN_LOWER_ALIKE, &lowered, &error), TRP_OK);
+        const trp__dnn_graph *l = &lowered.graph;
+        assert_int_equal(l->head->nodes, 2);
+        const trp__dnn_node *conv = &l->node[back ? 0 : 1], *move = &l->node[back ? 1 : 0];
+        const trp__dnn_tensor *image = &l->tensor[conv->port[TRP__DNN_CONV_X]];
+        assert_int_equal(conv->kind, kind);
+        assert_int_equal(move->kind, back ? TRP_DNN_SLICE : TRP_DNN_CONCATENATE);
+        assert_memory_equal(image->dim, ((int64_t[]){2, 12, 17, 17}), 4 * sizeof(int64_t));
+        assert_int_equal(image->stride[1], 1); /* channels last, too */
+        assert_memory_equal(move->start, ((int32_t[]){0, 0, 0, 1}), 4 * sizeof(int32_t));
+        for (int k = 0; k < 2; k++)
+            assert_true(conv->pre_pad[k] == 0 && conv->post_pad[k] == 0);
+        trp__dnn_plan *plan = NULL;
+        if (trp__dnn_plan_make(&planner, &whole, &plan, &error) != TRP_OK)
+            fail_msg("%s", error.message);
+        if (i == 0) /* else cuDNN says that it takes it */
+            assert_int_equal(plan->lowered.lowering, TRP__DNN_LOWER_ALIKE);
+        for (uint32_t k = 0; k < plan->steps && plan->steps == 2; k++)
+            assert_int_equal(plan->step[k].way, ways[back][k]);
+        trp__dnn_plan_drop(plan);
+        trp__dnn_lowered_drop(&lowered);
+        dnn_end(g);
+    }
+}
+
+/* What is read becomes of one type, sums of another type stay f32 until they are rounded; or all is
+ * f32. */
+static void types_unlike(void **unused)
+{
+    static const struct {
+        trp_dtype x, w, y, read[2], written[2];
+        uint32_t nodes[2];
+    } rows[] = {
+        {TRP_F16, TRP_F16, TRP_F32, {TRP_F16, TRP_F32}, {TRP_F32, TRP_F32}, {1, 3}},
+        {TRP_BF16, TRP_BF16, TRP_F16, {TRP_BF16, TRP_F32}, {TRP_F32, TRP_F32}, {2, 4}},
+        {TRP_F32, TRP_F32, TRP_BF16, {TRP_F32, TRP_F32}, {TRP_F32, TRP_F32}, {2, 2}},
+        {TRP_F16, TRP_BF16, TRP_F16, {TRP_F32, TRP_F32}, {TRP_F32, TRP_F32}, {4, 4}},
+        {TRP_F16, TRP_F16, TRP_F16, {TRP_F16, TRP_F16}, {TRP_F16, TRP_F16}, {1, 1}},
+        {TRP_F8E4M3, TRP_F8E4M3, TRP_F16, {TRP_F8E4M3, TRP_F8E4M3}, {TRP_F16, TRP_F16}, {1, 1}},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int k = 0; k < 2; k++) {
+            dnn_graph storage, *g = &storage;
+            trp__dnn_lowered lowered;
+            trp_error error = {0};
+            dnn_begin(g);
+            const uint8_t x = DNN_BUFFER(rows[i].x, DNN_ROWS, 2, 8, 9, 9);
+            const uint8_t w = DNN_BUFFER(rows[i].w, DNN_ROWS, 8, 8, 2, 2);
+            const uint8_t y = DNN_BUFFER(rows[i].y, DNN_ROWS, 2, 8, 8, 8);
+            memcpy(dnn_node(g, TRP_DNN_CONV_FORWARD, 0, TRP_F32, 2)->port, (uint8_t[]){x, w, y}, 3);
+            trp__dnn_graph whole = dnn_finish(g);
+            assert_int_equal(trp__dnn_lower(&whole, k ? TRP__DNN_LOWER_F32 : TRP__DNN_LOWER_ALIKE,
+                                            &lowered, &error),
+                             TRP_OK);
+            const trp__dnn_graph *l = &lowered.graph;
+            assert_int_equal(l->head->nodes, rows[i].nodes[k]);
+            for (uint32_t n = 0; n < l->head->nodes; n++) {
+                if (l->node[n].kind != TRP_DNN_CONV_FORWARD)
+                    continue;
+                const uint8_t *port = l->node[n].port;
+                assert_int_equal(l->tensor[port[TRP__DNN_CONV_X]].type, rows[i].read[k]);
+                assert_int_equal(l->tensor[port[TRP__DNN_CONV_W]].type, rows[i].read[k]);
+                assert_int_equal(l->tensor[port[TRP__DNN_CONV_Y]].type, rows[i].written[k]);
+            }
+            trp__dnn_lowered_drop(&lowered);
+            dnn_end(g);
+        }
+    }
+}
+
 static int set_up(void **unused)
 {
     trp_error error = {0};
@@ -196,12 +307,12 @@ static int tear_down(void **unused)
 int main(void)
 {
     const struct CMUnitTest kernel[] = {
-        cmocka_unit_test(concatenation),
-        cmocka_unit_test(slice),
-        cmocka_unit_test(transposition),
-        cmocka_unit_test(reshape),
+        cmocka_unit_test(concatenation), cmocka_unit_test(slice),   cmocka_unit_test(transposition),
+        cmocka_unit_test(reshape),       cmocka_unit_test(margins),
     };
-    const struct CMUnitTest plans[] = {cmocka_unit_test(among_others)};
+    const struct CMUnitTest plans[] = {cmocka_unit_test(among_others),
+                                       cmocka_unit_test(padded_unlike),
+                                       cmocka_unit_test(types_unlike)};
     int failed = cmocka_run_group_tests(kernel, NULL, NULL);
     return failed ? failed : cmocka_run_group_tests(plans, set_up, tear_down);
 }

@@ -13,6 +13,11 @@ enum {
 typedef enum trp__dnn_lowering {
     TRP__DNN_LOWER_NEEDED, /* what the library never takes */
     TRP__DNN_LOWER_MORE,   /* also what it takes only next to certain others */
+    /* What libraries need, and convolutions as they take them: padded alike on both sides, what is
+     * more on one side being part of an image in memory; what is read of one type; sums of another
+     * type than that in f32, and rounded behind it. */
+    TRP__DNN_LOWER_ALIKE,
+    TRP__DNN_LOWER_F32, /* the same; convolutions of several types in f32 throughout */
     TRP__DNN_LOWERINGS,
 } trp__dnn_lowering;
 

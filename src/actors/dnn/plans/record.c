@@ -13,7 +13,7 @@
 /* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
  * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
  * replace each other's records. */
-#define VERSION 16u
+#define VERSION 17u
 
 /* Keys. */
 
