@@ -46,10 +46,8 @@ def matmul_graph(c):
     b = c.read(None, kind, b_dims, layout=_matrix_layout(c, b_dims))
     u = compute_type(TYPES[kind]).unit
     ref, size = a.values @ b.values, a.values.abs() @ b.values.abs()
-    bound, free = tidy(ref, products(k, kind, c.backend) * u * size), free_of(size, ref, kind)
-    if free is not None and bool(torch.isinf(ref).any()):
-        finite = without_infinities(a.values).abs() @ without_infinities(b.values).abs()
-        free |= torch.isinf(ref) & (finite > fn.F32_MOST / 16)
+    finite = lambda: without_infinities(a.values).abs() @ without_infinities(b.values).abs()
+    bound, free = tidy(ref, products(k, kind, c.backend) * u * size), free_of(size, ref, kind, finite)
     to = kind if c.chance(0.8) else c.pick("f32", "f64", "f16", "bf16")
     bound = bound + 2.0**-126
     if to == "f64" and kind != "f64":
@@ -128,7 +126,8 @@ def matmul_actor(c):
         ref = size = torch.zeros([batch, m, n], dtype=F64, device=c.device)
     else:
         ref, size = alpha * (a @ b), abs(alpha) * (a.abs() @ b.abs())
-    bound, free = products(k, kind, c.backend) * u * size + 2 * u * ref.abs(), free_of(size, ref, kind)
+    finite = lambda: abs(alpha) * (without_infinities(a).abs() @ without_infinities(b).abs())
+    bound, free = products(k, kind, c.backend) * u * size + 2 * u * ref.abs(), free_of(size, ref, kind, finite)
     by_library = c.backend == "cuda"  # which may round to D's type before the epilogue, see matmul.h
     if c.chance(0.4):
         beta = c.pick(1.0, 0.5, -1.0)
