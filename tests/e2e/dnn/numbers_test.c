@@ -636,23 +636,34 @@ static void norms(void)
     end();
 }
 
-/* Sums of dy, and of dy times x, leave the type on their way to results that it holds. */
-static void slopes_one(trp_dnn_norm mode, trp_dtype type, int64_t n, int64_t c, int64_t s)
+/* How large x, dy and the scale are, where the deviation of x counts as `x`. */
+typedef struct slope_sizes {
+    const char *name;
+    double x, dy, scale;
+    bool sums; /* those over rows do not leave the type */
+} slope_sizes;
+
+static void slopes_one(trp_dnn_norm mode, trp_dtype type, int64_t n, int64_t c, int64_t s,
+                       const slope_sizes *size)
 {
     const size_t count = (size_t)(n * c * s);
     const bool inner = mode == TRP_DNN_LAYER || mode == TRP_DNN_RMS;
     const int64_t x_dim[] = {n, c, s}, scale_dim[] = {1, c, inner ? s : 1};
     const int64_t stat_dim[] = {mode == TRP_DNN_BATCH ? 1 : n, inner ? 1 : c, 1};
     const trp_dtype stats = type == TRP_F64 ? TRP_F64 : TRP_F32;
-    const double zero = 0, one = 1, scale = 0x1p-10, most = most_of(type) * 0.75;
+    const double zero = 0, scale = size->scale, inverse = dr_round(stats, 1 / size->x);
+    const size_t scales = (size_t)(c * scale_dim[2]);
     double *x = h_malloc(count * sizeof *x), *dy = h_malloc(count * sizeof *dy);
-    double *dx = h_malloc(count * sizeof *dx);
+    double *dx = h_malloc(count * sizeof *dx), *dscale = h_malloc(scales * sizeof *dscale);
     graph g = {0};
     trp_dnn_node *back = node(&g, TRP_DNN_NORM_BACKWARD);
     for (size_t i = 0; i < count; i++) {
-        x[i] = dr_round(type, cos((double)(i * 7 % 1013) * 1.7));
-        dy[i] = dr_round(type, most * cos((double)(i * 5 % 1019) * 2.3));
+        x[i] = dr_round(type, size->x * cos((double)(i * 7 % 1013) * 1.7));
+        dy[i] = dr_round(type, size->dy * cos((double)(i * 5 % 1019) * 2.3));
     }
+    memset(dscale, 0, scales * sizeof *dscale);
+    for (size_t i = 0; i < count; i++)
+        dscale[inner ? i % scales : i / (size_t)s % scales] += dy[i] * (x[i] * inverse);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t b = 0; b < c; b++) {
             const int64_t first_n = mode == TRP_DNN_BATCH ? 0 : i;
@@ -662,14 +673,14 @@ static void slopes_one(trp_dnn_norm mode, trp_dtype type, int64_t n, int64_t c, 
             for (int64_t k = first_n; k < end_n; k++) {
                 for (int64_t e = (k * c + first_c) * s; e < (k * c + end_c) * s; e++) {
                     sum += (long double)dy[e];
-                    product += (long double)dy[e] * (long double)x[e];
+                    product += (long double)dy[e] * (long double)(x[e] * inverse);
                     all++;
                 }
             }
             for (int64_t e = (i * c + b) * s; e < (i * c + b + 1) * s; e++)
-                dx[e] = (double)((long double)scale *
+                dx[e] = (double)((long double)scale * (long double)inverse *
                                  ((long double)dy[e] - (mode == TRP_DNN_RMS ? 0 : sum / all) -
-                                  (long double)x[e] * product / all));
+                                  (long double)(x[e] * inverse) * product / all));
         }
     }
     back->norm = mode;
@@ -678,17 +689,28 @@ static void slopes_one(trp_dnn_norm mode, trp_dtype type, int64_t n, int64_t c, 
     back->scale = put(&g, stats, 3, scale_dim, &scale, 1);
     if (mode != TRP_DNN_RMS)
         back->mean = put(&g, stats, 3, stat_dim, &zero, 1);
-    back->inv_variance = put(&g, stats, 3, stat_dim, &one, 1);
+    back->inv_variance = put(&g, stats, 3, stat_dim, &inverse, 1);
     back->dx = put(&g, type, 3, x_dim, NULL, 0);
     back->dscale = put(&g, stats, 3, scale_dim, NULL, 0);
     if (mode != TRP_DNN_RMS)
         back->dbias = put(&g, stats, 3, scale_dim, NULL, 0);
     run(&g);
-    check_all("slopes of the largest", &g, back->dx, dx, count, 64, most * scale);
+    check_all(size->name, &g, back->dx, dx, count, 64, size->dy * scale * inverse);
+    if (size->sums)
+        check_all(size->name, &g, back->dscale, dscale, scales, 64,
+                  size->dy * (double)(count / scales));
     drop(&g);
     free(x);
     free(dy);
     free(dx);
+    free(dscale);
+}
+
+static void slopes_of(trp_dnn_norm mode, trp_dtype type, const slope_sizes *size)
+{
+    slopes_one(mode, type, 3, 5, 7, size);
+    slopes_one(mode, type, 4, 16, 768, size);
+    slopes_one(mode, type, 300, 48, 1, size);
 }
 
 static void slopes_of_the_largest(void)
@@ -698,10 +720,15 @@ static void slopes_of_the_largest(void)
     static const trp_dtype types[] = {TRP_F32, TRP_BF16};
     begin();
     for (size_t t = 0; t < COUNT_OF(types); t++) {
+        /* Sums of dy, and of dy times x, leave the type on their way to results that it holds. */
+        const slope_sizes largest = {"slopes of the largest", 1, most_of(types[t]) * 0.75, 0x1p-10,
+                                     false};
+        /* 1 / deviation is denormal. */
+        const slope_sizes steep = {"slopes of large ones", most_of(types[t]) * 0.9, 1, 0x1p100,
+                                   true};
         for (size_t m = 0; m < COUNT_OF(modes); m++) {
-            slopes_one(modes[m], types[t], 3, 5, 7);
-            slopes_one(modes[m], types[t], 4, 16, 768);
-            slopes_one(modes[m], types[t], 300, 48, 1);
+            slopes_of(modes[m], types[t], &largest);
+            slopes_of(modes[m], types[t], &steep);
         }
     }
     end();
