@@ -431,10 +431,9 @@ static trp_status take_alike(const trp__dnn_planner *planner, const trp__dnn_gra
     trp_status status = trp__dnn_lower(graph, lowering, &lowered, error);
     if (status != TRP_OK)
         return status;
-    const bool more =
-        lowered.graph.head->nodes > (*plan)->lowered.graph.head->nodes; /* else it is the same */
+    const bool same = trp__dnn_same_graph(lowered.graph.head, (*plan)->lowered.graph.head);
     trp__dnn_lowered_drop(&lowered);
-    if (!more)
+    if (same)
         return TRP_E_UNSUPPORTED;
     status = make_lowered(planner, graph, lowering, &other, error);
     if (status == TRP_OK && plain_convolutions(other) < plain_convolutions(*plan)) {
