@@ -125,7 +125,12 @@ def convolution(c):
     ref, size = ref.detach(), size.detach()
     bound = products(terms, kind, c.backend) * u * size
     if kind != "f64":
-        bound = bound + terms * fn.F32_LEAST  # products that are no normal number
+        bound = bound + terms * fn.F32_LEAST  # products that are no normal number, and operands
+        small = [fn.denormal(v) for v in (a, b)]
+        if c.backend == "cuda" and any(bool((v > 0).any()) for v in small):
+            with torch.enable_grad():
+                lost = run(small[0], b.abs()) + run(a.abs(), small[1])
+            bound = bound + torch.nan_to_num(lost.detach(), nan=0.0, posinf=0.0)
     bound = tidy(ref, bound)
     c.set(pre_pad=v.before, post_pad=v.after, flip=flip,
           stride=[0 if s == 1 and c.chance(0.3) else s for s in v.stride],
