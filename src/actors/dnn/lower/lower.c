@@ -199,6 +199,59 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
     }
 }
 
+static uint8_t computed(builder *b, const trp__dnn_node *node, trp_dnn_pointwise mode, uint8_t x,
+                        uint8_t other, uint8_t like)
+{
+    const uint8_t y = add_virtual(b, node, like);
+    element_wise(b, node, mode, x, other, y);
+    return y;
+}
+
+static void sum_over_rows(builder *b, const trp__dnn_node *node, uint8_t x, uint8_t y)
+{
+    if (y == TRP__DNN_NO_PORT)
+        return;
+    if (trp__dnn_elements(&b->tensor[x]) == trp__dnn_elements(&b->tensor[y]))
+        element_wise(b, node, TRP_DNN_IDENTITY, x, TRP__DNN_NO_PORT, y);
+    else
+        reduce(b, node, TRP_DNN_SUM, x, y);
+}
+
+/* inv_variance * (g - [its mean] - hat * mean(g * hat)), where hat is the normalised x and g is dy
+ * * scale; dscale is a sum of dy * hat. Differences are of halves: those of the largest numbers
+ * leave f32. */
+static void lower_slopes(builder *b, const trp__dnn_node *node)
+{
+    const uint8_t *port = node->port;
+    const uint8_t x = port[TRP__DNN_NORM_X], dy = port[TRP__DNN_NORM_Y];
+    const uint8_t mean = port[TRP__DNN_NORM_MEAN], inverse = port[TRP__DNN_NORM_INV_VARIANCE];
+    const uint8_t half = add_value(b, node, 0.5), two = add_value(b, node, 2);
+    const bool centred = mean != TRP__DNN_NO_PORT;
+    const uint8_t middle = centred ? computed(b, node, TRP_DNN_MUL, mean, half, mean) : mean;
+    uint8_t hat = computed(b, node, TRP_DNN_MUL, x, half, x);
+    if (centred)
+        hat = computed(b, node, TRP_DNN_SUB, hat, middle, x);
+    hat = computed(b, node, TRP_DNN_MUL, hat, inverse, x);
+    hat = computed(b, node, TRP_DNN_MUL, hat, two, x);
+    const uint8_t part = computed(b, node, TRP_DNN_MUL, dy, hat, x);
+    uint8_t g = computed(b, node, TRP_DNN_MUL, dy, half, x);
+    g = computed(b, node, TRP_DNN_MUL, g, port[TRP__DNN_NORM_SCALE], x);
+    const uint8_t product = computed(b, node, TRP_DNN_MUL, g, hat, x);
+    const uint8_t slope = add_virtual(b, node, inverse);
+    reduce(b, node, TRP_DNN_MEAN, product, slope);
+    const uint8_t offset = centred ? add_virtual(b, node, inverse) : mean;
+    if (centred)
+        reduce(b, node, TRP_DNN_MEAN, g, offset);
+    sum_over_rows(b, node, part, port[TRP__DNN_NORM_DSCALE]);
+    sum_over_rows(b, node, dy, port[TRP__DNN_NORM_BIAS]);
+    hat = computed(b, node, TRP_DNN_MUL, hat, slope, x);
+    if (centred)
+        g = computed(b, node, TRP_DNN_SUB, g, offset, x);
+    g = computed(b, node, TRP_DNN_SUB, g, hat, x);
+    g = computed(b, node, TRP_DNN_MUL, g, inverse, x);
+    element_wise(b, node, TRP_DNN_MUL, g, two, port[TRP__DNN_NORM_DX]);
+}
+
 /* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
 
 static bool is_product(const trp__dnn_node *node)
@@ -324,8 +377,8 @@ static uint8_t type_alike(const builder *b, const trp__dnn_node *node, int port,
 static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_lowering lowering)
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
-    const bool alike =
-        lowering >= TRP__DNN_LOWER_ALIKE && node->kind < TRP_DNN_MATMUL && has_wider_type(b, node);
+    const bool alike = (lowering == TRP__DNN_LOWER_ALIKE || lowering == TRP__DNN_LOWER_F32) &&
+                       node->kind < TRP_DNN_MATMUL && has_wider_type(b, node);
     trp__dnn_node product = *node;
     int32_t start[TRP__DNN_RANK] = {0};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
@@ -452,6 +505,9 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         lower_product(b, node, lowering);
     else if (trp__dnn_is_attention(node) && !trp__dnn_attention_refusal(b->tensor, node))
         lower_attention(b, node);
+    else if (lowering == TRP__DNN_LOWER_SLOPES && node->kind == TRP_DNN_NORM_BACKWARD &&
+             node->compute == TRP_F32 && (node->mode == TRP_DNN_LAYER || node->mode == TRP_DNN_RMS))
+        lower_slopes(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);
     else

@@ -18,6 +18,9 @@ typedef enum trp__dnn_lowering {
      * type than that in f32, and rounded behind it. */
     TRP__DNN_LOWER_ALIKE,
     TRP__DNN_LOWER_F32, /* the same; convolutions of several types in f32 throughout */
+    /* What libraries need, and gradients of layer and RMS norms by elements, means of rows and sums
+     * over rows: of rows that no kernel holds. */
+    TRP__DNN_LOWER_SLOPES,
     TRP__DNN_LOWERINGS,
 } trp__dnn_lowering;
 

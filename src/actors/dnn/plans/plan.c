@@ -411,19 +411,21 @@ static trp_status make_lowered(const trp__dnn_planner *planner, const trp__dnn_g
     return status;
 }
 
-/* Convolutions that no library does. */
-static uint32_t plain_convolutions(const trp__dnn_plan *plan)
+/* Convolutions and gradients of norms that are left to the plain kernels. */
+static uint32_t plain_nodes(const trp__dnn_plan *plan)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < plan->steps; i++)
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        const uint8_t kind = plan->lowered.graph.node[plan->step[i].first].kind;
         count += plan->step[i].way == TRP__DNN_WAY_DIRECT &&
-                 plan->lowered.graph.node[plan->step[i].first].kind < TRP_DNN_MATMUL;
+                 (kind < TRP_DNN_MATMUL || kind == TRP_DNN_NORM_BACKWARD);
+    }
     return count;
 }
 
-/* Takes a plan in which fewer convolutions are left to the plain kernels, where copies make them
- * what a library does. TRP_E_UNSUPPORTED: there is none. */
-static trp_status take_alike(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+/* Takes a plan of the graph lowered otherwise, if it leaves fewer of them. TRP_E_UNSUPPORTED: there
+ * is none. */
+static trp_status take_other(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                              trp__dnn_lowering lowering, trp__dnn_plan **plan, trp_error *error)
 {
     trp__dnn_plan *other = NULL;
@@ -436,7 +438,7 @@ static trp_status take_alike(const trp__dnn_planner *planner, const trp__dnn_gra
     if (same)
         return TRP_E_UNSUPPORTED;
     status = make_lowered(planner, graph, lowering, &other, error);
-    if (status == TRP_OK && plain_convolutions(other) < plain_convolutions(*plan)) {
+    if (status == TRP_OK && plain_nodes(other) < plain_nodes(*plan)) {
         trp__dnn_plan_drop(*plan);
         *plan = other;
     } else if (status == TRP_OK) {
@@ -453,8 +455,8 @@ trp_status trp__dnn_plan_make(const trp__dnn_planner *planner, const trp__dnn_gr
     if (status == TRP_E_UNSUPPORTED)
         status = make_lowered(planner, graph, TRP__DNN_LOWER_MORE, out, error);
     for (int i = TRP__DNN_LOWER_ALIKE;
-         i < TRP__DNN_LOWERINGS && status == TRP_OK && plain_convolutions(*out) > 0; i++) {
-        status = take_alike(planner, graph, (trp__dnn_lowering)i, out, &ignored);
+         i < TRP__DNN_LOWERINGS && status == TRP_OK && plain_nodes(*out) > 0; i++) {
+        status = take_other(planner, graph, (trp__dnn_lowering)i, out, &ignored);
         if (status == TRP_E_UNSUPPORTED)
             status = TRP_OK;
     }
