@@ -35,6 +35,9 @@ typedef struct trp__proof_operand {
     double low, high;   /* range of ordinary numbers of an input; equal: a constant */
     bool ordinary_only; /* an input with a meaning, such as lengths or variances */
     double leaving;     /* of an input: factor in TRP__PROOF_LEAVING; 0: 1 */
+    /* Of an output: the type that the reference writes, which tells numbers apart that its own
+     * rounds to one; TRP_DTYPE_NONE: its own. */
+    uint8_t exact;
     /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is
      * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
      * be what remains of large ones. The first three 0: equality. */

@@ -93,7 +93,7 @@ class Run:
     def one(self, seed):
         try:
             case = self.draw(seed)
-            lines = case.message(self.runner.map)
+            lines = case.sent = case.message(self.runner.map)
         except (MemoryError, torch.OutOfMemoryError):
             self.too_large += 1
             return
@@ -144,7 +144,7 @@ class Run:
         if len(self.failures) <= self.options.show:
             print("%s: --case %d  %s\n    %s" % (how.upper(), case.seed, case.describe(), text), flush=True)
             if self.options.verbose:
-                print("    " + "\n    ".join(case.message(self.runner.map)))
+                print("    " + "\n    ".join(case.sent))
 
     def summary(self):
         print("%-28s %-7s %6s %6s %7s %6s %9s %6s  %s" % ("operation", "type", "cases", "wrong", "refused", "plain",

@@ -197,9 +197,8 @@ static bool is_approximated(const trp__dnn_node *node)
            (node->mode == TRP_DNN_ERF || node->mode >= TRP_DNN_TANH);
 }
 
-/* How far results may lie apart that were rounded from numbers next to each other: the reference's
- * and an engine's are, and may go to either side of what lies halfway between two. Numbers that
- * both come to by sums alone do so rarely; so behind these half a unit is enough. */
+/* How far a result may lie from what it is rounded from; behind functions that libraries
+ * approximate twice as far. */
 static double rounding_of(const trp__dnn_problem *p, uint8_t type)
 {
     bool approximated = false;
@@ -399,12 +398,43 @@ static void choose_passes(trp__dnn_problem *p)
         p->passes |= TRP__PROOF_LEAVING;
 }
 
+static bool is_read(const trp__dnn_problem *p, uint8_t t)
+{
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        const trp__dnn_node *node = node_of(p, n);
+        const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+        for (int i = 0; i < TRP__DNN_PORTS; i++) {
+            if (node->port[i] == t && !kind->port[i].written)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* An engine and the reference come to a sum that lies about halfway between two numbers of 16 bits
+ * from either side of the middle. So the reference's is compared before it is rounded, unless it is
+ * read on. */
+static void keep_exact(trp__dnn_problem *p)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    p->exact = *g;
+    p->exact.tensor = p->exact_tensor;
+    memcpy(p->exact_tensor, g->tensor, g->head->tensors * sizeof *g->tensor);
+    for (uint32_t i = 0; i < p->operands; i++) {
+        trp__proof_operand *o = &p->operand[i];
+        if (o->role != TRP__PROOF_OUTPUT || !is_half(o->type) || is_read(p, p->tensor_of[i]))
+            continue;
+        o->exact = p->exact_tensor[p->tensor_of[i]].type = TRP_F32;
+    }
+}
+
 void trp__dnn_problem_describe(trp__dnn_problem *p)
 {
     trp__dnn_places(p->part, p->place);
     for (uint32_t t = 0; t < TRP__DNN_LOWERED_TENSORS; t++)
         p->operand_of[t] = TRP__DNN_PROOF_NO_OPERAND;
     add_operands(p);
+    keep_exact(p);
     set_values(p);
     choose_passes(p);
 }

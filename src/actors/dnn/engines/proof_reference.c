@@ -135,7 +135,7 @@ static trp_status launch(reference *r, const trp__dnn_graph *graph, uint32_t nod
 /* Once for each result, restricted to what is needed of it; once whole if all is needed of one. */
 static trp_status run_node(reference *r, uint32_t n, trp_error *error)
 {
-    const trp__dnn_graph *g = r->p->part->graph;
+    const trp__dnn_graph *g = &r->p->exact;
     const trp__dnn_node *node = node_of(r, n);
     trp_status status = TRP_OK;
     bool all = false;
