@@ -78,9 +78,12 @@ static trp_dnn_node *node(graph *g, trp_dnn_kind kind)
     return &g->node[g->nodes++];
 }
 
+static trp_dnn_ran ran; /* of the last request */
+
 static trp_status send(graph *g, trp_completion *done)
 {
-    const trp_dnn_graph_request r = {.tensors = g->tensor,
+    const trp_dnn_graph_request r = {.options.ran = &ran,
+                                     .tensors = g->tensor,
                                      .tensor_count = g->tensors + 1,
                                      .nodes = g->node,
                                      .node_count = g->nodes};
@@ -153,8 +156,8 @@ static void check(const char *what, trp_dtype type, size_t at, double got, doubl
     if (isinf(held) && fabs(want) <= most_of(type) * (1 + 4 * step_of(type)) &&
         fabs(got) >= most_of(type) * (1 - 4 * step_of(type)))
         return; /* a rounding away from infinity */
-    h_fail(__FILE__, __LINE__, "%s, %s, element %zu: got %.17g, expected %.17g +- %.3g", what,
-           trp_dtype_name(type), at, got, want, bound);
+    h_fail(__FILE__, __LINE__, "%s, %s, by %s, element %zu: got %.17g, expected %.17g +- %.3g",
+           what, trp_dtype_name(type), ran.engine, at, got, want, bound);
 }
 
 static void check_all(const char *what, const graph *g, uint32_t t, const double *want,
@@ -713,25 +716,53 @@ static void slopes_of(trp_dnn_norm mode, trp_dtype type, const slope_sizes *size
     slopes_one(mode, type, 300, 48, 1, size);
 }
 
+static const trp_dtype slope_types[] = {TRP_F32, TRP_BF16};
+
 static void slopes_of_the_largest(void)
 {
     static const trp_dnn_norm modes[] = {TRP_DNN_LAYER, TRP_DNN_BATCH, TRP_DNN_INSTANCE,
                                          TRP_DNN_RMS};
-    static const trp_dtype types[] = {TRP_F32, TRP_BF16};
     begin();
-    for (size_t t = 0; t < COUNT_OF(types); t++) {
+    for (size_t t = 0; t < COUNT_OF(slope_types); t++) {
         /* Sums of dy, and of dy times x, leave the type on their way to results that it holds. */
-        const slope_sizes largest = {"slopes of the largest", 1, most_of(types[t]) * 0.75, 0x1p-10,
-                                     false};
-        /* 1 / deviation is denormal. */
-        const slope_sizes steep = {"slopes of large ones", most_of(types[t]) * 0.9, 1, 0x1p100,
-                                   true};
-        for (size_t m = 0; m < COUNT_OF(modes); m++) {
-            slopes_of(modes[m], types[t], &largest);
-            slopes_of(modes[m], types[t], &steep);
-        }
+        const slope_sizes size = {"slopes of the largest", 1, most_of(slope_types[t]) * 0.75,
+                                  0x1p-10, false};
+        for (size_t m = 0; m < COUNT_OF(modes); m++)
+            slopes_of(modes[m], slope_types[t], &size);
     }
     end();
+}
+
+/* 1 / deviation is denormal. */
+static void slopes_of_large_ones(trp_dnn_norm mode)
+{
+    begin();
+    for (size_t t = 0; t < COUNT_OF(slope_types); t++) {
+        const slope_sizes size = {"slopes of large ones", most_of(slope_types[t]) * 0.9, 1, 0x1p100,
+                                  true};
+        slopes_of(mode, slope_types[t], &size);
+    }
+    end();
+}
+
+static void steep_layer(void)
+{
+    slopes_of_large_ones(TRP_DNN_LAYER);
+}
+
+static void steep_batch(void)
+{
+    slopes_of_large_ones(TRP_DNN_BATCH);
+}
+
+static void steep_instance(void)
+{
+    slopes_of_large_ones(TRP_DNN_INSTANCE);
+}
+
+static void steep_rms(void)
+{
+    slopes_of_large_ones(TRP_DNN_RMS);
 }
 
 /* Where all of x is one large number a 0 beside a row, which no kernel may look at, is further from
@@ -1353,6 +1384,10 @@ static const h_case cases[] = {
     {"empty", empty},
     {"norms", norms},
     {"slopes_of_the_largest", slopes_of_the_largest},
+    {"steep_layer", steep_layer},
+    {"steep_batch", steep_batch},
+    {"steep_instance", steep_instance},
+    {"steep_rms", steep_rms},
     {"slopes_of_equal_large_ones", slopes_of_equal_large_ones},
     {"zeros_are_given", zeros_are_given},
     {"softmaxes", softmaxes},
