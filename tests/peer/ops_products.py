@@ -314,8 +314,10 @@ def attention(c):
                 layout=_heads_layout(c, y_dims, rows_first))
         if c.chance(0.5):
             bound = off.amax(-1, keepdim=True) + u * (16 + 4 * torch.nan_to_num(stats.abs(), posinf=0.0))
+            # A library that takes powers of 2 multiplies scores by log2(e) in f32, see dnn.md.
+            free = torch.isfinite(stats) & (stats < -fn.F32_MOST * math.log(2)) if c.backend == "cuda" else None
             c.write("stats", sums, [a.b, a.h, a.q, 1], stats, torch.where(
-                torch.isfinite(stats), bound, torch.zeros_like(bound)), form="packed")
+                torch.isfinite(stats), bound, torch.zeros_like(bound)), free, form="packed")
         return
     y = put("y", y_dims, round_to(TYPES[kind], y))
     stats = c.read("stats", sums, [a.b, a.h, a.q, 1], form="packed", values=round_to(TYPES[sums], stats)).values
