@@ -422,6 +422,7 @@ static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int
 
 static void lower_attention(builder *b, const trp__dnn_node *node)
 {
+    static const int32_t whole[TRP__DNN_RANK] = {0};
     trp__dnn_node lowered = *node, *n = &lowered;
     const uint8_t q = node->port[TRP__DNN_ATTENTION_Q], k = node->port[TRP__DNN_ATTENTION_K];
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
@@ -432,7 +433,7 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT &&
             !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
-            replace_port(b, n, i, b->tensor[node->port[i]], TRP__DNN_ROWS, NULL);
+            replace_port(b, n, i, b->tensor[node->port[i]], TRP__DNN_ROWS, whole);
     }
     n->port[TRP__DNN_ATTENTION_SCALE] = add_value(b, node, node->parameter[0]);
     if (node->mode != TRP_DNN_MASK_NONE || node->window[0] != 0 || lengths)
@@ -454,7 +455,7 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     if (backward && !b->head.deterministic &&
         node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
         n->port[TRP__DNN_ATTENTION_SUM_DQ] = add_sums(b, node, q, b->tensor[q].dim[3]);
-    add_packed(b, n, node, NULL);
+    add_packed(b, n, node, whole);
 }
 
 /* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
