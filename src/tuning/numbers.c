@@ -122,8 +122,9 @@ typedef struct source {
 
 static source source_of(const trp__proof_operand *o, uint32_t pass, uint32_t special)
 {
-    source s = {.low = o->low,
-                .span = o->high - o->low,
+    const double times = pass == TRP__PROOF_LEAVING && o->leaving != 0 ? o->leaving : 1;
+    source s = {.low = o->low * times,
+                .span = (o->high - o->low) * times,
                 .whole = o->whole && pass != TRP__PROOF_SATURATING,
                 .pass = o->ordinary_only ? TRP__PROOF_ORDINARY : pass};
     s.some = (s.whole || is_whole(o->type)) && o->type != TRP_BOOL && o->low != o->high;

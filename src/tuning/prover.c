@@ -23,6 +23,11 @@ static uint64_t bytes_of(const trp__proof_operand *o)
     return (uint64_t)trp__proof_extent(o) * trp__proof_width(o->type);
 }
 
+static uint64_t reference_bytes_of(const trp__proof_operand *o)
+{
+    return (uint64_t)trp__proof_extent(o) * trp__proof_width(trp__proof_exact(o));
+}
+
 /* Memory. */
 
 static uint64_t add_piece(bench *b, uint64_t at, uint64_t bytes, uint32_t past)
@@ -47,7 +52,7 @@ static uint64_t lay_out(bench *b)
     at = add_piece(b, at, p->workspace, 0);
     for (uint32_t i = 0; i < p->operands; i++) {
         if (p->operand[i].role == TRP__PROOF_OUTPUT)
-            at = add_piece(b, at, bytes_of(&p->operand[i]), p->operand[i].alignment);
+            at = add_piece(b, at, reference_bytes_of(&p->operand[i]), p->operand[i].alignment);
     }
     trp__proof_lay_out_snapshot(b);
     b->gathered = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -191,7 +196,8 @@ static bool poison_outputs(bench *b, void *const at[], unsigned char with)
 {
     for (uint32_t i = 0; i < b->targets; i++) {
         const uint32_t number = b->target[i].operand;
-        const uint64_t bytes = bytes_of(trp__proof_operand_of(b, number));
+        const trp__proof_operand *o = trp__proof_operand_of(b, number);
+        const uint64_t bytes = at == b->reference ? reference_bytes_of(o) : bytes_of(o);
         if (bytes > 0 &&
             !trp__proof_called(b,
                                b->proof->cu->cuMemsetD8Async((uintptr_t)at[number], with,
@@ -350,7 +356,7 @@ static bool run_pass(bench *b, uint32_t pass)
 void trp__prove(const trp__proof *proof, trp__proof_verdict *out)
 {
     static const uint32_t passes[] = {TRP__PROOF_ORDINARY, TRP__PROOF_SATURATING,
-                                      TRP__PROOF_EXTREME};
+                                      TRP__PROOF_EXTREME, TRP__PROOF_LEAVING};
     bench b = {.proof = proof, .verdict = out, .marked_ns = trp__now_ns()};
     *out = (trp__proof_verdict){.result = TRP__PROOF_GOOD};
     bool good = open_bench(&b);

@@ -39,6 +39,10 @@ typedef struct trp__proof_operand {
      * |got - expected| <= whole_relative (|expected| + s) + absolute. */
     bool whole;
     double whole_relative;
+    double leaving; /* of an input: factor in TRP__PROOF_LEAVING; 0: 1 */
+    /* Of an output: the type that the reference writes, which tells numbers apart that its own
+     * rounds to one; TRP_DTYPE_NONE: its own. */
+    uint8_t exact;
     /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is
      * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
      * be what remains of large ones. The first three 0: equality. */
@@ -51,6 +55,8 @@ enum {
     TRP__PROOF_SATURATING =
         2,                  /* ordinary times 2^-8 to 2^6: activations saturate, sums stay finite */
     TRP__PROOF_EXTREME = 4, /* one number in four is one of `special` */
+    TRP__PROOF_LEAVING = 8, /* ordinary times `leaving`: sums leave the type of the result, but not
+                             * the one that they are added up in */
 };
 
 /* Special numbers, as a set of bits. Signed zeros, ones and +-100 are always included. */

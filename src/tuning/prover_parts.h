@@ -32,7 +32,7 @@ enum { TRP__PROOF_RUN = 64 /* most elements of a run */ };
 typedef struct trp__proof_run {
     size_t first, count; /* within the sample */
     int64_t begin, end;  /* offsets: of the first, and one past the last */
-    uint64_t at;         /* byte offset in a snapshot of the tensor */
+    uint64_t at;         /* offset in a snapshot of the tensor, in elements */
     bool whole;          /* copied with the gaps between them */
     bool dense;          /* without gaps */
 } trp__proof_run;
@@ -71,7 +71,8 @@ typedef struct trp__proof_target {
     trp__proof_picks picks;
     double *expected;   /* of each pick */
     double scale;       /* root mean square of the finite ones */
-    uint64_t at, bytes; /* in a snapshot */
+    uint64_t at, bytes; /* in a snapshot, of the wider type */
+    uint64_t elements;  /* in a snapshot */
     bool all;           /* the snapshot has the whole tensor */
 } trp__proof_target;
 
@@ -95,6 +96,12 @@ typedef struct trp__proof_bench {
     unsigned char *host; /* gathered_bytes */
     int64_t marked_ns;
 } trp__proof_bench;
+
+/* The type that the reference writes an output in. */
+static inline uint8_t trp__proof_exact(const trp__proof_operand *o)
+{
+    return o->exact != TRP_DTYPE_NONE ? o->exact : o->type;
+}
 
 static inline const trp__proof_operand *trp__proof_operand_of(const trp__proof_bench *b,
                                                               uint32_t number)

@@ -17,9 +17,22 @@ enum {
 typedef trp__proof_bench bench;
 typedef trp__proof_target target;
 
-static size_t width_of(const bench *b, const target *t)
+/* The type of a target in a snapshot, and the bytes of an element. */
+static uint8_t type_of(const bench *b, int number, const target *t)
 {
-    return trp__proof_width(trp__proof_operand_of(b, t->operand)->type);
+    const trp__proof_operand *o = trp__proof_operand_of(b, t->operand);
+    return number == TRP__PROOF_ROUNDS ? trp__proof_exact(o) : o->type;
+}
+
+static size_t width_of(const bench *b, int number, const target *t)
+{
+    return trp__proof_width(type_of(b, number, t));
+}
+
+static size_t most_width_of(const bench *b, const target *t)
+{
+    const size_t own = width_of(b, 0, t), exact = width_of(b, TRP__PROOF_ROUNDS, t);
+    return own > exact ? own : exact;
 }
 
 /* Snapshots. */
@@ -34,19 +47,20 @@ static bool is_dense(const target *t, const trp__proof_run *run)
 
 static void lay_out_target(const bench *b, target *t)
 {
-    const size_t width = width_of(b, t);
-    t->bytes = (uint64_t)trp__proof_extent(trp__proof_operand_of(b, t->operand)) * width;
-    t->all = t->bytes <= ALL;
-    uint64_t at = 0;
+    const size_t width = most_width_of(b, t);
+    const uint64_t elements = (uint64_t)trp__proof_extent(trp__proof_operand_of(b, t->operand));
+    t->all = elements * width <= ALL;
+    uint64_t at = 0; /* elements */
     for (size_t r = 0; r < t->picks.runs; r++) {
         trp__proof_run *run = &t->picks.run[r];
-        const uint64_t span = (uint64_t)(run->end - run->begin) * width;
-        run->whole = t->all || span <= SPAN;
+        const uint64_t span = (uint64_t)(run->end - run->begin);
+        run->whole = t->all || span * width <= SPAN;
         run->dense = !run->whole || is_dense(t, run);
-        run->at = t->all ? (uint64_t)run->begin * width : at;
-        at += run->whole ? span : run->count * width;
+        run->at = t->all ? (uint64_t)run->begin : at;
+        at += run->whole ? span : run->count;
     }
-    t->bytes = t->all ? t->bytes : at;
+    t->elements = t->all ? elements : at;
+    t->bytes = t->elements * width;
 }
 
 void trp__proof_lay_out_snapshot(bench *b)
@@ -69,11 +83,12 @@ typedef struct place {
 
 static bool copy(bench *b, const place *p, uint64_t at, int64_t first, int64_t count)
 {
-    return count == 0 || trp__proof_called(b,
-                                           b->proof->cu->cuMemcpyAsync(
-                                               p->to + at, p->from + (uintptr_t)first * p->width,
-                                               (size_t)count * p->width, b->stream),
-                                           "cuMemcpyAsync");
+    return count == 0 ||
+           trp__proof_called(b,
+                             b->proof->cu->cuMemcpyAsync(p->to + at * p->width,
+                                                         p->from + (uintptr_t)first * p->width,
+                                                         (size_t)count * p->width, b->stream),
+                             "cuMemcpyAsync");
 }
 
 /* Copies each stretch of adjacent elements. */
@@ -84,7 +99,7 @@ static bool copy_stretches(bench *b, const place *p, const trp__proof_run *run)
     for (size_t i = 0; i < run->count; i = end) {
         for (end = i + 1; end < run->count && offset[end] == offset[end - 1] + 1;)
             end++;
-        if (!copy(b, p, run->at + i * p->width, offset[i], (int64_t)(end - i)))
+        if (!copy(b, p, run->at + i, offset[i], (int64_t)(end - i)))
             return false;
     }
     return true;
@@ -94,7 +109,7 @@ static bool copy_target(bench *b, const place *p)
 {
     const target *t = p->t;
     if (t->all)
-        return copy(b, p, 0, 0, (int64_t)(t->bytes / p->width));
+        return copy(b, p, 0, 0, (int64_t)t->elements);
     for (size_t r = 0; r < t->picks.runs; r++) {
         const trp__proof_run *run = &t->picks.run[r];
         if (!(run->whole ? copy(b, p, run->at, run->begin, run->end - run->begin)
@@ -116,7 +131,7 @@ bool trp__proof_take_snapshot(bench *b, int number, void *const at[])
         const place p = {.t = t,
                          .to = b->gathered + begin_of(b, number, t),
                          .from = (uintptr_t)at[t->operand],
-                         .width = width_of(b, t)};
+                         .width = width_of(b, number, t)};
         if (!copy_target(b, &p))
             return false;
     }
@@ -126,15 +141,16 @@ bool trp__proof_take_snapshot(bench *b, int number, void *const at[])
 static void read_run(const bench *b, int number, const target *t, const trp__proof_run *run,
                      double out[TRP__PROOF_RUN])
 {
-    const uint8_t type = trp__proof_operand_of(b, t->operand)->type;
-    const unsigned char *from = b->host + begin_of(b, number, t) + run->at;
+    const uint8_t type = type_of(b, number, t);
+    const size_t width = trp__proof_width(type);
+    const unsigned char *from = b->host + begin_of(b, number, t) + run->at * width;
     if (run->dense) {
         trp__proof_read(type, from, out, run->count);
         return;
     }
     for (size_t i = 0; i < run->count; i++) {
         const int64_t at = t->picks.offset[run->first + i] - run->begin;
-        out[i] = trp__proof_number(type, from + (size_t)at * width_of(b, t));
+        out[i] = trp__proof_number(type, from + (size_t)at * width);
     }
 }
 
@@ -197,6 +213,7 @@ static const char *pass_name(uint32_t pass)
 {
     return pass == TRP__PROOF_ORDINARY     ? "ordinary"
            : pass == TRP__PROOF_SATURATING ? "saturating"
+           : pass == TRP__PROOF_LEAVING    ? "overflowing"
                                            : "extreme";
 }
 
@@ -221,10 +238,10 @@ static bool differs(bench *b, const target *t, size_t pick, uint32_t pass, int r
 /* Checks that the gaps between a run's elements are untouched. Overwrites the snapshot. */
 static bool gaps_are_whole(bench *b, int round, const target *t, const trp__proof_run *run)
 {
-    const size_t width = width_of(b, t);
+    const size_t width = width_of(b, round, t);
     const size_t bytes = (size_t)(run->end - run->begin) * width;
     const unsigned char poisoned = trp__proof_rubbish(round);
-    unsigned char *at = b->host + begin_of(b, round, t) + run->at;
+    unsigned char *at = b->host + begin_of(b, round, t) + run->at * width;
     for (size_t i = 0; i < run->count; i++) /* the elements were compared before */
         memset(at + (size_t)(t->picks.offset[run->first + i] - run->begin) * width, poisoned,
                width);

@@ -1,5 +1,6 @@
 """Pointwise functions and the gradients of activations in f64, and how exact a right result is."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,6 +10,11 @@ ROOT_2 = math.sqrt(2.0)
 ROOT_2_BY_PI = math.sqrt(2.0 / math.pi)
 F32_MOST = 3.4028234663852886e38
 F32_LEAST = 2.0 ** -126  # the smallest normal number
+
+
+def denormal(x):
+    """What is lost of x where numbers below the smallest normal one of f32 count as 0."""
+    return torch.where(x.abs() < F32_LEAST, x.abs(), torch.zeros_like(x))
 
 
 def _limit(x, at, value, y):
@@ -189,17 +195,23 @@ def with_errors(mode, u, arguments, bounds, p):
     x, b, t = arguments
     y = evaluate(mode, x, b, t, p)
     off = torch.where(torch.isfinite(y), own_error(mode, u, y, x, b, p), torch.zeros_like(y))
-    for i, by in enumerate(bounds):
-        if by is None or arguments[i] is None:
-            continue
-        for sign in (-1.0, 1.0):
-            moved = list(arguments)
-            moved[i] = arguments[i] + sign * by
-            z = evaluate(mode, *moved, p)
-            far = torch.where((z == y) | (torch.isnan(z) & torch.isnan(y)), torch.zeros_like(y), (z - y).abs())
-            far = torch.where(torch.isnan(far) | torch.isinf(by), torch.full_like(far, math.inf), far)
-            one = far if sign < 0 else torch.maximum(one, far)
-        off = off + 1.01 * one
+    own, unsure = off, [i for i, by in enumerate(bounds) if by is not None and arguments[i] is not None]
+
+    def moved(places, signs):
+        """How far it is once the arguments at these places are off by their bounds."""
+        others = list(arguments)
+        for i, sign in zip(places, signs):
+            others[i] = arguments[i] + sign * bounds[i]
+        z = evaluate(mode, *others, p)
+        far = torch.where((z == y) | (torch.isnan(z) & torch.isnan(y)), torch.zeros_like(y), (z - y).abs())
+        lost = torch.isnan(far) | sum(torch.isinf(bounds[i]).expand(far.shape) for i in places).bool()
+        return torch.where(lost, torch.full_like(far, math.inf), far)
+
+    for i in unsure:
+        off = off + 1.01 * torch.maximum(moved([i], [-1.0]), moved([i], [1.0]))
+    if len(unsure) > 1:  # together, too: where the bounds are large, a product is off by more than by either
+        for signs in itertools.product((-1.0, 1.0), repeat=len(unsure)):
+            off = torch.maximum(off, own + 1.01 * moved(unsure, signs))
     return y, off
 
 

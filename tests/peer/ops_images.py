@@ -125,16 +125,29 @@ def convolution(c):
     ref, size = ref.detach(), size.detach()
     bound = products(terms, kind, c.backend) * u * size
     if kind != "f64":
-        bound = bound + terms * fn.F32_LEAST  # products that are no normal number
+        bound = bound + terms * fn.F32_LEAST  # products that are no normal number, and operands
+        small = [fn.denormal(v) for v in (a, b)]
+        if c.backend == "cuda" and any(bool((v > 0).any()) for v in small):
+            with torch.enable_grad():
+                lost = run(small[0], b.abs()) + run(a.abs(), small[1])
+            bound = bound + torch.nan_to_num(lost.detach(), nan=0.0, posinf=0.0)
     bound = tidy(ref, bound)
     c.set(pre_pad=v.before, post_pad=v.after, flip=flip,
           stride=[0 if s == 1 and c.chance(0.3) else s for s in v.stride],
           dilation=[0 if d == 1 and c.chance(0.3) else d for d in v.dilation])
     if flip:
         c.conditions.add("flip")
+    factor, added = 1.0, []
+
+    def finite():
+        with torch.enable_grad():
+            products_of = run(without_infinities(a).abs(), without_infinities(b).abs()).detach()
+        return sum((without_infinities(v).abs() for v in added), factor * products_of)
+
     if c.chance(0.25):
         alpha = c.pick(0.5, 2.0, -1.0)
         c.set(alpha=alpha)
+        factor = max(1.0, abs(alpha))
         ref, bound = ref * alpha, tidy(ref, bound * abs(alpha) + 2 * u * (ref * alpha).abs())
         size = size * max(1, abs(alpha))
         if c.chance(0.6):
@@ -142,9 +155,10 @@ def convolution(c):
             z = c.read("z", kind, dims, form=form).values
             c.set(beta=beta)
             size = size + (beta * z).abs()
+            added.append(beta * z)
             ref, off = ref + beta * z, bound + 4 * u * (beta * z).abs() + 2 * u * (ref + beta * z).abs()
             bound = tidy(ref, off)
-    free = free_of(size, ref, kind)
+    free = free_of(size, ref, kind, finite)
     if forward and c.chance(0.5):
         # The bias is added before or after the factors: one sum.
         bias = c.read("bias", kind, [v.ys[1]], form="packed")
@@ -153,8 +167,9 @@ def convolution(c):
                                                       bias.offset * bias.kind.bytes))
         one = bias.values.reshape([1, -1] + [1] * v.spatial)
         ref, size = ref + one, size + one.abs()
+        added.append(one)
         bound = tidy(ref, bound + 2 * u * (ref.abs() + one.abs()))
-        free = free_of(size, ref, kind)
+        free = free_of(size, ref, kind, finite)
         if c.chance(0.7):
             mode = c.pick("RELU", "RELU", "GELU", "SWISH", "TANH", "SIGMOID", "GELU_TANH")
             p, given = parameters(c, mode)
@@ -169,9 +184,15 @@ def convolution(c):
     c.write(name, to, dims, ref, bound, free, form=form)
 
 
-def free_of(size, ref, kind):
-    """Elements whose sum leaves f32 on the way, though its result does not."""
-    return None if kind == "f64" else (size > fn.F32_MOST / 16) & torch.isfinite(ref)
+def free_of(size, ref, kind, finite=None):
+    """Elements whose sum leaves f32 on the way, though its result does not; or, with `finite`, which gives the size
+    of the terms that are no infinities, though an infinity is the result: beside it the other one is none."""
+    if kind == "f64":
+        return None
+    free = (size > fn.F32_MOST / 16) & torch.isfinite(ref)
+    if finite is not None and bool(torch.isinf(ref).any()):
+        free |= torch.isinf(ref) & (finite() > fn.F32_MOST / 16)
+    return free
 
 
 def without_infinities(x):

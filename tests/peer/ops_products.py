@@ -46,10 +46,8 @@ def matmul_graph(c):
     b = c.read(None, kind, b_dims, layout=_matrix_layout(c, b_dims))
     u = compute_type(TYPES[kind]).unit
     ref, size = a.values @ b.values, a.values.abs() @ b.values.abs()
-    bound, free = tidy(ref, products(k, kind, c.backend) * u * size), free_of(size, ref, kind)
-    if free is not None and bool(torch.isinf(ref).any()):
-        finite = without_infinities(a.values).abs() @ without_infinities(b.values).abs()
-        free |= torch.isinf(ref) & (finite > fn.F32_MOST / 16)
+    finite = lambda: without_infinities(a.values).abs() @ without_infinities(b.values).abs()
+    bound, free = tidy(ref, products(k, kind, c.backend) * u * size), free_of(size, ref, kind, finite)
     to = kind if c.chance(0.8) else c.pick("f32", "f64", "f16", "bf16")
     bound = bound + 2.0**-126
     if to == "f64" and kind != "f64":
@@ -128,7 +126,8 @@ def matmul_actor(c):
         ref = size = torch.zeros([batch, m, n], dtype=F64, device=c.device)
     else:
         ref, size = alpha * (a @ b), abs(alpha) * (a.abs() @ b.abs())
-    bound, free = products(k, kind, c.backend) * u * size + 2 * u * ref.abs(), free_of(size, ref, kind)
+    finite = lambda: abs(alpha) * (without_infinities(a).abs() @ without_infinities(b).abs())
+    bound, free = products(k, kind, c.backend) * u * size + 2 * u * ref.abs(), free_of(size, ref, kind, finite)
     by_library = c.backend == "cuda"  # which may round to D's type before the epilogue, see matmul.h
     if c.chance(0.4):
         beta = c.pick(1.0, 0.5, -1.0)
@@ -142,6 +141,8 @@ def matmul_actor(c):
     epilogue = c.pick("", "", "bias", "relu", "gelu", "relu bias", "gelu bias", "gelu aux", "dgelu")
     along = -2 if order == 0 else -1  # a line of D
     if by_library and epilogue:
+        if free is not None:  # what lies in D's type before the epilogue may be infinite
+            free = free | (torch.isfinite(ref) & (ref.abs() > TYPES[to].most * (1 - 2 * TYPES[to].unit)))
         bound = bound + TYPES[to].unit * torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
     slack = {"f64": 2.0**-29, "f32": 2.0**-17}[compute_type(TYPES[kind]).name] if by_library else 0.0  # of GELU
     if "bias" in epilogue:
@@ -315,8 +316,10 @@ def attention(c):
                 layout=_heads_layout(c, y_dims, rows_first))
         if c.chance(0.5):
             bound = off.amax(-1, keepdim=True) + u * (16 + 4 * torch.nan_to_num(stats.abs(), posinf=0.0))
+            # A library that takes powers of 2 multiplies scores by log2(e) in f32, see dnn.md.
+            free = torch.isfinite(stats) & (stats < -fn.F32_MOST * math.log(2)) if c.backend == "cuda" else None
             c.write("stats", sums, [a.b, a.h, a.q, 1], stats, torch.where(
-                torch.isfinite(stats), bound, torch.zeros_like(bound)), form="packed")
+                torch.isfinite(stats), bound, torch.zeros_like(bound)), free, form="packed")
         return
     y = put("y", y_dims, round_to(TYPES[kind], y))
     stats = c.read("stats", sums, [a.b, a.h, a.q, 1], form="packed", values=round_to(TYPES[sums], stats)).values

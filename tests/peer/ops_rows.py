@@ -232,6 +232,9 @@ def norm_forward(c, training):
     else:
         s = Statistics(mode, x.values, shape.along, shape.n, rounded, u)
     ref, off = normalised(x.values, s, scale.values, bias.values if bias else None, u)
+    if kind != "f64" and c.backend == "cuda":  # operands and products that are no normal number
+        lost = (fn.denormal(x.values) + fn.denormal(s.mean) + fn.F32_LEAST) * s.inverse + fn.F32_LEAST
+        off = tidy(ref, off + torch.nan_to_num(lost * scale.values.abs(), nan=0.0) + fn.F32_LEAST)
     ref, off = behind(c, ref, off, u)
     free = None
     c.write("y", kind, shape.dims, ref, guard(ref, off), free, form=form)
@@ -289,6 +292,12 @@ def norm_backward(c):
     size = mean((g * hat).abs())
     off = inv * (4 * u * (g.abs() + (hat * q).abs()) + pairwise(n) * u * (mean(g.abs()) + hat.abs() * size) +
                  hat_off * q.abs() + hat.abs() * mean(g.abs() * hat_off))
+    lost = kind != "f64" and c.backend == "cuda"  # operands and products that are no normal number
+    if lost:
+        lost_g = fn.denormal(d) * scale.abs() + fn.F32_LEAST
+        lost_hat = (fn.denormal(x.values) + fn.denormal(m)) * inv + fn.F32_LEAST
+        off = off + fn.F32_LEAST + inv * (lost_g + mean(lost_g) + lost_hat * q.abs() + hat.abs() * (
+            fn.F32_LEAST + mean(lost_g * hat.abs() + lost_hat * g.abs())))
     over_all = [i for i in range(len(shape.dims)) if shape.scale[i] == 1]
     count = math.prod(shape.dims[i] for i in over_all)
     total = lambda v: v.sum(dim=over_all, keepdim=True) if over_all else v
@@ -299,9 +308,11 @@ def norm_backward(c):
             beyond(guard(ref, off), terms, kind), unclear, form=form)
     ref = total(d * hat)
     off = pairwise(count) * u * total((d * hat).abs()) + total(d.abs() * hat_off)
+    if lost:
+        off = off + total(d.abs() * lost_hat + fn.denormal(d) * hat.abs() + fn.F32_LEAST * (1 + inv))
     c.write("dscale", wide, shape.scale, ref, beyond(guard(ref, off), total((d * hat).abs()), kind), form="packed")
     if mode != "RMS":
-        ref, off = total(d), pairwise(count) * u * total(d.abs())
+        ref, off = total(d), pairwise(count) * u * total(d.abs()) + (total(fn.denormal(d)) if lost else 0)
         c.write("dbias", wide, shape.scale, ref, beyond(guard(ref, off), total(d.abs()), kind), form="packed")
 
 

@@ -2,7 +2,7 @@
 """Compares Troupe with PyTorch in float64, on random layers and graphs.
 
     peer.py --runner build/dev/tests/peer/peer_runner [--cases 5000] [--seed N] [--backend host|cuda]
-    peer.py --runner ... --case 123456789          one case again, by its seed
+    peer.py --runner ... --case 123456789          one case again, by its seed; or several
 
 Each case draws an operation, shapes, layouts, types and numbers, sends the request through peer_runner.c, computes
 the same in PyTorch from the same rounded inputs, and compares element by element: what came must be what some
@@ -93,7 +93,7 @@ class Run:
     def one(self, seed):
         try:
             case = self.draw(seed)
-            lines = case.message(self.runner.map)
+            lines = case.sent = case.message(self.runner.map)
         except (MemoryError, torch.OutOfMemoryError):
             self.too_large += 1
             return
@@ -127,6 +127,10 @@ class Run:
         bad = ["%s: %d of %d, %s" % (t.name, f.wrong, f.count, f.first) for t, f in results if f.wrong]
         bad += ["%s: bytes beside its elements were written" % n for n in beside]
         row.worst = max([row.worst] + [f.worst for _, f in results])
+        if self.options.verbose:
+            print("    %s by %s in %d parts, %.2f of the tolerance" % (
+                "wrong" if bad else "right", answer.engine or "-", answer.parts,
+                max([0.0] + [f.used for _, f in results])), flush=True)
         if bad:
             row.wrong += 1
             self.fail("wrong", case, "; ".join(bad) + " (engine %s, %d parts)" % (answer.engine, answer.parts))
@@ -140,7 +144,7 @@ class Run:
         if len(self.failures) <= self.options.show:
             print("%s: --case %d  %s\n    %s" % (how.upper(), case.seed, case.describe(), text), flush=True)
             if self.options.verbose:
-                print("    " + "\n    ".join(case.message(self.runner.map)))
+                print("    " + "\n    ".join(case.sent))
 
     def summary(self):
         print("%-28s %-7s %6s %6s %7s %6s %9s %6s  %s" % ("operation", "type", "cases", "wrong", "refused", "plain",
@@ -176,7 +180,7 @@ def arguments():
     p.add_argument("--cases", type=int, default=1000)
     p.add_argument("--seconds", type=float, default=0, help="stop after so long; 0: when all cases are done")
     p.add_argument("--seed", type=int, default=None, help="of the first case; default: the clock")
-    p.add_argument("--case", type=int, default=None, help="one case alone, by its seed")
+    p.add_argument("--case", type=int, nargs="+", default=None, help="these cases alone, by their seeds")
     p.add_argument("--only", default="", help="operations, with commas between: " + ", ".join(OPERATIONS))
     p.add_argument("--elements", type=int, default=1 << 18, help="the most elements of a tensor")
     p.add_argument("--products", type=int, default=1 << 25, help="the most multiplications of a case")
@@ -198,7 +202,7 @@ def main():
     if options.torch_device.startswith("cuda"):
         torch.cuda.set_per_process_memory_fraction(0.5)  # the rest is Troupe's
     run, begun = Run(options), time.monotonic()
-    seeds = [options.case] if options.case is not None else range(options.seed, options.seed + options.cases)
+    seeds = options.case if options.case is not None else range(options.seed, options.seed + options.cases)
     print("seed %d, %s, PyTorch %s" % (options.seed, run.runner.device, torch.__version__), flush=True)
     with torch.no_grad():
         for seed in seeds:

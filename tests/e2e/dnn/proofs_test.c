@@ -8,8 +8,9 @@
 
 TROUPE_TEST_FAKE_GPU("dnn");
 
-/* Of an engine that is good: passes of two runs, one of them with NaN where a relu may lose it. */
-enum { PROOF_RUNS = 4, RELU_PROOF_RUNS = 6 };
+/* Of an engine that is good: passes of two runs, with a relu and a result of f16 one with NaN,
+ * which a relu may lose, and one with sums that leave f16. */
+enum { PROOF_RUNS = 4, RELU_PROOF_RUNS = 8 };
 
 static db_bed open_bed(const char *takes)
 {
@@ -57,6 +58,12 @@ static void wrong(void)
 static void wrong_for_extremes(void)
 {
     one_way("cudnn_wrong_extreme");
+}
+
+/* 0 where a sum leaves f16, of numbers that are none of the extreme ones. */
+static void loses_overflow(void)
+{
+    one_way("cudnn_loses_overflow");
 }
 
 static void wrong_again(void)
@@ -343,7 +350,7 @@ static void refused_later(void)
 {
     db_bed b = open_bed("all");
     h_kernels_tell(&b.k, "cudnn_nodes", "1");
-    h_kernels_tell(&b.k, "cudnn_fails_from", "0 10");
+    h_kernels_tell(&b.k, "cudnn_fails_from", "0 12");
     const trp_dnn_ran ran = two_convs(&b);
     H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
     H_EQUAL(ran.parts, 2);
@@ -435,6 +442,7 @@ static const h_case cases[] = {H_CASE(wrong),
                                H_CASE(reads_output),
                                H_CASE(rounds),
                                H_CASE(wrong_for_extremes),
+                               H_CASE(loses_overflow),
                                H_CASE(wrong_again),
                                H_CASE(writes_beside),
                                H_CASE(fails_at_launch),

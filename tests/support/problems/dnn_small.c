@@ -6,6 +6,7 @@
 
 h_world ds_world;
 trp_actor *ds_dnn;
+trp_dnn_ran ds_ran;
 
 void ds_begin(void)
 {
@@ -61,7 +62,8 @@ trp_dnn_node *ds_node(ds_graph *g, trp_dnn_kind kind)
 
 trp_status ds_send(ds_graph *g, trp_completion *done)
 {
-    const trp_dnn_graph_request r = {.tensors = g->tensor,
+    const trp_dnn_graph_request r = {.options.ran = &ds_ran,
+                                     .tensors = g->tensor,
                                      .tensor_count = g->tensors + 1,
                                      .nodes = g->node,
                                      .node_count = g->nodes};
@@ -132,8 +134,8 @@ void ds_check(const char *what, trp_dtype type, size_t at, double got, double wa
     if (isinf(held) && fabs(want) <= ds_most_of(type) * (1 + 4 * ds_step_of(type)) &&
         fabs(got) >= ds_most_of(type) * (1 - 4 * ds_step_of(type)))
         return; /* a rounding away from infinity */
-    h_fail(__FILE__, __LINE__, "%s, %s, element %zu: got %.17g, expected %.17g +- %.3g", what,
-           trp_dtype_name(type), at, got, want, bound);
+    h_fail(__FILE__, __LINE__, "%s, %s, by %s, element %zu: got %.17g, expected %.17g +- %.3g",
+           what, trp_dtype_name(type), ds_ran.engine, at, got, want, bound);
 }
 
 void ds_check_all(const char *what, const ds_graph *g, uint32_t t, const double *want,

@@ -19,6 +19,7 @@ typedef struct ds_graph {
 /* The device of the case that runs, and the actor. */
 extern h_world ds_world;
 extern trp_actor *ds_dnn;
+extern trp_dnn_ran ds_ran; /* of the last request */
 
 void ds_begin(void);
 void ds_end(void);

@@ -134,6 +134,8 @@ typedef enum lie_kind {
 typedef struct library {
     trp__proof_operand operand[2];
     lie_kind lie;
+    double above, above_expected; /* results are larger by such a part */
+    uint32_t passes;              /* 0: ordinary and extreme */
     int runs, references;
     size_t sampled;
 } library;
@@ -149,16 +151,17 @@ static int64_t offset_of(const trp__proof_operand *o, int64_t number)
 }
 
 /* A lie is another number, 0 for what is none or large. */
-static void twice(const library *l, void *const at[], int64_t number, bool lie)
+static void twice(const library *l, void *const at[], int64_t number, uint8_t type, double above,
+                  bool lie)
 {
     const trp__proof_operand *x = &l->operand[0], *y = &l->operand[1];
     const char *from =
         (const char *)at[0] + (size_t)offset_of(x, number) * trp__proof_width(x->type);
-    char *to = (char *)at[1] + (size_t)offset_of(y, number) * trp__proof_width(y->type);
-    double value = 2 * trp__proof_number(x->type, from);
+    char *to = (char *)at[1] + (size_t)offset_of(y, number) * trp__proof_width(type);
+    double value = 2 * trp__proof_number(x->type, from) * (1 + above);
     if (lie)
         value = fabs(value) < 100 ? value + 1 : 0;
-    assert_int_equal(trp_convert(TRP_F64, &value, (trp_dtype)y->type, to, 1), TRP_OK);
+    assert_int_equal(trp_convert(TRP_F64, &value, (trp_dtype)type, to, 1), TRP_OK);
 }
 
 static trp_status reference(void *context, const trp__proof_place *place,
@@ -169,7 +172,8 @@ static trp_status reference(void *context, const trp__proof_place *place,
     assert_int_equal(count, 1);
     assert_int_equal(samples[0].operand, 1);
     for (size_t i = 0; i < samples[0].count; i++)
-        twice(l, place->at, samples[0].number[i], false);
+        twice(l, place->at, samples[0].number[i], trp__proof_exact(&l->operand[1]),
+              l->above_expected, false);
     l->sampled = samples[0].count;
     l->references++;
     return TRP_OK;
@@ -222,7 +226,7 @@ static trp_status run(void *context, const trp__proof_place *place, trp_error *e
     }
     stream_state = l->lie == BREAKS ? 700 : l->lie == NEVER_ENDS ? TRP__CU_NOT_READY : 0;
     for (int64_t i = 0; i < trp__proof_elements(&l->operand[1]) && l->lie != NOT_WRITTEN; i++)
-        twice(l, place->at, i, is_lied_about(l, place, i));
+        twice(l, place->at, i, l->operand[1].type, l->above, is_lied_about(l, place, i));
     write_elsewhere(l, place);
     return TRP_OK;
 }
@@ -234,7 +238,8 @@ static trp__proof_verdict prove_with(library *l, uint64_t memory)
                               .operand = l->operand,
                               .operands = 2,
                               .workspace = 100,
-                              .passes = TRP__PROOF_ORDINARY | TRP__PROOF_EXTREME,
+                              .passes =
+                                  l->passes ? l->passes : TRP__PROOF_ORDINARY | TRP__PROOF_EXTREME,
                               .special = 0x1f,
                               .limit_ns = 20000000,
                               .run = run,
@@ -297,6 +302,33 @@ static void honest(void **unused)
     assert_int_equal(l.references, 2);
     assert_int_equal(l.sampled, TRP__PROOF_SAMPLE);
     assert_int_equal(v.compared, TRP__PROOF_SAMPLE);
+}
+
+/* Results of f16 that the reference tells apart: one step from what it would be rounded to is right
+ * where it lies in the middle of both, and wrong elsewhere. */
+static void halfway(void **unused)
+{
+    static const struct {
+        double above, expected;
+        uint8_t exact;
+        trp__proof_result result;
+    } rows[] = {
+        {6.5e-4, 3.2e-4, TRP_F32, TRP__PROOF_GOOD}, /* of 1.5 a step is 6.51e-4 */
+        {6.5e-4, 3.2e-4, TRP_DTYPE_NONE, TRP__PROOF_WRONG},
+        {6.5e-4, 0, TRP_F32, TRP__PROOF_WRONG},
+        {0, 0, TRP_F32, TRP__PROOF_GOOD},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        library l = make_library(TRP_F16, HONEST);
+        l.passes = TRP__PROOF_ORDINARY;
+        l.operand[0].low = l.operand[0].high = 0.75;
+        l.above = rows[i].above;
+        l.above_expected = rows[i].expected;
+        l.operand[1].exact = rows[i].exact;
+        l.operand[1].relative = 5.5e-4;
+        assert_int_equal(prove_with(&l, UINT64_MAX).result, rows[i].result);
+    }
 }
 
 static void lies(void **unused)
@@ -406,5 +438,5 @@ static void whole_numbers(void **unused)
     }
 }
 
-UNIT_MAIN(UNIT(honest), UNIT(lies), UNIT(no_memory), UNIT(samples), UNIT(extremes),
+UNIT_MAIN(UNIT(honest), UNIT(halfway), UNIT(lies), UNIT(no_memory), UNIT(samples), UNIT(extremes),
           UNIT(whole_numbers))

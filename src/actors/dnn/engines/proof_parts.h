@@ -14,6 +14,8 @@ typedef struct trp__dnn_problem {
     trp__kernel_modules *reference;
     trp__proof_operand operand[TRP__DNN_LOWERED_TENSORS + 1]; /* the last is memory for numbers */
     uint32_t operands;
+    trp__dnn_graph exact; /* as the reference computes it: results of 16 bits are not rounded */
+    trp__dnn_tensor exact_tensor[TRP__DNN_LOWERED_TENSORS];
     uint32_t passes, special;
     uint16_t operand_of[TRP__DNN_LOWERED_TENSORS];
     uint8_t tensor_of[TRP__DNN_LOWERED_TENSORS + 1];

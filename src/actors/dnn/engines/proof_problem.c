@@ -197,9 +197,8 @@ static bool is_approximated(const trp__dnn_node *node)
            (node->mode == TRP_DNN_ERF || node->mode >= TRP_DNN_TANH);
 }
 
-/* Returns the allowed distance of results rounded from neighbouring numbers: the reference and an
- * engine may round to different sides of a midpoint. Sums rarely differ there, so half a unit is
- * enough for them. */
+/* Returns how far a result may lie from the number that it is rounded from: twice as far behind
+ * functions that libraries approximate. */
 static double rounding_of(const trp__dnn_problem *p, uint8_t type)
 {
     bool approximated = false;
@@ -313,6 +312,64 @@ static void set_values(trp__dnn_problem *p)
     }
 }
 
+/* Functions behind which large numbers are about as large, or 0. */
+static bool keeps_size(const trp__dnn_node *node)
+{
+    static const uint8_t modes[] = {TRP_DNN_IDENTITY, TRP_DNN_ADD,  TRP_DNN_SUB,  TRP_DNN_MUL,
+                                    TRP_DNN_MIN,      TRP_DNN_MAX,  TRP_DNN_ABS,  TRP_DNN_NEGATE,
+                                    TRP_DNN_RELU,     TRP_DNN_GELU, TRP_DNN_SWISH};
+    for (size_t i = 0; i < sizeof modes && node->kind == TRP_DNN_POINTWISE; i++) {
+        if (node->mode == modes[i])
+            return true;
+    }
+    return false;
+}
+
+/* The largest number of a result's type that sums of f32 leave: of f16, and of those of 8 bits,
+ * which saturate. 0: there is none, or numbers inside are of such a type, too. */
+static double narrow_result(const trp__dnn_problem *p)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < p->operands; i++) {
+        const trp__proof_operand *o = &p->operand[i];
+        if (o->role == TRP__PROOF_OUTPUT)
+            most = o->type == TRP_F16      ? 65504
+                   : o->type == TRP_F8E5M2 ? 57344
+                   : o->type == TRP_F8E4M3 ? 448
+                                           : most;
+        if (p->tensor_of[i] != TRP__DNN_NO_PORT &&
+            p->place[p->tensor_of[i]] == TRP__DNN_PLACE_INSIDE && o->type != TRP_F32)
+            return 0;
+    }
+    return most;
+}
+
+/* Large numbers for what a product multiplies, so that about half of the results leave the type in
+ * either direction and no term, and no sum of f32, leaves its own. Returns whether there are some.
+ */
+static bool choose_leaving(trp__dnn_problem *p)
+{
+    const trp__dnn_node *product = node_of(p, 0);
+    const double most = narrow_result(p), mean_square = 1.0 / 3; /* of numbers from -1 to 1 */
+    if (product->kind > TRP_DNN_MATMUL || most == 0)
+        return false;
+    for (uint32_t n = 1; n < p->part->count; n++) {
+        if (!keeps_size(node_of(p, n)))
+            return false;
+    }
+    const double usual = mean_square * sqrt(products_of(p, product));
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = product->port[i];
+        if (t == TRP__DNN_NO_PORT || trp__dnn_kind_of(product->kind)->port[i].written)
+            continue;
+        trp__proof_operand *o = &p->operand[p->operand_of[t]];
+        if (p->place[t] != TRP__DNN_PLACE_MEMORY || is_whole(o->type))
+            return false;
+        o->leaving = fmin(sqrt(1.5 * most / usual), is_f8(o->type) ? 448 : 65504);
+    }
+    return true;
+}
+
 /* Tells whether a NaN may become 0 because the instruction for a maximum drops it. */
 static bool may_lose_nan(const trp__dnn_node *node)
 {
@@ -321,7 +378,8 @@ static bool may_lose_nan(const trp__dnn_node *node)
 }
 
 /* Chooses the passes. Element-wise results are known for every number. Sums get no numbers that
- * overflow, because their order is unspecified; attention's weights depend too much on theirs. */
+ * overflow f32, because their order is unspecified; attention's weights depend too much on theirs.
+ */
 static void choose_passes(trp__dnn_problem *p)
 {
     bool element_wise = true, attention = false, loses = false;
@@ -338,6 +396,38 @@ static void choose_passes(trp__dnn_problem *p)
         p->passes |= TRP__PROOF_EXTREME;
         p->special = TRP__PROOF_NAN;
     }
+    if (choose_leaving(p))
+        p->passes |= TRP__PROOF_LEAVING;
+}
+
+static bool is_read(const trp__dnn_problem *p, uint8_t t)
+{
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        const trp__dnn_node *node = node_of(p, n);
+        const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+        for (int i = 0; i < TRP__DNN_PORTS; i++) {
+            if (node->port[i] == t && !kind->port[i].written)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* An engine and the reference come to a sum that lies about halfway between two numbers of 16 bits
+ * from either side of the middle. So the reference's is compared before it is rounded, unless it is
+ * read on. */
+static void keep_exact(trp__dnn_problem *p)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    p->exact = *g;
+    p->exact.tensor = p->exact_tensor;
+    memcpy(p->exact_tensor, g->tensor, g->head->tensors * sizeof *g->tensor);
+    for (uint32_t i = 0; i < p->operands; i++) {
+        trp__proof_operand *o = &p->operand[i];
+        if (o->role != TRP__PROOF_OUTPUT || !is_half(o->type) || is_read(p, p->tensor_of[i]))
+            continue;
+        o->exact = p->exact_tensor[p->tensor_of[i]].type = TRP_F32;
+    }
 }
 
 void trp__dnn_problem_describe(trp__dnn_problem *p)
@@ -346,6 +436,7 @@ void trp__dnn_problem_describe(trp__dnn_problem *p)
     for (uint32_t t = 0; t < TRP__DNN_LOWERED_TENSORS; t++)
         p->operand_of[t] = TRP__DNN_PROOF_NO_OPERAND;
     add_operands(p);
+    keep_exact(p);
     set_values(p);
     choose_passes(p);
 }

@@ -136,7 +136,7 @@ static trp_status launch(reference *r, const trp__dnn_graph *graph, uint32_t nod
  * all elements of a result are needed. */
 static trp_status run_node(reference *r, uint32_t n, trp_error *error)
 {
-    const trp__dnn_graph *g = r->p->part->graph;
+    const trp__dnn_graph *g = &r->p->exact;
     const trp__dnn_node *node = node_of(r, n);
     trp_status status = TRP_OK;
     bool all = false;

@@ -14,6 +14,8 @@ enum {
     TRP__DNN_PORTS = 24,
     TRP__DNN_NO_PORT = 0xff,
     TRP__DNN_NO_ACCESS = 0xff,
+    TRP__DNN_MARGINS = 0xff, /* `mode` of CONCATENATE, of lowered graphs only: its one part is
+                              * smaller than y, `start` says where it lies, and around it is 0 */
     TRP__DNN_RANK = TRP_DNN_RANK_MAX,
     TRP__DNN_SPATIAL = TRP_DNN_SPATIAL_MAX,
 };
@@ -105,7 +107,8 @@ typedef struct trp__dnn_node {
                                            * kinds: see train.h */
     double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity. Of UNIFORM
                                            * the third is y's largest number below `high` */
-    int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK]; /* SLICE; of TRANSPOSE start is the order */
+    /* Of SLICE; of TRANSPOSE start is the order, see TRP__DNN_MARGINS. */
+    int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK];
 } trp__dnn_node;
 
 _Static_assert(sizeof(trp__dnn_tensor) == 8 + 128, "no padding");

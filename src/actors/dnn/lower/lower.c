@@ -197,6 +197,59 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
     }
 }
 
+static uint8_t computed(builder *b, const trp__dnn_node *node, trp_dnn_pointwise mode, uint8_t x,
+                        uint8_t other, uint8_t like)
+{
+    const uint8_t y = add_virtual(b, node, like);
+    element_wise(b, node, mode, x, other, y);
+    return y;
+}
+
+static void sum_over_rows(builder *b, const trp__dnn_node *node, uint8_t x, uint8_t y)
+{
+    if (y == TRP__DNN_NO_PORT)
+        return;
+    if (trp__dnn_elements(&b->tensor[x]) == trp__dnn_elements(&b->tensor[y]))
+        element_wise(b, node, TRP_DNN_IDENTITY, x, TRP__DNN_NO_PORT, y);
+    else
+        reduce(b, node, TRP_DNN_SUM, x, y);
+}
+
+/* inv_variance * (g - [its mean] - hat * mean(g * hat)), where hat is the normalised x and g is dy
+ * * scale; dscale is a sum of dy * hat. Differences are of halves: those of the largest numbers
+ * leave f32. */
+static void lower_slopes(builder *b, const trp__dnn_node *node)
+{
+    const uint8_t *port = node->port;
+    const uint8_t x = port[TRP__DNN_NORM_X], dy = port[TRP__DNN_NORM_Y];
+    const uint8_t mean = port[TRP__DNN_NORM_MEAN], inverse = port[TRP__DNN_NORM_INV_VARIANCE];
+    const uint8_t half = add_value(b, node, 0.5), two = add_value(b, node, 2);
+    const bool centred = mean != TRP__DNN_NO_PORT;
+    const uint8_t middle = centred ? computed(b, node, TRP_DNN_MUL, mean, half, mean) : mean;
+    uint8_t hat = computed(b, node, TRP_DNN_MUL, x, half, x);
+    if (centred)
+        hat = computed(b, node, TRP_DNN_SUB, hat, middle, x);
+    hat = computed(b, node, TRP_DNN_MUL, hat, inverse, x);
+    hat = computed(b, node, TRP_DNN_MUL, hat, two, x);
+    const uint8_t part = computed(b, node, TRP_DNN_MUL, dy, hat, x);
+    uint8_t g = computed(b, node, TRP_DNN_MUL, dy, half, x);
+    g = computed(b, node, TRP_DNN_MUL, g, port[TRP__DNN_NORM_SCALE], x);
+    const uint8_t product = computed(b, node, TRP_DNN_MUL, g, hat, x);
+    const uint8_t slope = add_virtual(b, node, inverse);
+    reduce(b, node, TRP_DNN_MEAN, product, slope);
+    const uint8_t offset = centred ? add_virtual(b, node, inverse) : mean;
+    if (centred)
+        reduce(b, node, TRP_DNN_MEAN, g, offset);
+    sum_over_rows(b, node, part, port[TRP__DNN_NORM_DSCALE]);
+    sum_over_rows(b, node, dy, port[TRP__DNN_NORM_BIAS]);
+    hat = computed(b, node, TRP_DNN_MUL, hat, slope, x);
+    if (centred)
+        g = computed(b, node, TRP_DNN_SUB, g, offset, x);
+    g = computed(b, node, TRP_DNN_SUB, g, hat, x);
+    g = computed(b, node, TRP_DNN_MUL, g, inverse, x);
+    element_wise(b, node, TRP_DNN_MUL, g, two, port[TRP__DNN_NORM_DX]);
+}
+
 /* Tells whether a node sums products, which justifies a copy of irregular tensors to a layout that
  * the library accepts. */
 
@@ -217,34 +270,48 @@ static trp__dnn_layout_kind layout_for(const builder *b, const trp__dnn_node *no
                                                                 : TRP__DNN_ROWS;
 }
 
-static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uint8_t to)
+/* To a tensor of another layout, of another type, or with the elements from `start` on of a larger
+ * one. */
+static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uint8_t to,
+                        const int32_t start[TRP__DNN_RANK])
 {
-    trp__dnn_node *n = add_node(b, TRP_DNN_POINTWISE, TRP_DNN_IDENTITY, node->compute);
-    n->port[TRP__DNN_POINTWISE_X] = from;
-    n->port[TRP__DNN_POINTWISE_Y] = to;
+    const int64_t there = trp__dnn_elements(&b->tensor[from]);
+    const int64_t then = trp__dnn_elements(&b->tensor[to]);
+    if (there == then) {
+        element_wise(b, node, TRP_DNN_IDENTITY, from, TRP__DNN_NO_PORT, to);
+        return;
+    }
+    trp__dnn_node *n = add_node(b, there < then ? TRP_DNN_CONCATENATE : TRP_DNN_SLICE,
+                                there < then ? TRP__DNN_MARGINS : 0, node->compute);
+    n->port[TRP__DNN_MOVE_X] = from;
+    n->port[TRP__DNN_MOVE_Y] = to;
+    memcpy(n->start, start, sizeof n->start);
+    for (int i = 0; i < b->tensor[to].rank && there > then; i++)
+        n->step[i] = 1;
 }
 
 /* Replaces a node's tensor by a packed one, with a copy if it is read. */
-static void pack_port(builder *b, trp__dnn_node *node, int port, trp__dnn_layout_kind layout)
+static void replace_port(builder *b, trp__dnn_node *node, int port, trp__dnn_tensor as,
+                         trp__dnn_layout_kind layout, const int32_t start[TRP__DNN_RANK])
 {
     uint8_t t = node->port[port];
-    trp__dnn_tensor packed = b->tensor[t];
-    packed.role = TRP__DNN_VIRTUAL;
-    packed.written = 1;
-    packed.alignment = 0;
-    trp__dnn_lay_out(&packed, layout);
-    node->port[port] = add_tensor(b, &packed, 0);
+    as.role = TRP__DNN_VIRTUAL;
+    as.written = 1;
+    as.alignment = 0;
+    trp__dnn_lay_out(&as, layout);
+    node->port[port] = add_tensor(b, &as, 0);
     if (!trp__dnn_kind_of(node->kind)->port[port].written)
-        copy_tensor(b, node, t, node->port[port]);
+        copy_tensor(b, node, t, node->port[port], start);
 }
 
-/* Adds a node with packed tensors and copies its outputs back. */
-static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_node *node)
+/* Adds a node of which some tensors were replaced, and copies its outputs back. */
+static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_node *node,
+                       const int32_t start[TRP__DNN_RANK])
 {
     *add_node(b, TRP_DNN_NONE, 0, 0) = *packed;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         if (packed->port[i] != node->port[i] && trp__dnn_kind_of(node->kind)->port[i].written)
-            copy_tensor(b, node, packed->port[i], node->port[i]);
+            copy_tensor(b, node, packed->port[i], node->port[i], start);
     }
 }
 
@@ -260,16 +327,74 @@ static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
            trp__dnn_prefers_product(&graph, 0, &product);
 }
 
-static void lower_product(builder *b, const trp__dnn_node *node)
+/* Convolutions as libraries take them. */
+
+/* Pads alike on both sides: what is more on one side becomes part of the image, which begins at
+ * `start` then. */
+static void pad_alike(trp__dnn_node *node, trp__dnn_tensor *image, int32_t start[TRP__DNN_RANK])
+{
+    for (int i = 0; i < node->spatial; i++) {
+        const int32_t pre = node->pre_pad[i], post = node->post_pad[i];
+        const int32_t both = pre < post ? pre : post;
+        image->dim[2 + i] += (int64_t)pre + post - 2 * both;
+        start[2 + i] = pre - both;
+        node->pre_pad[i] = node->post_pad[i] = both;
+    }
+}
+
+/* Whether all that a convolution reads and writes is of types that convert to f32 without loss, or
+ * that it computes in. */
+static bool has_wider_type(const builder *b, const trp__dnn_node *node)
+{
+    for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
+        const trp__dnn_tensor *t = &b->tensor[node->port[i]];
+        if (t->role == TRP__DNN_VALUE || (t->type != TRP_F32 && t->type != TRP_F16 &&
+                                          t->type != TRP_BF16 && t->type != node->compute))
+            return false;
+    }
+    return node->compute == TRP_F32 || node->compute == TRP_F64;
+}
+
+/* The type of a convolution's operand as a library takes it. */
+static uint8_t type_alike(const builder *b, const trp__dnn_node *node, int port,
+                          trp__dnn_lowering lowering)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    uint8_t read = TRP_DTYPE_NONE, written = TRP_DTYPE_NONE;
+    for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
+        const uint8_t type = b->tensor[node->port[i]].type;
+        if (kind->port[i].written)
+            written = type;
+        else
+            read = read == TRP_DTYPE_NONE || read == type ? type : node->compute;
+    }
+    if (node->compute == TRP_F64 || (lowering == TRP__DNN_LOWER_F32 && written != read))
+        return node->compute;
+    return kind->port[port].written && written != read ? node->compute : read;
+}
+
+static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_lowering lowering)
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
+    const bool alike = (lowering == TRP__DNN_LOWER_ALIKE || lowering == TRP__DNN_LOWER_F32) &&
+                       node->kind < TRP_DNN_MATMUL && has_wider_type(b, node);
     trp__dnn_node product = *node;
+    int32_t start[TRP__DNN_RANK] = {0};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
-        uint8_t t = node->port[i];
-        if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
-            pack_port(b, &product, i, layout);
+        const uint8_t t = node->port[i];
+        if (t == TRP__DNN_NO_PORT)
+            continue;
+        trp__dnn_tensor as = b->tensor[t];
+        if (alike)
+            as.type = type_alike(b, node, i, lowering);
+        if (alike && i == TRP__DNN_CONV_X)
+            pad_alike(&product, &as, start);
+        if (as.type != b->tensor[t].type ||
+            trp__dnn_elements(&as) != trp__dnn_elements(&b->tensor[t]) ||
+            !trp__dnn_is_regular(&b->tensor[t], node))
+            replace_port(b, &product, i, as, layout, start);
     }
-    add_packed(b, &product, node);
+    add_packed(b, &product, node, start);
 }
 
 /* Attention: adds the numbers and the memory that its operations need. */
@@ -296,6 +421,7 @@ static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int
 
 static void lower_attention(builder *b, const trp__dnn_node *node)
 {
+    static const int32_t whole[TRP__DNN_RANK] = {0};
     trp__dnn_node lowered = *node, *n = &lowered;
     const uint8_t q = node->port[TRP__DNN_ATTENTION_Q], k = node->port[TRP__DNN_ATTENTION_K];
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
@@ -306,7 +432,7 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT &&
             !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
-            pack_port(b, n, i, TRP__DNN_ROWS);
+            replace_port(b, n, i, b->tensor[node->port[i]], TRP__DNN_ROWS, whole);
     }
     n->port[TRP__DNN_ATTENTION_SCALE] = add_value(b, node, node->parameter[0]);
     if (node->mode != TRP_DNN_MASK_NONE || node->window[0] != 0 || lengths)
@@ -328,7 +454,7 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     if (backward && !b->head.deterministic &&
         node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
         n->port[TRP__DNN_ATTENTION_SUM_DQ] = add_sums(b, node, q, b->tensor[q].dim[3]);
-    add_packed(b, n, node);
+    add_packed(b, n, node, whole);
 }
 
 /* Sets irrelevant strides. The library determines layouts also by the strides of dimensions of 1:
@@ -374,9 +500,12 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
              trp__dnn_layout(&b->tensor[node->port[TRP__DNN_NORM_X]]) == TRP__DNN_CHANNELS_LAST)
         lower_inference(b, node);
     else if (is_product(node) && !is_product_of_ours(b, node))
-        lower_product(b, node);
+        lower_product(b, node, lowering);
     else if (trp__dnn_is_attention(node) && !trp__dnn_attention_refusal(b->tensor, node))
         lower_attention(b, node);
+    else if (lowering == TRP__DNN_LOWER_SLOPES && node->kind == TRP_DNN_NORM_BACKWARD &&
+             node->compute == TRP_F32 && (node->mode == TRP_DNN_LAYER || node->mode == TRP_DNN_RMS))
+        lower_slopes(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);
     else

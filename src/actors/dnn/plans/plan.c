@@ -391,22 +391,76 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
     return status;
 }
 
+static trp_status make_lowered(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                               trp__dnn_lowering lowering, trp__dnn_plan **out, trp_error *error)
+{
+    trp__dnn_plan *plan = NULL;
+    trp_status status = trp__dnn_plan_begin(planner->lib, graph, lowering, &plan, error);
+    *out = NULL;
+    if (plan)
+        status = make_steps(planner, plan, error);
+    if (plan && status == TRP_OK) {
+        trp__dnn_plan_end(plan);
+        *out = plan;
+    } else {
+        trp__dnn_plan_drop(plan);
+    }
+    return status;
+}
+
+/* Convolutions and gradients of norms that are left to the plain kernels. */
+static uint32_t plain_nodes(const trp__dnn_plan *plan)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        const uint8_t kind = plan->lowered.graph.node[plan->step[i].first].kind;
+        count += plan->step[i].way == TRP__DNN_WAY_DIRECT &&
+                 (kind < TRP_DNN_MATMUL || kind == TRP_DNN_NORM_BACKWARD);
+    }
+    return count;
+}
+
+/* Takes a plan of the graph lowered otherwise, if it leaves fewer of them. TRP_E_UNSUPPORTED: there
+ * is none. */
+static trp_status take_other(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                             trp__dnn_lowering lowering, trp__dnn_plan **plan, trp_error *error)
+{
+    trp__dnn_plan *other = NULL;
+    trp__dnn_lowered lowered;
+    trp_status status = trp__dnn_lower(graph, lowering, &lowered, error);
+    if (status != TRP_OK)
+        return status;
+    const bool same = trp__dnn_same_graph(lowered.graph.head, (*plan)->lowered.graph.head);
+    trp__dnn_lowered_drop(&lowered);
+    if (same)
+        return TRP_E_UNSUPPORTED;
+    status = make_lowered(planner, graph, lowering, &other, error);
+    if (status == TRP_OK && plain_nodes(other) < plain_nodes(*plan)) {
+        trp__dnn_plan_drop(*plan);
+        *plan = other;
+    } else if (status == TRP_OK) {
+        trp__dnn_plan_drop(other);
+    }
+    return status;
+}
+
 trp_status trp__dnn_plan_make(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                               trp__dnn_plan **out, trp_error *error)
 {
-    trp_status status = TRP_E_UNSUPPORTED;
-    *out = NULL;
-    for (int i = 0; i < TRP__DNN_LOWERINGS && status == TRP_E_UNSUPPORTED; i++) {
-        trp__dnn_plan *plan = NULL;
-        status = trp__dnn_plan_begin(planner->lib, graph, (trp__dnn_lowering)i, &plan, error);
-        if (plan)
-            status = make_steps(planner, plan, error);
-        if (plan && status == TRP_OK) {
-            trp__dnn_plan_end(plan);
-            *out = plan;
-        } else {
-            trp__dnn_plan_drop(plan);
-        }
+    trp_error ignored = {0};
+    trp_status status = make_lowered(planner, graph, TRP__DNN_LOWER_NEEDED, out, error);
+    if (status == TRP_E_UNSUPPORTED)
+        status = make_lowered(planner, graph, TRP__DNN_LOWER_MORE, out, error);
+    for (int i = TRP__DNN_LOWER_ALIKE;
+         i < TRP__DNN_LOWERINGS && status == TRP_OK && plain_nodes(*out) > 0; i++) {
+        status = take_other(planner, graph, (trp__dnn_lowering)i, out, &ignored);
+        if (status == TRP_E_UNSUPPORTED)
+            status = TRP_OK;
+    }
+    if (status != TRP_OK && *out) {
+        *error = ignored;
+        trp__dnn_plan_drop(*out);
+        *out = NULL;
     }
     return status;
 }

@@ -20,7 +20,20 @@ TRP__KERNEL void trp_direct_pointwise(const trp__direct d)
 
 /* --- Data that moves --- */
 
-/* Finds the source of the element at a position of y; the position becomes that in x. */
+/* Turns a position of y into one in the part that margins surround. False: it is in the margins. */
+static bool is_in_part(const trp__direct *d, int64_t *at)
+{
+    const trp__dnn_tensor *x = &d->tensor[TRP__DNN_MOVE_X];
+    bool inside = true;
+    for (int i = 0; i < x->rank; i++) {
+        at[i] -= d->node.start[i];
+        inside = inside && at[i] >= 0 && at[i] < x->dim[i];
+    }
+    return inside;
+}
+
+/* Finds the source of the element at a position of y; the position becomes that in x. -1: the
+ * element is 0. */
 static int source_of(const trp__direct *d, int64_t number, int64_t *at)
 {
     const trp__dnn_node *n = &d->node;
@@ -28,6 +41,8 @@ static int source_of(const trp__direct *d, int64_t number, int64_t *at)
     int port = TRP__DNN_MOVE_X;
     if (n->kind == TRP_DNN_RESHAPE)
         position(&d->tensor[port], number, at);
+    if (n->kind == TRP_DNN_CONCATENATE && n->mode == TRP__DNN_MARGINS)
+        return is_in_part(d, at) ? port : -1;
     if (n->kind == TRP_DNN_CONCATENATE) {
         for (;; port++) {
             const int64_t size = d->used[port] ? d->tensor[port].dim[n->mode] : 0;
@@ -57,7 +72,7 @@ TRP__KERNEL void trp_direct_move(const trp__direct d)
         const int64_t to = offset(y, y->rank, at);
         const int port = source_of(&d, i, at);
         store(&d, TRP__DNN_MOVE_Y, to,
-              load(&d, port, offset(&d.tensor[port], d.tensor[port].rank, at)));
+              port < 0 ? 0 : load(&d, port, offset(&d.tensor[port], d.tensor[port].rank, at)));
     }
 }
 

@@ -97,8 +97,31 @@ uint64_t fake_engine_workspace(int engine)
     return engines[engine].workspace;
 }
 
-/* In what a test lists: "conv,pool" or "all". */
-static bool takes(const char *list, const trp__dnn_node *n)
+static bool lists(const char *list, const char *what)
+{
+    const size_t length = strlen(what);
+    for (const char *at = list; *at;) {
+        const size_t word = strcspn(at, ",\n");
+        if (word == length && memcmp(at, what, length) == 0)
+            return true;
+        at += word + (at[word] != '\0');
+    }
+    return false;
+}
+
+/* Whether a convolution is padded alike on both sides, and all that it has is of one type. */
+static bool is_alike(const fake_cudnn_graph *g, const trp__dnn_node *n)
+{
+    bool alike = true;
+    for (int i = 0; i < n->spatial; i++)
+        alike = alike && n->pre_pad[i] == n->post_pad[i];
+    for (int i = TRP__DNN_CONV_W; i <= TRP__DNN_CONV_Y; i++)
+        alike = alike && g->tensor[n->port[i]].type == g->tensor[n->port[0]].type;
+    return alike;
+}
+
+/* In what a test lists: "conv,pool" or "all"; with "alike" only convolutions that are so. */
+static bool takes(const char *list, const fake_cudnn_graph *g, const trp__dnn_node *n)
 {
     static const char *const names[] = {
         [TRP_DNN_CONV_FORWARD] = "conv",         [TRP_DNN_CONV_BACKWARD_DATA] = "conv",
@@ -109,15 +132,9 @@ static bool takes(const char *list, const trp__dnn_node *n)
         [TRP_DNN_NORM_INFERENCE] = "norm",       [TRP_DNN_NORM_BACKWARD] = "norm",
         [TRP_DNN_STATISTICS] = "statistics",
     };
-    size_t length = strlen(names[n->kind]);
-    for (const char *at = list; *at;) {
-        size_t word = strcspn(at, ",\n");
-        if ((word == length && memcmp(at, names[n->kind], length) == 0) ||
-            (word == 3 && memcmp(at, "all", 3) == 0))
-            return true;
-        at += word + (at[word] != '\0');
-    }
-    return false;
+    if (n->kind < TRP_DNN_MATMUL && lists(list, "alike") && !is_alike(g, n))
+        return false;
+    return lists(list, names[n->kind]) || lists(list, "all");
 }
 
 int fake_finalize_heuristics(fake_descriptor *d)
@@ -137,7 +154,7 @@ int fake_finalize_heuristics(fake_descriptor *d)
         return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "more than %lu operations", most);
     for (uint32_t i = 0; i < of->graph->nodes; i++) {
         const trp__dnn_node *n = &of->graph->node[i];
-        if (!takes(list, n))
+        if (!takes(list, of->graph, n))
             return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "the fake cuDNN has no engine for %s",
                                   trp__dnn_kind_of(n->kind)->name);
     }

@@ -251,6 +251,19 @@ static bool goes_wrong(const job *j)
     return false;
 }
 
+/* Results of f16 that are infinite become 0. */
+static void lose_overflow(const job *j)
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        const trp__dnn_tensor *t = &j->graph.tensor[i];
+        uint16_t *at = j->at[i];
+        for (int64_t k = 0; t->written && t->type == TRP_F16 && k < trp__dnn_extent(t); k++) {
+            if ((at[k] & 0x7fff) == 0x7c00)
+                at[k] = 0;
+        }
+    }
+}
+
 /* By the device's clock: no machine has a say in what a search finds. */
 static void take_time(const job *j)
 {
@@ -279,6 +292,8 @@ static void run(void *arguments)
             run_node(j, &j->graph.node[i]);
         if (rounds)
             restore_inputs(j, kept);
+        if (fake_told_of("cudnn_loses_overflow", j->engine))
+            lose_overflow(j);
         bool wrong = goes_wrong(j);
         for (uint32_t i = 0; i < j->graph.tensors && wrong; i++) {
             if (j->graph.tensor[i].written)

@@ -143,3 +143,11 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
                                        shared_bytes, trp__kernel_stream(l), parameters, NULL),
         "cuLaunchKernel", error);
 }
+
+trp_status trp__kernel_clear(const trp__kernel_launch *l, void *at, uint64_t bytes,
+                             trp_error *error)
+{
+    const trp__cu_result result = l->modules->cu->cuMemsetD8Async(
+        (trp__cu_address)(uintptr_t)at, 0, (size_t)bytes, trp__kernel_stream(l));
+    return trp__kernel_check(l->instance, result, "cuMemsetD8Async", error);
+}

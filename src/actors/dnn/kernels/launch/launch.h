@@ -63,6 +63,10 @@ trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_fun
                                         uint64_t blocks, uint32_t cluster, uint32_t threads,
                                         uint32_t shared_bytes, void *parameter, trp_error *error);
 
+/* Sets bytes to 0. */
+trp_status trp__kernel_clear(const trp__kernel_launch *l, void *at, uint64_t bytes,
+                             trp_error *error);
+
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
 extern const trp__kernel_family trp__kernels_convert;
 extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of kernels/map/ready.c */

@@ -16,6 +16,7 @@ typedef struct copy {
 } copy;
 
 typedef struct step {
+    uint64_t cleared; /* bytes of y, before */
     int copies;
     uint8_t y;
     copy copy[TRP__MOVE_VIEWS];
@@ -93,6 +94,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         return trp__error_set(error, TRP_E_MEMORY, "no memory for conversions");
     const int count = trp__move_views(g, n, views);
     s->y = trp__move_output(n);
+    s->cleared = trp__move_cleared(g, n);
     for (int i = 0; i < count && status == TRP_OK; i++) {
         const trp__move_view *v = &views[i];
         copy *c = &s->copy[s->copies];
@@ -119,7 +121,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
-    trp_status status = TRP_OK;
+    trp_status status = s->cleared ? trp__kernel_clear(l, l->at[s->y], s->cleared, error) : TRP_OK;
     for (int i = 0; i < s->copies && status == TRP_OK; i++) {
         const copy *c = &s->copy[i];
         void *const at[TENSORS] = {

@@ -36,6 +36,7 @@ typedef struct copy {
 } copy;
 
 typedef struct step {
+    uint64_t cleared; /* bytes of y, before */
     int copies;
     copy copy[TRP__MOVE_VIEWS];
     trp__cu_function function[KERNELS];
@@ -191,6 +192,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     (void)modules;
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for copies");
+    s->cleared = trp__move_cleared(part->graph, n);
     s->copies = trp__move_views(part->graph, n, views);
     for (int i = 0; i < s->copies; i++) {
         plan_copy(part->graph, n, &views[i], &s->copy[i]);
@@ -206,7 +208,8 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
-    trp_status status = TRP_OK;
+    trp_status status =
+        s->cleared ? trp__kernel_clear(l, l->at[s->copy[0].y], s->cleared, error) : TRP_OK;
     for (int i = 0; i < s->copies && status == TRP_OK; i++) {
         copy *c = &s->copy[i];
         trp__cu_function *function = &s->function[c->kernel];

@@ -14,6 +14,14 @@ uint8_t trp__move_output(const trp__dnn_node *n)
     return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : TRP__DNN_MOVE_Y];
 }
 
+uint64_t trp__move_cleared(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    const trp__dnn_tensor *y = &g->tensor[trp__move_output(n)];
+    return trp__move_has_margins(n)
+               ? (uint64_t)trp__dnn_extent(y) * (trp_dtype_bits((trp_dtype)y->type) / 8)
+               : 0;
+}
+
 int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
                     trp__move_view out[TRP__MOVE_VIEWS])
 {
@@ -49,6 +57,12 @@ int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
         return 0;
     case TRP_DNN_CONCATENATE: {
         int64_t at = 0;
+        if (trp__move_has_margins(n)) {
+            memcpy(out[0].y.dim, x->dim, sizeof x->dim);
+            for (int i = 0; i < y->rank; i++)
+                out[0].to += n->start[i] * y->stride[i];
+            return 1;
+        }
         for (int i = 0; i < TRP__MOVE_VIEWS; i++) {
             if (n->port[i] == TRP__DNN_NO_PORT)
                 continue;

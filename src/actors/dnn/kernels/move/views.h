@@ -19,6 +19,14 @@ typedef struct trp__move_view {
 uint8_t trp__move_input(const trp__dnn_node *node);
 uint8_t trp__move_output(const trp__dnn_node *node);
 
+static inline bool trp__move_has_margins(const trp__dnn_node *node)
+{
+    return node->kind == TRP_DNN_CONCATENATE && node->mode == TRP__DNN_MARGINS;
+}
+
+/* Bytes of y that are cleared before the part is copied: all of it if it has margins, else none. */
+uint64_t trp__move_cleared(const trp__dnn_graph *graph, const trp__dnn_node *node);
+
 /* The views of a node: so many; 0: it is none that copies do. */
 int trp__move_views(const trp__dnn_graph *graph, const trp__dnn_node *node,
                     trp__move_view out[TRP__MOVE_VIEWS]);

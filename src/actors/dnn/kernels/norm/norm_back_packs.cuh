@@ -218,17 +218,17 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
         R now;
         float s[2] = {0, 0}; /* means: a sum may leave f32 where they do not */
         ring.next(p, row, step, &now);
-        const float by = now.twice * p.share;
         TRP__UNROLL
         for (int c = 0; c < PACKS; c++) {
             if (!ring.has(c)) /* nothing may be further from the mean than f32 reaches */
                 continue;
             TRP__UNROLL
             for (int j = 0; j < V; j++) {
-                const float h = now.normal(c, j, by), dy = now.dy[c].get(j);
+                /* Not x times a share of `twice`, which is denormal where x is very large. */
+                const float h = now.normal(c, j, now.twice), dy = now.dy[c].get(j);
                 const float g = dy * scale[c][j];
                 s[0] = fmaf(g, p.share, s[0]);
-                s[1] = fmaf(g, h, s[1]);
+                s[1] = fmaf(g, h * p.share, s[1]);
                 sum_h[c][j] = fmaf(dy, h, sum_h[c][j]);
                 sum[c][j] += dy;
             }
@@ -254,12 +254,6 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
             now.x[c].set(dx);
             now.x[c].store(p.io[TRP__NORM_DX].at, to + ring.place(c), TYPE);
         }
-    }
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
-            sum_h[c][j] *= (float)p.n;
     }
     trp__norm_back_leave<PACKS, V>(p, thread, group, sum_h, 0);
     trp__norm_back_leave<PACKS, V>(p, thread, group, sum, 1);
