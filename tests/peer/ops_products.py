@@ -141,6 +141,8 @@ def matmul_actor(c):
     epilogue = c.pick("", "", "bias", "relu", "gelu", "relu bias", "gelu bias", "gelu aux", "dgelu")
     along = -2 if order == 0 else -1  # a line of D
     if by_library and epilogue:
+        if free is not None:  # what lies in D's type before the epilogue may be infinite
+            free = free | (torch.isfinite(ref) & (ref.abs() > TYPES[to].most * (1 - 2 * TYPES[to].unit)))
         bound = bound + TYPES[to].unit * torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
     slack = {"f64": 2.0**-29, "f32": 2.0**-17}[compute_type(TYPES[kind]).name] if by_library else 0.0  # of GELU
     if "bias" in epilogue:

@@ -232,6 +232,9 @@ def norm_forward(c, training):
     else:
         s = Statistics(mode, x.values, shape.along, shape.n, rounded, u)
     ref, off = normalised(x.values, s, scale.values, bias.values if bias else None, u)
+    if kind != "f64" and c.backend == "cuda":  # operands and products that are no normal number
+        lost = (fn.denormal(x.values) + fn.denormal(s.mean) + fn.F32_LEAST) * s.inverse + fn.F32_LEAST
+        off = tidy(ref, off + torch.nan_to_num(lost * scale.values.abs(), nan=0.0) + fn.F32_LEAST)
     ref, off = behind(c, ref, off, u)
     free = None
     c.write("y", kind, shape.dims, ref, guard(ref, off), free, form=form)
