@@ -1,5 +1,6 @@
-/* Plans of graphs with nodes that move data, for which NVRTC compiles a kernel. Skipped where there
- * is no cuDNN, or no NVRTC. */
+/* The kernel of nodes that move data, compiled as C and run as one thread, where it puts margins
+ * around a tensor; and plans of graphs with such nodes, for which NVRTC compiles it. The plans are
+ * skipped where there is no cuDNN, or no NVRTC. */
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 
@@ -10,6 +11,15 @@
 #include "support/label.h"
 
 TROUPE_TEST("no tsan", "foreign leaks");
+
+#define TRP__KERNEL  __attribute__((unused)) static
+#define TRP__SHARED  static
+#define TRP__SYNC()  (void)0
+#define TRP__THREAD  0
+#define TRP__THREADS 1
+#define TRP__BLOCK   0
+#define TRP__BLOCKS  1
+#include "actors/dnn/reference/kernels.h"
 
 /* --- The kernel --- */
 
