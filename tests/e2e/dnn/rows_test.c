@@ -99,6 +99,7 @@ static void check_softmax(const softmax_row *row, bool log, double special)
         free(v);
     }
     trp_softmax_request r = {.axis = row->axis, .log = log, .options.ran = &ran};
+    p.options.ran = &ran;
     if (row->back) {
         r.y = p.tensor[x];
         r.dy = p.tensor[y];
