@@ -3,6 +3,7 @@
 #include "base/os/descriptor.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -99,7 +100,10 @@ unsigned int trp__cpu_count(void)
     cpu_set_t cores;
     const int set = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
     const unsigned int count = set > 0 ? (unsigned int)set : 1;
+    int cancelling;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); /* a send counts processors, too */
     const unsigned int quota = trp__cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    pthread_setcancelstate(cancelling, NULL);
     return quota < count ? quota : count;
 }
 
