@@ -83,17 +83,19 @@ TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, tr
  * When the program may touch the bytes. Troupe does not see accesses through a mapping, so the
  * program keeps the order:
  *   - Reading a byte: after the end of each earlier request that writes it was delivered with
- * TRP_OK, as "Memory of the program" in submit.h defines it (that request was awaited or its event
- * taken, or that of a later request of its actor, or of one that waited for it; or
- * trp_device_drain() has returned); and before a further request that writes it is sent.
- *   - Writing a byte: after the end of each request that reads or writes it was delivered likewise,
- * and before a further one is sent. A request sees all that was written before it was sent, by the
- * same thread or ordered before it by the program's own synchronisation.
+ *     TRP_OK, as "Memory of the program" in submit.h defines it (that request was awaited or its
+ *     event taken, or that of a later request of its actor, or of one that waited for it; or
+ *     trp_device_drain() has returned); and before a further request that writes it is sent.
+ *   - Writing a byte: after the end of each request that reads or writes it was delivered
+ *     likewise, and before a further one is sent. A request sees all that was written before it
+ *     was sent, by the same thread or ordered before it by the program's own synchronisation.
  *   - A request that ended with TRP_E_FAULT, TRP_E_CANCELLED or any other error touches the bytes
- * no more either, but says nothing about earlier ones: await those too, or drain. This call judges
- * contents as for a reader of the whole buffer that is sent now; accesses are not judged: the
- * status of a request that fails later tells its failure. Writing through a mapping does not repair
- * a range that is lost or poisoned by a failed request; call trp_buffer_discard() before.
+ *     no more either, but says nothing about earlier ones: await those too, or drain.
+ *
+ * This call judges contents as for a reader of the whole buffer that is sent now. It does not judge
+ * accesses: the status of a request that fails later tells of its failure. Writing through a
+ * mapping does not repair a range that is lost or poisoned by a failed request; call
+ * trp_buffer_discard() before.
  *
  * Lifetime. Each call is undone by one trp_buffer_unmap(). A mapping holds the buffer as a pending
  * request does: after trp_buffer_free() the handle is stale for requests, and the mapping stays
@@ -103,8 +105,10 @@ TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, tr
  *
  * Both kinds of isolation behave alike. Mapping costs a system call if nothing else in the buffer's
  * arena is mapped, and a page fault for each page on first touch: keep a mapping that is used
- * again. Errors: TRP_E_UNSUPPORTED (the cuda backend: copy with trp_read() into trp_host_alloc()
- * memory, or share the buffer with trp_buffer_export()), TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST,
+ * again.
+ *
+ * Errors: TRP_E_UNSUPPORTED (the cuda backend: copy with trp_read() into trp_host_alloc() memory,
+ * or share the buffer with trp_buffer_export()), TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST,
  * TRP_E_DEPENDENCY, TRP_E_MEMORY, TRP_E_BUSY (in a callback of a watch, where it would have to
  * wait), TRP_E_FORKED. */
 TRP_API trp_status trp_buffer_map(trp_device *device, trp_buffer buffer, void **out);

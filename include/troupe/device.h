@@ -119,10 +119,10 @@ typedef struct trp_device_options {
     trp_standby standby;
     uint64_t deadline_ns; /* default for requests, see trp_request; 0: none. Not with
                            * thread isolation: TRP_E_UNSUPPORTED */
-    uint64_t
-        start_timeout_ns; /* for a worker to become ready, to make one actor, and to map an arena or
-                             host memory (10 s more for each GiB of host memory); then it is killed
-                             and replaced; 0: 60 s. Thread isolation waits without limit. */
+    /* For a worker to become ready, to make one actor, and to map an arena or host memory (10 s
+     * more for each GiB of host memory); then it is killed and replaced. 0: 60 s. Thread isolation
+     * waits without limit. */
+    uint64_t start_timeout_ns;
     trp_fault_scope fault_scope;
     trp_proof proof;
     uint64_t reserved[8]; /* must be 0 */

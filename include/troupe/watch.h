@@ -47,11 +47,11 @@ typedef struct trp_notice {
     trp_notice_kind kind;
     uint32_t incarnation; /* the worker that it is about */
     uint64_t sequence;    /* number among all notices of the device, 1 is the first */
-    uint64_t
-        dropped;     /* notices that this watch lost just before this one; see trp_device_watch() */
-    int64_t time_ns; /* CLOCK_MONOTONIC, of the event itself: of a fault, when the worker
-                      * reported it or its death was seen */
-    trp_error error; /* status TRP_OK if nothing is wrong; the message says what happened */
+    /* Notices that this watch lost just before this one; see trp_device_watch(). */
+    uint64_t dropped;
+    int64_t time_ns;      /* CLOCK_MONOTONIC, of the event itself: of a fault, when the worker
+                           * reported it or its death was seen */
+    trp_error error;      /* status TRP_OK if nothing is wrong; the message says what happened */
     uint64_t reserved[4]; /* 0 */
 } trp_notice;
 

@@ -33,8 +33,7 @@ typedef struct step {
     bool targets; /* there are probabilities */
     bool is_long; /* a row is more than shared memory holds, and is read twice */
     uint32_t threads, shared_bytes;
-    uint32_t
-        shared_most; /* that the kernel may be launched with: one for all steps that share it */
+    uint32_t shared_most; /* the launch limit, the same for all steps that share the kernel */
     char name[32];
     trp__cu_function count, rows, total;
 } step;
