@@ -42,10 +42,10 @@ pack() {
     shift
     run "$expected_status" cutlass pack --spec "$tmp/spec.json" -o "$tmp/k.pack" "$@"
 }
-# compiles: how often since the last time.
+# compiles: how often since the last time, the reference of proofs aside.
 compiles() {
     [ -e "$FAKE_CUTLASS/compiles" ] || : >"$FAKE_CUTLASS/compiles"
-    wc -l <"$FAKE_CUTLASS/compiles"
+    grep -vc reference "$FAKE_CUTLASS/compiles" || :
     : >"$FAKE_CUTLASS/compiles"
 }
 

@@ -17,7 +17,7 @@ while read -r command; do
     run 0 "$command" --help && says out '--help'
 done <"$tmp/commands"
 
-for command in matmul conv pool norm attention dnn tune cache demo doctor top completion version; do
+for command in matmul conv pool norm attention proofs tune cache demo doctor top completion version; do
     run 2 $command --no-such-option && says err "$command: unknown option '--no-such-option'"
     run 2 $command -Z && says err "unknown option '-Z'"
 done
