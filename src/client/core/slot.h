@@ -46,12 +46,11 @@ typedef struct trp__look {
 
 /* The first three lines hold all that every request touches, since 16,384 slots fit in no cache. */
 typedef struct trp__slot {
-    _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
-    _Atomic uint64_t ticket; /* 0 until it is sent */
-    _Atomic uint64_t
-        retired_early; /* of a request that ended before its turn, see retired_early.c; else 0 */
-    _Atomic uint64_t deadline_ns; /* for its running; 0: none */
-    _Atomic int64_t sent_ns;      /* while the device is traced, or if it is timed; else 0 */
+    _Atomic uint64_t state;         /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket;        /* 0 until it is sent */
+    _Atomic uint64_t retired_early; /* ticket of a request that ended before its turn; else 0 */
+    _Atomic uint64_t deadline_ns;   /* for its running; 0: none */
+    _Atomic int64_t sent_ns;        /* while the device is traced, or if it is timed; else 0 */
     trp_queue *queue;
     void *user_data;
     const char *label; /* NULL: none */
