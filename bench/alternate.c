@@ -169,6 +169,7 @@ static void measure_beside_libraries(pair *p, const stats_plan *plan, const void
         p->ran = &ran;
         if (alternating(p, 1))
             printf("  %s; cuDNN's %s\n", ran.engine, l.conv.plan->step[0].engine.name);
+        p->ran = NULL;
     } else {
         suite_fail(p->suite, row.section, row.name);
     }

@@ -297,7 +297,7 @@ static void note_macro(tracer *t, const trp__jit_fact *fact)
 
 static void note_test(tracer *t, const trp__jit_fact *fact)
 {
-    t->tests = grown(t, (void *)t->tests, t->test_count, &t->test_room, sizeof *t->tests);
+    t->tests = grown(t, (void *)t->tests, t->test_count, &t->test_room, sizeof(void *));
     if (t->test_count < t->test_room)
         t->tests[t->test_count++] = fact;
 }

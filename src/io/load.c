@@ -14,6 +14,7 @@
 #include "base/os/cpu.h"
 #include "base/os/thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -293,6 +294,7 @@ static trp_status run_load(load *l)
     uint64_t largest = 1;
     trp_status status = TRP_OK;
     for (uint64_t i = 0; i < l->count; i++) {
+        assert(l->parts[i].entry);
         l->total += l->parts[i].entry->bytes;
         largest = l->parts[i].entry->bytes > largest ? l->parts[i].entry->bytes : largest;
     }

@@ -420,48 +420,35 @@ static uint32_t plain_nodes(const trp__dnn_plan *plan)
     return count;
 }
 
-/* Takes a plan of the graph lowered otherwise, if it leaves fewer of them. TRP_E_UNSUPPORTED: there
- * is none. */
-static trp_status take_other(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
-                             trp__dnn_lowering lowering, trp__dnn_plan **plan, trp_error *error)
+/* Takes a plan of the graph lowered otherwise, if there is one that leaves fewer of them. */
+static void take_other(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                       trp__dnn_lowering lowering, trp__dnn_plan **plan)
 {
     trp__dnn_plan *other = NULL;
     trp__dnn_lowered lowered;
-    trp_status status = trp__dnn_lower(graph, lowering, &lowered, error);
-    if (status != TRP_OK)
-        return status;
+    trp_error ignored = {0};
+    if (trp__dnn_lower(graph, lowering, &lowered, &ignored) != TRP_OK)
+        return;
     const bool same = trp__dnn_same_graph(lowered.graph.head, (*plan)->lowered.graph.head);
     trp__dnn_lowered_drop(&lowered);
-    if (same)
-        return TRP_E_UNSUPPORTED;
-    status = make_lowered(planner, graph, lowering, &other, error);
-    if (status == TRP_OK && plain_nodes(other) < plain_nodes(*plan)) {
+    if (!same)
+        (void)make_lowered(planner, graph, lowering, &other, &ignored);
+    if (other && plain_nodes(other) < plain_nodes(*plan)) {
         trp__dnn_plan_drop(*plan);
         *plan = other;
-    } else if (status == TRP_OK) {
+    } else {
         trp__dnn_plan_drop(other);
     }
-    return status;
 }
 
 trp_status trp__dnn_plan_make(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                               trp__dnn_plan **out, trp_error *error)
 {
-    trp_error ignored = {0};
     trp_status status = make_lowered(planner, graph, TRP__DNN_LOWER_NEEDED, out, error);
     if (status == TRP_E_UNSUPPORTED)
         status = make_lowered(planner, graph, TRP__DNN_LOWER_MORE, out, error);
-    for (int i = TRP__DNN_LOWER_ALIKE;
-         i < TRP__DNN_LOWERINGS && status == TRP_OK && plain_nodes(*out) > 0; i++) {
-        status = take_other(planner, graph, (trp__dnn_lowering)i, out, &ignored);
-        if (status == TRP_E_UNSUPPORTED)
-            status = TRP_OK;
-    }
-    if (status != TRP_OK && *out) {
-        *error = ignored;
-        trp__dnn_plan_drop(*out);
-        *out = NULL;
-    }
+    for (int i = TRP__DNN_LOWER_ALIKE; i < TRP__DNN_LOWERINGS && *out && plain_nodes(*out) > 0; i++)
+        take_other(planner, graph, (trp__dnn_lowering)i, out);
     return status;
 }
 
