@@ -36,9 +36,11 @@ static trp_status find_device(uint32_t ordinal, const trp__cuda **cu, trp__cu_de
     trp_status status = trp__cuda_device_count(&count, error);
     if (status != TRP_OK)
         return status;
-    if (ordinal >= count)
-        return trp__error_set(error, TRP_E_MISSING, "ordinal: expected a GPU below %u, got %u",
-                              count, ordinal);
+    if (ordinal >= count) {
+        trp__error_set(error, TRP_E_MISSING, "ordinal: expected a GPU below %u, got %u", count,
+                       ordinal);
+        return TRP_E_MISSING; /* the static analyser does not know what trp__error_set() returns */
+    }
     status = trp__cuda_load(cu, error);
     if (status == TRP_OK)
         status = check((*cu)->cuDeviceGet(device, (int)ordinal), "cuDeviceGet", error);

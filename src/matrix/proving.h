@@ -23,8 +23,7 @@ typedef struct trp__proving_lines {
 } trp__proving_lines;
 
 /* Enqueues a copy that leaves alone what lies between lines: C to D's place. */
-trp_status trp__proving_copy(const trp__cuda *cu, const trp__proving_lines *lines,
-                             trp__cu_address from, trp__cu_address to, trp__cu_stream stream,
-                             trp_error *error);
+trp_status trp__proving_copy(const trp__cuda *cu, const trp__proving_lines *x, trp__cu_address from,
+                             trp__cu_address to, trp__cu_stream stream, trp_error *error);
 
 #endif

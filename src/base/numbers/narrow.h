@@ -196,12 +196,12 @@ static inline void trp__f4e2m1_store(uint8_t *array, size_t index, float value)
 }
 
 /* `count` elements, which must not overlap. Any thread; nothing is allocated. */
-void trp__f32_to_f8e4m3_array(const float *from, uint8_t *to, size_t count);
-void trp__f8e4m3_to_f32_array(const uint8_t *from, float *to, size_t count);
-void trp__f32_to_f8e5m2_array(const float *from, uint8_t *to, size_t count);
-void trp__f8e5m2_to_f32_array(const uint8_t *from, float *to, size_t count);
+void trp__f32_to_f8e4m3_array(const float *in, uint8_t *out, size_t count);
+void trp__f8e4m3_to_f32_array(const uint8_t *in, float *out, size_t count);
+void trp__f32_to_f8e5m2_array(const float *in, uint8_t *out, size_t count);
+void trp__f8e5m2_to_f32_array(const uint8_t *in, float *out, size_t count);
 /* From and to the beginning of a byte; the last high half of an odd count is made 0. */
-void trp__f32_to_f4e2m1_array(const float *from, uint8_t *to, size_t count);
-void trp__f4e2m1_to_f32_array(const uint8_t *from, float *to, size_t count);
+void trp__f32_to_f4e2m1_array(const float *in, uint8_t *out, size_t count);
+void trp__f4e2m1_to_f32_array(const uint8_t *in, float *out, size_t count);
 
 #endif
