@@ -8,29 +8,12 @@
 #include <string.h>
 
 const command_entry commands[] = {
-    {"matmul", "multiply matrices in NumPy files", command_matmul, NULL, NULL},
-    {"cutlass", "multiply, with an epilogue of one's own", NULL,
-     "Matrix products and convolutions with an epilogue of one's own.", cutlass_commands},
-    {"conv", "convolve arrays in NumPy files, or take gradients of it", command_conv, NULL, NULL},
-    {"pool", "pool arrays in NumPy files, or take the gradient of it", command_pool, NULL, NULL},
-    {"norm", "normalise arrays in NumPy files", command_norm, NULL, NULL},
-    {"attention", "attention of arrays in NumPy files, and its gradient", command_attention, NULL,
-     NULL},
-    {"proofs", "what proofs have found about engines, algorithms and kernels", command_proofs, NULL,
-     NULL},
-    {"tune", "search for the fastest algorithms ahead of time", command_tune, NULL, NULL},
-    {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", NULL,
-     "The kernel cache: what was compiled once, by any process of this user, and the packs\n"
-     "that TROUPE_CACHE_PACKS names.",
-     cache_commands},
-    {"kernels", "compile Troupe's own kernels ahead", command_kernels, NULL, NULL},
-    {"demo", "two products with a fault between them, each checked", command_demo, NULL, NULL},
-    {"doctor", "what this machine has, what works, what to install", command_doctor, NULL, NULL},
-    {"top", "what the devices of processes are doing", command_top, NULL, NULL},
-    {"bench", "measure Troupe against the raw libraries", command_bench, NULL, NULL},
-    {"completion", "print the completions of a shell", command_completion, NULL, NULL},
-    {"version", "the version, and that of the libraries", command_version, NULL, NULL},
-    {0},
+#define ROW(name, summary)          {#name, summary, command_##name, NULL, NULL},
+#define GROUP(name, summary, about) {#name, summary, NULL, about, name##_commands},
+    COMMANDS(ROW, GROUP)
+#undef ROW
+#undef GROUP
+        {0},
 };
 
 static void show_table(const command_entry *table)

@@ -187,8 +187,8 @@ TRP_API trp_status trp_system_list_devices(trp_system *system, trp_device_info *
  * one actor run in the order sent; requests to different actors run concurrently, except that each
  * waits for earlier requests on the same buffers (see submit.h). */
 typedef struct trp_actor_options {
-    const char *kind; /* "blas", "matmul", "cutlass", "dnn", "jit", "probe"; or "custom", which may
-                       * be left out, with `library` */
+    const char *kind; /* the name of an actor's header: "blas" for <troupe/blas.h>; "custom" may be
+                       * left out, with `library` */
     const char *name; /* for people, at most 31 bytes; NULL: the kind, or the library's file name
                        * without folder and extension, cut */
     bool cold; /* a standby starts this actor only when it takes over: until then its library costs
