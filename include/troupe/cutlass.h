@@ -163,10 +163,11 @@ typedef struct trp_cutlass_chosen {
     /* Its name in `troupe cutlass kernels`; "cublaslt" or "cudnn" for libraries, "host" on the
      * host. */
     char kernel[TRP_CUTLASS_NAME_SIZE];
-    bool fallback;  /* a better one is being compiled */
-    bool ready;     /* it need not be compiled any more */
-    bool tuned;     /* a search has found it, and its settings, to be the fastest */
-    bool searching; /* this request searches; it runs what that finds, if not this one */
+    bool fallback;        /* a better one is being compiled */
+    bool ready;           /* it need not be compiled any more */
+    bool tuned;           /* a search has found it, and its settings, to be the fastest */
+    bool searching;       /* this request searches; it runs what that finds, if not this one */
+    uint64_t reserved[4]; /* 0 */
 } trp_cutlass_chosen;
 
 /* How a request was computed. */

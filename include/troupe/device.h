@@ -173,6 +173,7 @@ typedef struct trp_device_info {
     int64_t standby_pid;         /* 0: none is ready */
     uint64_t requests_submitted; /* since the device was opened */
     uint64_t requests_failed;
+    uint64_t reserved[4]; /* 0 */
 } trp_device_info;
 
 TRP_API trp_status trp_device_get_info(trp_device *device, trp_device_info *out);

@@ -552,6 +552,7 @@ typedef struct trp_dnn_ran {
                   * Troupe's. False: proofs are off; or one could not be made, for lack of device
                   * memory or of NVRTC. Always false on the host. */
     uint64_t workspace_bytes;
+    uint64_t reserved[4]; /* 0 */
 } trp_dnn_ran;
 
 /* How a graph is to be run. */

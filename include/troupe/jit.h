@@ -304,6 +304,7 @@ typedef struct trp_kernel_info {
     uint32_t blocks_per_processor; /* that fit, of `block_threads` threads */
     uint32_t block_best;           /* threads of a block for the highest occupancy */
     uint32_t grid_best;            /* blocks that fill the GPU then */
+    uint64_t reserved[4];          /* 0 */
 } trp_kernel_info;
 
 typedef struct trp_kernel_query_request {
@@ -362,7 +363,8 @@ typedef struct trp_module_info {
     uint64_t image_bytes;  /* 0 unless READY */
     uint64_t log_bytes;    /* without a terminating zero */
     uint32_t names;
-    uint32_t headers; /* that the compile may have read, see TRP_MODULE_HEADERS */
+    uint32_t headers;     /* that the compile may have read, see TRP_MODULE_HEADERS */
+    uint64_t reserved[4]; /* 0 */
 } trp_module_info;
 
 /* Says how far a module is, without waiting. TRP_E_STALE, TRP_E_ARGUMENT. */

@@ -57,6 +57,7 @@ typedef struct trp_actor_stats {
      * gets fewer than 10,000 a second; above that one in four, above 40,000 one in sixteen, which
      * then count for 4 and 16. */
     trp_latency waiting_time, running_time;
+    uint64_t reserved[4]; /* 0 */
 } trp_actor_stats;
 
 /* One device. `info` is what trp_device_get_info() gives in its own process. The figures are read
@@ -66,8 +67,9 @@ typedef struct trp_device_stats {
     char program[32]; /* its name: the last part of the path that it was started by */
     uint32_t number;  /* tells the open devices of that process apart; used again after a close */
     trp_device_info info;
-    uint64_t faults;     /* workers that died or had to be killed while they took requests */
-    uint64_t promotions; /* times that a standby took over */
+    uint64_t faults;      /* workers that died or had to be killed while they took requests */
+    uint64_t promotions;  /* times that a standby took over */
+    uint64_t reserved[4]; /* 0 */
     uint32_t actor_count;
     trp_actor_stats actor[TRP_STATS_ACTORS]; /* by id, the first actor_count of them are set */
 } trp_device_stats;

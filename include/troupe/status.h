@@ -79,6 +79,7 @@ typedef struct trp_error {
     trp_fault cause_fault;
     char operation[24];            /* of the request: "gemm"; empty if none */
     char label[TRP_LABEL_MAX + 1]; /* of the request; empty if none */
+    uint64_t reserved[4];          /* 0 */
 } trp_error;
 
 /* The record of the last call of this thread that failed; all zero if none has. In a signal handler
