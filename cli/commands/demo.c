@@ -1,7 +1,7 @@
 /* troupe demo: two products of real files with a fault between them, each step checked. */
 #include "commands.h"
 
-#include "product_check.h"
+#include "matmul_check.h"
 #include "drill.h"
 #include "ui/ui.h"
 
@@ -145,7 +145,8 @@ static bool product(demo *d, const char *label, const char *formula, const matri
     uint64_t took = ui_now() - began;
     ui_step(UI_GOOD, label, took, "%s: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " at %s", formula,
             c->shape.rows, a->shape.cols, c->shape.cols, ui_flop_rate(flops, took).s);
-    return matrix_download(&d->run, c) && check_and_show("check", a, b, c, TRP_COMPUTE_DEFAULT);
+    const check_matmul checked = check_matmul_of(a, b, c);
+    return matrix_download(&d->run, c) && check_matmul_and_show("check", &checked);
 }
 
 static bool first_product(demo *d)

@@ -1,7 +1,7 @@
 /* troupe doctor: what this machine has, what works, and what to install. */
 #include "commands.h"
 
-#include "product_check.h"
+#include "matmul_check.h"
 #include "drill.h"
 #include "ui/ui.h"
 #include "worker_report.h"
@@ -136,10 +136,11 @@ static bool sample_operand(struct run *run, matrix *m, uint64_t seed)
 static bool product_is_right(struct run *run, const matrix *a, const matrix *b)
 {
     matrix c = {0};
-    check_result result = {0};
+    check_matmul_result result = {0};
     bool ok = matrix_shape(&c, TRP_F32, SAMPLE, SAMPLE) && matrix_place(run, &c) &&
-              matrix_multiply(run, a, b, &c, TRP_COMPUTE_DEFAULT) && matrix_download(run, &c) &&
-              check_product(a, b, &c, TRP_COMPUTE_DEFAULT, CHECK_MAX_STEPS, &result);
+              matrix_multiply(run, a, b, &c, TRP_COMPUTE_DEFAULT) && matrix_download(run, &c);
+    const check_matmul checked = check_matmul_of(a, b, &c);
+    ok = ok && check_matmul_run(&checked, CHECK_MAX_STEPS, &result);
     if (ok && result.wrong)
         ui_error("a product of %d x %d matrices came out wrong", SAMPLE, SAMPLE);
     matrix_release(run, &c);
