@@ -9,7 +9,7 @@
 #include "compile/make_key.h"
 #include "libs/nvjitlink/nvjitlink.h"
 #include "libs/nvrtc/nvrtc.h"
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 
 #include <troupe/jit.h>
 
@@ -191,7 +191,7 @@ static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *mad
         const char *path = headers->row[i].path;
         if (path && path[0] != '/')
             return TRP_OK;
-        bytes += path ? sizeof(trp__home_stamp) + strlen(path) + 1 : 0;
+        bytes += path ? sizeof(trp__storage_stamp) + strlen(path) + 1 : 0;
     }
     char *at = malloc(bytes + 1);
     if (!at)
@@ -203,8 +203,8 @@ static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *mad
         const trp__jit_header_row *row = &headers->row[i];
         if (!row->path)
             continue;
-        trp__home_stamp s = {.exists = row->kind == TRP__JIT_FOUND_FILE,
-                             .path_bytes = (uint32_t)strlen(row->path) + 1};
+        trp__storage_stamp s = {.exists = row->kind == TRP__JIT_FOUND_FILE,
+                                .path_bytes = (uint32_t)strlen(row->path) + 1};
         if (s.exists) {
             s.device = row->stamp.device;
             s.inode = row->stamp.inode;

@@ -400,13 +400,14 @@ static trp__cutlass_subject subject_of(const running *x)
 /* The sender looks for another kernel next time. */
 static void note_rejection(const running *x)
 {
-    const trp__home *home = &x->run->home;
+    const trp__storage *storage = &x->run->storage;
     void *at = NULL;
     trp_error ignored;
-    if (trp__worker_host_address(((trp__instance *)x->instance)->worker, home->segment,
-                                 home->offset, sizeof(trp__home_head), &at, &ignored) == TRP_OK &&
+    if (trp__worker_host_address(((trp__instance *)x->instance)->worker, storage->segment,
+                                 storage->offset, sizeof(trp__storage_head), &at,
+                                 &ignored) == TRP_OK &&
         at)
-        atomic_fetch_add(&((trp__home_head *)at)->rejections, 1);
+        atomic_fetch_add(&((trp__storage_head *)at)->rejections, 1);
 }
 
 /* Whether the kernel of a module, whose parameter is there, may serve. TRP_AGAIN while it is
@@ -572,7 +573,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         return trp__by_libraries_handle(&s->libraries, instance, job, run.args_bytes, error);
     if (job->access_count == 0)
         return damaged(error);
-    trp_status status = trp__jit_loader_find(&s->loader, job, &run.home, &m, error);
+    trp_status status = trp__jit_loader_find(&s->loader, job, &run.storage, &m, error);
     if (status == TRP_OK && !load_only)
         status = find_piece(instance, job, &run, &piece, error);
     if (status != TRP_OK || !piece)

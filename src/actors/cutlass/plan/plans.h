@@ -34,7 +34,7 @@ typedef bool trp__cutlass_may_serve(void *context, struct trp__verdicts *verdict
  * again, the other wishes don't, for they have other kernels. TRP_E_MISSING: headers;
  * TRP_E_UNSUPPORTED: the row can't have the tree; and those of trp_jit_compile(). */
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
-                             const trp__cutlass_problem *problem, trp__module_place *place,
+                             const trp__cutlass_problem *problem, trp__module_layout *layout,
                              trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
                              void *context, bool *ready, bool *rejected);
 

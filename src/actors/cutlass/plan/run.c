@@ -84,12 +84,12 @@ static trp_status try_row(trp__cutlass_running *w, const trp__cutlass_row *row,
                           const trp__cutlass_settings *settings, trp__cutlass_want want, bool *used)
 {
     trp__cutlass_settings variants[TRP__CUTLASS_VARIANTS_MAX];
-    trp__module_place place;
+    trp__module_layout layout;
     bool ready, rejected;
     if (!settings)
         trp__cutlass_row_variants(row, &w->problem, variants);
     trying t = {w, row, settings ? settings : variants};
-    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &place, want,
+    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &layout, want,
                                           w->any ? NULL : may_serve, &t, &ready, &rejected);
     w->rejected = w->rejected || rejected;
     *used = status == TRP_OK && !rejected && (ready || want == TRP__CUTLASS_USE);
@@ -99,7 +99,7 @@ static trp_status try_row(trp__cutlass_running *w, const trp__cutlass_row *row,
     if (!*used)
         return status;
     trp__cutlass_set(t.settings, &w->args);
-    w->run.home = place.home;
+    w->run.storage = layout.storage;
     w->subject = trp__cutlass_subject_of(&w->problem, &w->args, w->in_place, row->name);
     if (w->chosen) {
         *w->chosen = (trp_cutlass_chosen){.ready = ready,

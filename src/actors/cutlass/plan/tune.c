@@ -109,13 +109,13 @@ trp_status trp__cutlass_pack_load(trp__pack *pack, const trp_request *request)
 {
     const trp__cutlass_load_request *r = (const trp__cutlass_load_request *)request;
     trp__cutlass_run run = {0};
-    trp__module_place place;
+    trp__module_layout layout;
     if (pack->backend != TRP_BACKEND_CUDA)
         return trp__error_set(pack->error, TRP_E_UNSUPPORTED, "modules on the host");
-    trp_status status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
+    trp_status status = trp__module_use(pack, "module", r->module, TRP__READ, &layout);
     if (status != TRP_OK)
         return status;
-    run.home = place.home;
+    run.storage = layout.storage;
     memcpy(pack->record->payload, &run, sizeof run);
     if (r->token) {
         r->token[0] = pack->record->access[0].slot;
