@@ -152,12 +152,12 @@ static void refused(trp_status (*function)(trp__pack *, const trp_request *), co
 static trp__object *used_module(trp_jit_output kind)
 {
     trp__pack p = {.record = &record, .error = &error, .objects = &objects, .heap = &heap};
-    const trp__module_spec wish = {
+    const trp__module_spec spec = {
         .output_bytes = 1000, .output_kind = kind, .name_count = 3, .names = module_names};
     trp__module_layout layout;
     trp_module module;
     memset(&record, 0, sizeof record);
-    assert_int_equal(trp__module_make(&p, &wish, &module, &layout), TRP_OK);
+    assert_int_equal(trp__module_make(&p, &spec, &module, &layout), TRP_OK);
     trp__object *object = new_object;
     new_object = NULL;
     return object;
