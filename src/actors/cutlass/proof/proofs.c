@@ -174,7 +174,7 @@ trp_status trp__cutlass_judge(trp__cutlass_proofs *p, const trp__jit_loaded *mod
     }
     p->key = wanted;
     p->trial = (trp__cutlass_trial){
-        .subject = *subject, .key = *key, .facts = module->extra, .workspace = workspace};
+        .subject = *subject, .key = *key, .properties = module->extra, .workspace = workspace};
     p->image = module->image_sum;
     p->proving = true;
     atomic_store(&p->unwanted, false);

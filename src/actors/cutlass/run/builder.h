@@ -12,12 +12,12 @@
 #include <troupe/worker.h>
 
 /* What a module says of itself, and what is known of its kernel. */
-typedef struct trp__cutlass_facts {
+typedef struct trp__cutlass_properties {
     uint32_t info[TRP_CUTLASS_INFO_WORDS];
     trp__cu_function kernel, builder;
     trp__cu_function prepare; /* NULL: there is none */
     int32_t blocks_per_processor;
-} trp__cutlass_facts;
+} trp__cutlass_properties;
 
 /* A problem: the module by its token, and all arguments; which of their words are addresses. */
 typedef struct trp__cutlass_problem_key {
@@ -62,7 +62,8 @@ trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *inst
 void trp__cutlass_builder_close(trp__cutlass_builder *b);
 
 /* The parameter of a problem, valid until the next call. TRP_AGAIN while it is made. */
-trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_builder_find(trp__cutlass_builder *b,
+                                     const trp__cutlass_properties *properties,
                                      const trp__cutlass_problem_key *key,
                                      trp__cutlass_parameter **out, trp_error *error);
 

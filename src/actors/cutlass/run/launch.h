@@ -12,11 +12,13 @@ typedef struct trp__cutlass_launcher {
 
 /* Of grouped products: the arrays that the kernel reads are made of what is on the device by then,
  * at `table`, in the workspace, which belongs to whatever runs in the stream. */
-trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l,
+                                const trp__cutlass_properties *properties,
                                 const trp_cutlass_args *args, uint64_t table, trp_error *error);
 
 /* The kernel. The workspace has its zeros by then. */
-trp_status trp__cutlass_launch(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_launch(const trp__cutlass_launcher *l,
+                               const trp__cutlass_properties *properties,
                                const trp__cutlass_parameter *parameter, trp_error *error);
 
 #endif
