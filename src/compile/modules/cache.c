@@ -312,7 +312,7 @@ static bool same_files(const trp__cached_module *k)
 
 /* What is known of one that was found. */
 typedef struct look {
-    uint64_t module; /* of its maker, if that has not been seen to end */
+    uint64_t module; /* that makes the output, unless its request was seen to end */
     bool made;
     uint32_t incarnation;
     trp__storage storage;
@@ -347,8 +347,9 @@ static trp__cached_module *find(trp__module_cache *cache, const trp__module_spec
     return found;
 }
 
-/* Looks whether the request that makes it has ended; its module may be freed meanwhile. */
-static void look_at_maker(trp__module_cache *cache, trp__cached_module *k, uint64_t module)
+/* Takes the output if the request that makes it has ended. That request's module may be freed
+ * meanwhile. */
+static void look_at_making(trp__module_cache *cache, trp__cached_module *k, uint64_t module)
 {
     trp__object *object;
     if (trp__object_hold(trp__heap_device(cache->heap), &trp__module_class, module, &object) !=
@@ -369,7 +370,7 @@ trp__cached_module *trp__module_cache_find(trp__module_cache *cache, const trp__
         return NULL;
     bool on_its_way = l.module != 0;
     if (on_its_way) {
-        look_at_maker(cache, k, l.module);
+        look_at_making(cache, k, l.module);
         trp__lock_take(&cache->lock);
         look_at(k, &l);
         trp__lock_drop(&cache->lock);

@@ -353,7 +353,7 @@ static void stop(trp_instance *instance)
     clear(s);
 }
 
-const trp_actor_impl trp__jit_maker = {
+const trp_actor_impl trp__jit_compile_actor = {
     .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
     .init = init,
