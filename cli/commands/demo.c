@@ -178,7 +178,7 @@ static bool inject_fault(demo *d)
         return false;
     bool good = drill_good(&drill);
     const trp_error *e = &drill.error;
-    ui_step(good ? UI_GOOD : UI_BAD, "inject a fault", drill.told_ns, "%s in the worker: %s",
+    ui_step(good ? UI_GOOD : UI_BAD, "inject a fault", drill.failed_ns, "%s in the worker: %s",
             trp_probe_action_name(drill.action), drill_cause(&drill).s);
     ui_note("error", "%s: %s", trp_status_name(e->status), e->message);
     ui_note("where", "actor %s, request %" PRIu64 ", worker incarnation %" PRIu32,

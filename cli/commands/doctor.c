@@ -174,7 +174,7 @@ static bool show_isolation(const trp_device_info *device)
         ui_line("  %s %-14s  works: a fault (%s: %s) cost its request only; a new worker was ready "
                 "after %s, and the next product was right",
                 ui_mark_text(UI_GOOD), name, trp_probe_action_name(drill.action),
-                drill_cause(&drill).s, ui_duration(drill.told_ns + drill.ready_ns).s);
+                drill_cause(&drill).s, ui_duration(drill.failed_ns + drill.ready_ns).s);
     else if (drill.error.status && !drill_good(&drill))
         ui_line("  %s %-14s  does not work: a fault (%s) ended as %s: %s, worker %u -> %u, %s",
                 ui_mark_text(UI_BAD), name, trp_probe_action_name(drill.action),

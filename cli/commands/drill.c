@@ -38,7 +38,7 @@ static bool fault(struct run *run, trp_actor *probe, trp_buffer output, struct d
     if (!run_check(trp_probe(probe, &request, &done), "sending the fault"))
         return false;
     trp_await(done.future, TRP_FOREVER, &drill->error);
-    drill->told_ns = ui_now() - began;
+    drill->failed_ns = ui_now() - began;
     return wait_for_worker(run, drill);
 }
 

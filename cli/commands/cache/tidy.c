@@ -20,7 +20,7 @@ typedef struct verifying {
     uint64_t good, bad, removed, in_packs;
 } verifying;
 
-static void tell_bad(const verifying *v, const trp__inspected *one, bool removed)
+static void show_bad(const verifying *v, const trp__inspected *one, bool removed)
 {
     char hash[TRP__HASH_TEXT];
     trp__hash_text(&one->hash, hash);
@@ -58,7 +58,7 @@ static bool verify_one(void *context, const trp__inspected *one)
         removed = unlinkat(v->folder, name, 0) == 0 || unlinkat(v->folder, name, AT_REMOVEDIR) == 0;
         v->removed += removed;
     }
-    tell_bad(v, one, removed);
+    show_bad(v, one, removed);
     return true;
 }
 
