@@ -444,7 +444,7 @@ static trp_status enqueue_reference(const running *x, trp_error *error)
 }
 
 /* How the request is computed, for whoever asks. */
-static void tell(const running *x)
+static void write_report(const running *x)
 {
     const bool own = x->parameter->judged == TRP__CUTLASS_REJECTED;
     trp_cutlass_ran ran = {.proven = x->parameter->judged != TRP__CUTLASS_UNPROVEN,
@@ -555,7 +555,7 @@ static trp_status run_kernel(running *x, trp__jit_loaded *m, trp_error *error)
         status = make_ready(x, m, error);
     if (status != TRP_OK)
         return status;
-    tell(x);
+    write_report(x);
     return x->parameter->judged == TRP__CUTLASS_REJECTED ? enqueue_reference(x, error)
                                                          : enqueue(x, error);
 }

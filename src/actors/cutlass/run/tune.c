@@ -300,7 +300,8 @@ static trp_status step(trp__cutlass_tuner *t, const trp__tune_ways *ways, trp_er
         *error = of_one; /* the device's end, not the kernel's */
         return status;
     }
-    trp__search_tell(&t->search, status == TRP_OK ? us : -1); /* what can't be run is left out */
+    trp__search_add_time(&t->search,
+                         status == TRP_OK ? us : -1); /* what can't be run is left out */
     if (trp__now_ns() > t->until)
         trp__search_hurry(&t->search);
     return TRP_OK;

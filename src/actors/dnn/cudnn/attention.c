@@ -82,7 +82,7 @@ static descriptor tensor(composer *c, uint8_t type, int64_t uid, uint32_t alignm
 }
 
 /* Sets the strides of dimensions of 1, which do not matter but which the library reads. */
-static trp__dnn_tensor told(const trp__dnn_tensor *given)
+static trp__dnn_tensor with_strides(const trp__dnn_tensor *given)
 {
     trp__dnn_tensor t = *given;
     int64_t whole = 1;
@@ -108,7 +108,7 @@ static descriptor given(composer *c, int port)
     int64_t dim[RANK] = {1, 1, 1, 1}, stride[RANK] = {1, 1, 1, 1};
     if (!t || c->given[port])
         return c->given[port];
-    const trp__dnn_tensor lies = told(t);
+    const trp__dnn_tensor lies = with_strides(t);
     for (int i = 0; i < RANK && !value; i++) {
         int from = !turned || i < 2 ? i : 5 - i;
         dim[i] = lies.dim[from];
@@ -405,7 +405,7 @@ trp_status trp__dnn_compose_attention(const trp__cudnn *lib, const trp__dnn_grap
     c.heads = q->dim[1];
     c.rows = q->dim[2];
     c.depth = q->dim[3];
-    c.k = told(tensor_at(&c, TRP__DNN_ATTENTION_K));
+    c.k = with_strides(tensor_at(&c, TRP__DNN_ATTENTION_K));
     c.columns = c.k.dim[2];
     c.width = tensor_at(&c, TRP__DNN_ATTENTION_V)->dim[3];
     c.type = q->type;
