@@ -59,7 +59,7 @@ static void control(void)
     ITEMS(trp__control, ring, "the submission ring");
     ITEMS(trp__control, record, "requests");
     ITEMS(trp__control, buffer, "buffers: generation, arena, offset, bytes, protection");
-    ROW(trp__control, rehearsed_count, "of all requests kept for standbys");
+    ROW(trp__control, rehearsed_count, "of all requests stored for standbys");
     ITEMS(trp__control, rehearsed, "the last of them");
 }
 
