@@ -140,7 +140,7 @@ static void message(void)
 int main(void)
 {
     printf(
-        "# Layouts\n\nWhat application and worker share, byte for byte, on x86-64 and aarch64. "
+        "# Layouts\n\nThe memory that application and worker share, byte for byte, on x86-64 and aarch64. "
         "`scripts/layouts.sh` writes\nthis page; [protocol.md](protocol.md) says how it is used.\n"
         "\nABI version %u. Memory of a device, bytes: control block %s, reply block %s, "
         "staging %s, statistics %s.\n",
