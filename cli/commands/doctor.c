@@ -21,7 +21,7 @@ static ui_mark mark_of(const char *status)
     return strcmp(status, "missing") ? UI_BAD : UI_ABSENT;
 }
 
-/* What a missing or outdated library costs. */
+/* The cost of a missing or outdated library. */
 static const struct {
     const char *key, *lost;
     int major, minor; /* oldest version that does not cost this; 0: any version */

@@ -67,7 +67,7 @@ bool drill_run(struct run *run, struct drill *out)
         !run_check(trp_actor_create(run->device, &options, &probe), "starting the probe actor") ||
         !run_check(trp_buffer_create(run->device, SCRATCH_BYTES, &output), "getting memory"))
         goto out;
-    /* Fill the buffer first, to tell lost from never written. */
+    /* Fill the buffer first, to distinguish lost from never written. */
     if (!run_await(trp_fill(run->device, output, 0, SCRATCH_BYTES, 0, 1, &filled), &filled,
                    "filling a buffer"))
         goto out;

@@ -1,6 +1,6 @@
 /* Interface of a backend for the scheduler: memory, streams and health. All stream_ calls only
  * enqueue; work in one stream runs in order. Errors of a call that say that the whole context is
- * broken are told apart by health(), asked after any error. */
+ * broken are distinguished by health(), called after any error. */
 #ifndef TRP_WORKER_BACKEND_H
 #define TRP_WORKER_BACKEND_H
 

@@ -100,10 +100,9 @@ int cache_verify(int argc, char **argv)
     const struct command command = {
         .name = "cache verify",
         .operands = "",
-        .about =
-            "Reads every entry on disk and in packs, and tells which are damaged. Those do no\n"
-            "harm: they are never loaded, and replaced when they are wanted again.\n"
-            "Exit status 1 if any is left.",
+        .about = "Reads every entry on disk and in packs, and lists the damaged ones. Those do no\n"
+                 "harm: they are never loaded, and replaced when they are wanted again.\n"
+                 "Exit status 1 if any is left.",
         OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))

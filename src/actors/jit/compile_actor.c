@@ -4,8 +4,8 @@
  * A cancelled request releases its memory at once, and perhaps the module's storage. So the storage
  * is only accessed while the request can't be cancelled: in handle(), and while `progress` is not
  * 0. The input is copied from the storage first, and the result is copied to it at the end. In
- * between, which takes long, the request can be cancelled at any time, and the compiler is told to
- * stop. */
+ * between, which takes long, the request can be cancelled at any time, and the compiler gets a
+ * request to stop. */
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
 #include "base/checksum.h"

@@ -310,7 +310,7 @@ static bool same_files(const trp__cached_module *k)
     return true;
 }
 
-/* What is known of one that was found. */
+/* State of an entry that was found. */
 typedef struct look {
     uint64_t module; /* that makes the output, unless its request was seen to end */
     bool made;

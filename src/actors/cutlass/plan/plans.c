@@ -121,7 +121,7 @@ static trp_status compile(trp__pack *pack, const trp__cutlass_row *row,
     return status;
 }
 
-/* Why a kernel could not be compiled: the first lines of the log that tell of an error. */
+/* Why a kernel could not be compiled: the first lines of the log that report an error. */
 static trp_status say_why(trp__pack *pack, const trp__cutlass_row *row, trp_module module)
 {
     char log[4096] = "", *at;
@@ -205,7 +205,7 @@ static bool know_site(trp__pack *pack, sender *s)
     return true;
 }
 
-/* What workers have found of it is looked for where one has rejected it for some problem. */
+/* Looks up the workers' verdicts if one of them has rejected the kernel for some problem. */
 static bool is_rejected(trp__pack *pack, sender *s, plan *p, trp__cutlass_may_serve *may_serve,
                         void *context)
 {

@@ -18,7 +18,7 @@ enum { ROWS_QUICK = 4, ROWS_FULL = TRP__RUN_CANDIDATES_MAX };
 /* Rows whose estimate is more than this much above the best one's are not tried. */
 #define HOPELESS 2.0
 
-/* What a search takes at most, unless one kernel takes longer. */
+/* Most time of a search, unless one kernel takes longer. */
 #define BUDGET_QUICK (1 * TRP__SECOND)
 #define BUDGET_FULL  (8 * TRP__SECOND)
 
@@ -161,7 +161,7 @@ static uint32_t list_rows(const trp__cutlass_running *w, const trp__cutlass_row 
     return n;
 }
 
-/* Has all of them compiled. What can't be is left out; all of it: the last one's error. */
+/* Has all of them compiled. One that fails is left out; if all fail: the last one's error. */
 static trp_status compile_all(trp__cutlass_running *w, const trp__cutlass_row **rows,
                               trp_module *module, uint32_t *count, bool *ready)
 {

@@ -73,7 +73,7 @@ static trp_status set_bytes(const proving *x, uint64_t at, uint64_t bytes, trp__
     return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, "cuMemsetD8Async");
 }
 
-/* What reductions begin with, as the sender of a request has it set. */
+/* Sets the initial values of reductions, as a request does. */
 static trp_status set_neutral(const proving *x, const trp_cutlass_args *args, trp__cu_stream stream,
                               trp_error *error)
 {

@@ -137,7 +137,7 @@ static bool is_same(const trp__cutlass_judged_key *x, const trp__cutlass_judged_
     return memcmp((const char *)x, (const char *)y, sizeof *x) == 0;
 }
 
-/* What the side thread has found, for the request in hand or another one. */
+/* Takes the side thread's verdict, for this request or another one. */
 static trp_status take_judgement(trp__cutlass_proofs *p, bool ours, trp_error *error)
 {
     p->proving = false;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of a shape. */
+/* A shape: a problem without addresses and numbers. */
 typedef struct shape {
     trp__refit *refit;           /* on its own; NULL: its parameters are built each time */
     uint32_t maps;               /* tensor maps */
@@ -236,7 +236,7 @@ static trp_status refit(trp__cutlass_builder *b, const trp__cutlass_problem_key 
 
 /* Building. */
 
-/* What the builder has written: looked at with suspicion, for it ran where kernels run. */
+/* Takes the builder's output, and validates it, since kernels could have overwritten it. */
 static trp_status take(trp__cutlass_builder *b, trp_error *error)
 {
     trp_cutlass_built built;

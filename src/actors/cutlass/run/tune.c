@@ -57,7 +57,7 @@ void trp__cutlass_tuner_close(trp__cutlass_tuner *t)
     memset(t, 0, sizeof *t);
 }
 
-/* What a request has taken along. */
+/* Data that a request brings along. */
 
 static trp_status damaged(trp_error *error)
 {
@@ -218,7 +218,7 @@ static void add_settings(trp__cutlass_tuner *t)
     }
 }
 
-/* What has won is to be kept. */
+/* Stores the winner. */
 static void decide(trp__cutlass_tuner *t)
 {
     const uint32_t best = trp__search_winner(&t->search);
