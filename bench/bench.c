@@ -97,7 +97,7 @@ const char *trp_bench_section(size_t index, trp_bench_suite *of, const char **ab
     return sections[index].name;
 }
 
-static bool told(trp_status status, const char *doing)
+static bool succeeded(trp_status status, const char *doing)
 {
     if (status != TRP_OK)
         fprintf(stderr, "troupe: bench: %s: %s (%s)\n", doing, trp_error_message(),
@@ -111,9 +111,9 @@ static bool open_suite(suite *s, const trp_bench_choice *c)
     trp_device_options device = {.backend = c->backend,
                                  .ordinal = c->gpu,
                                  .standby = c->no_standby ? TRP_STANDBY_OFF : TRP_STANDBY_ON};
-    if (!told(trp_system_create(NULL, &s->system), "starting") ||
-        !told(trp_device_open(s->system, &device, &s->device), "opening the device") ||
-        !told(trp_device_get_info(s->device, &s->info), "opening the device"))
+    if (!succeeded(trp_system_create(NULL, &s->system), "starting") ||
+        !succeeded(trp_device_open(s->system, &device, &s->device), "opening the device") ||
+        !succeeded(trp_device_get_info(s->device, &s->info), "opening the device"))
         return false;
     /* Starts the worker before this process creates its own CUDA context. */
     s->raw = suite_on_gpu(s) ? raw_cuda_open(s->info.ordinal, message, sizeof message)
@@ -128,7 +128,7 @@ static void close_suite(suite *s)
     if (s->raw)
         s->raw->api->close(s->raw);
     trp_device_close(s->device);
-    told(trp_system_destroy(s->system), "ending");
+    succeeded(trp_system_destroy(s->system), "ending");
 }
 
 static bool run_sections(suite *s, const trp_bench_choice *c, int argc, char **argv)

@@ -154,7 +154,7 @@ void suite_cutlass_grouped(suite *s)
 {
     const shape *list = suite_on_gpu(s) ? shapes : small;
     const size_t count = suite_on_gpu(s) ? sizeof shapes / sizeof *shapes : 1;
-    /* A kernel's name tells whether it is a grouped one. */
+    /* A kernel's name shows whether it is a grouped one. */
     if (s->kernel && !strstr(s->kernel, "_grouped_"))
         return;
     report_section(s->report, "Grouped products of bf16",

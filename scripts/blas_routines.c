@@ -150,7 +150,7 @@ int main(void)
         names_of(host[i], "a loop of our own");
         printf(" |\n");
     }
-    printf("\nOf LAPACK, by `trp_lapack_request`, for f32, f64, c64 and c128:\n\n"
+    printf("\nLAPACK, by `trp_lapack_request`, for f32, f64, c64 and c128:\n\n"
            "| operation | options | operands | cuBLAS | host |\n| --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < PLACES; i++) {
         if (lapack[i].name)

@@ -47,7 +47,7 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 cxx=$(command -v "${CXX:-g++}" || command -v clang++ || true)
 cp "$source/examples/first.cpp" program.cpp
 
-# needs_shared PROGRAM: tells whether it is linked to the shared library.
+# needs_shared PROGRAM: true if it is linked to the shared library.
 needs_shared() { readelf -d "$1" | grep -q 'NEEDED.*libtroupe'; }
 # links NAME COMPILER SOURCE FLAGS...: links with and without --static, and with linkers that keep a library only for
 # preceding references (--as-needed, the default of some systems).

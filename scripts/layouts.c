@@ -59,7 +59,7 @@ static void control(void)
     ITEMS(trp__control, ring, "the submission ring");
     ITEMS(trp__control, record, "requests");
     ITEMS(trp__control, buffer, "buffers: generation, arena, offset, bytes, protection");
-    ROW(trp__control, rehearsed_count, "of all requests kept for standbys");
+    ROW(trp__control, rehearsed_count, "of all requests stored for standbys");
     ITEMS(trp__control, rehearsed, "the last of them");
 }
 
@@ -106,8 +106,8 @@ static void record(void)
     ITEMS(trp__record, payload, "the actor's own");
     ITEMS(trp__record, access, "what it reads and writes");
     ITEMS(trp__record, label, "untouched without one");
-    ROW(trp__record, told_last, "of the failures that its sender was told");
-    ITEMS(trp__record, told, "a bit for each of the tickets before it");
+    ROW(trp__record, acked_last, "of the failures that its sender has acknowledged");
+    ITEMS(trp__record, acked, "a bit for each of the tickets before it");
     TABLE("Access", trp__access);
     ROW(trp__access, slot, "in the buffer table");
     ROW(trp__access, generation, "that the slot must have");
@@ -115,7 +115,8 @@ static void record(void)
     ROW(trp__access, bytes, "");
     ROW(trp__access, mode, "1 reads, 2 writes, 4 writes all of the range and reads none");
     ROW(trp__access, whole, "the range is all of the buffer");
-    ROW(trp__access, accepted_high, "the last failed request whose failure was told, upper bits");
+    ROW(trp__access, accepted_high,
+        "the last failed request whose failure was acknowledged, upper bits");
     ROW(trp__access, accepted_low, "lower bits");
 }
 
@@ -138,12 +139,13 @@ static void message(void)
 
 int main(void)
 {
-    printf("# Layouts\n\nWhat application and worker share, byte for byte, on x86-64 and aarch64. "
-           "`scripts/layouts.sh` writes\nthis page; [protocol.md](protocol.md) says how it is used.\n"
-           "\nABI version %u. Memory of a device, bytes: control block %s, reply block %s, "
-           "staging %s, statistics %s.\n",
-           TRP__ABI, grouped(TRP__CONTROL_BYTES), grouped(TRP__REPLY_BYTES),
-           grouped(TRP__STAGING_BYTES), grouped(TRP__STATS_BYTES));
+    printf(
+        "# Layouts\n\nThe memory that application and worker share, byte for byte, on x86-64 and aarch64. "
+        "`scripts/layouts.sh` writes\nthis page; [protocol.md](protocol.md) says how it is used.\n"
+        "\nABI version %u. Memory of a device, bytes: control block %s, reply block %s, "
+        "staging %s, statistics %s.\n",
+        TRP__ABI, grouped(TRP__CONTROL_BYTES), grouped(TRP__REPLY_BYTES),
+        grouped(TRP__STAGING_BYTES), grouped(TRP__STATS_BYTES));
     control();
     reply();
     record();

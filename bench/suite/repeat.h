@@ -15,7 +15,7 @@ enum {
     REPEAT_HELD = 128 << 20,
 };
 
-/* What all requests wait for: the copy of REPEAT_HELD bytes of zeros from memory to a buffer. */
+/* The gate before all requests: the copy of REPEAT_HELD bytes of zeros from memory to a buffer. */
 typedef struct repeat_gate {
     void *memory;
     trp_buffer buffer;

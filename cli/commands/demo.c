@@ -1,7 +1,7 @@
 /* troupe demo: two products of real files with a fault between them, each step checked. */
 #include "commands.h"
 
-#include "product_check.h"
+#include "matmul_check.h"
 #include "drill.h"
 #include "ui/ui.h"
 
@@ -145,7 +145,8 @@ static bool product(demo *d, const char *label, const char *formula, const matri
     uint64_t took = ui_now() - began;
     ui_step(UI_GOOD, label, took, "%s: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " at %s", formula,
             c->shape.rows, a->shape.cols, c->shape.cols, ui_flop_rate(flops, took).s);
-    return matrix_download(&d->run, c) && check_and_show("check", a, b, c, TRP_COMPUTE_DEFAULT);
+    const check_matmul checked = check_matmul_of(a, b, c);
+    return matrix_download(&d->run, c) && check_matmul_and_show("check", &checked);
 }
 
 static bool first_product(demo *d)
@@ -177,7 +178,7 @@ static bool inject_fault(demo *d)
         return false;
     bool good = drill_good(&drill);
     const trp_error *e = &drill.error;
-    ui_step(good ? UI_GOOD : UI_BAD, "inject a fault", drill.told_ns, "%s in the worker: %s",
+    ui_step(good ? UI_GOOD : UI_BAD, "inject a fault", drill.failed_ns, "%s in the worker: %s",
             trp_probe_action_name(drill.action), drill_cause(&drill).s);
     ui_note("error", "%s: %s", trp_status_name(e->status), e->message);
     ui_note("where", "actor %s, request %" PRIu64 ", worker incarnation %" PRIu32,

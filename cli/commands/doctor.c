@@ -1,7 +1,7 @@
 /* troupe doctor: what this machine has, what works, and what to install. */
 #include "commands.h"
 
-#include "product_check.h"
+#include "matmul_check.h"
 #include "drill.h"
 #include "ui/ui.h"
 #include "worker_report.h"
@@ -21,7 +21,7 @@ static ui_mark mark_of(const char *status)
     return strcmp(status, "missing") ? UI_BAD : UI_ABSENT;
 }
 
-/* What a missing or outdated library costs. */
+/* The cost of a missing or outdated library. */
 static const struct {
     const char *key, *lost;
     int major, minor; /* oldest version that does not cost this; 0: any version */
@@ -136,10 +136,11 @@ static bool sample_operand(struct run *run, matrix *m, uint64_t seed)
 static bool product_is_right(struct run *run, const matrix *a, const matrix *b)
 {
     matrix c = {0};
-    check_result result = {0};
+    check_matmul_result result = {0};
     bool ok = matrix_shape(&c, TRP_F32, SAMPLE, SAMPLE) && matrix_place(run, &c) &&
-              matrix_multiply(run, a, b, &c, TRP_COMPUTE_DEFAULT) && matrix_download(run, &c) &&
-              check_product(a, b, &c, TRP_COMPUTE_DEFAULT, CHECK_MAX_STEPS, &result);
+              matrix_multiply(run, a, b, &c, TRP_COMPUTE_DEFAULT) && matrix_download(run, &c);
+    const check_matmul checked = check_matmul_of(a, b, &c);
+    ok = ok && check_matmul_run(&checked, CHECK_MAX_STEPS, &result);
     if (ok && result.wrong)
         ui_error("a product of %d x %d matrices came out wrong", SAMPLE, SAMPLE);
     matrix_release(run, &c);
@@ -173,7 +174,7 @@ static bool show_isolation(const trp_device_info *device)
         ui_line("  %s %-14s  works: a fault (%s: %s) cost its request only; a new worker was ready "
                 "after %s, and the next product was right",
                 ui_mark_text(UI_GOOD), name, trp_probe_action_name(drill.action),
-                drill_cause(&drill).s, ui_duration(drill.told_ns + drill.ready_ns).s);
+                drill_cause(&drill).s, ui_duration(drill.failed_ns + drill.ready_ns).s);
     else if (drill.error.status && !drill_good(&drill))
         ui_line("  %s %-14s  does not work: a fault (%s) ended as %s: %s, worker %u -> %u, %s",
                 ui_mark_text(UI_BAD), name, trp_probe_action_name(drill.action),

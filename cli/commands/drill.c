@@ -38,7 +38,7 @@ static bool fault(struct run *run, trp_actor *probe, trp_buffer output, struct d
     if (!run_check(trp_probe(probe, &request, &done), "sending the fault"))
         return false;
     trp_await(done.future, TRP_FOREVER, &drill->error);
-    drill->told_ns = ui_now() - began;
+    drill->failed_ns = ui_now() - began;
     return wait_for_worker(run, drill);
 }
 
@@ -67,7 +67,7 @@ bool drill_run(struct run *run, struct drill *out)
         !run_check(trp_actor_create(run->device, &options, &probe), "starting the probe actor") ||
         !run_check(trp_buffer_create(run->device, SCRATCH_BYTES, &output), "getting memory"))
         goto out;
-    /* Fill the buffer first, to tell lost from never written. */
+    /* Fill the buffer first, to distinguish lost from never written. */
     if (!run_await(trp_fill(run->device, output, 0, SCRATCH_BYTES, 0, 1, &filled), &filled,
                    "filling a buffer"))
         goto out;

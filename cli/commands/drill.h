@@ -8,9 +8,9 @@ struct drill {
     trp_probe_action action;
     trp_error error; /* the error of the faulting request */
     trp_device_info before, after;
-    uint64_t told_ns;  /* from sending it to its completion */
-    uint64_t ready_ns; /* from its completion to the next worker being ready */
-    bool output_lost;  /* the output is marked lost: reading it gives TRP_E_LOST */
+    uint64_t failed_ns; /* from sending it to its completion */
+    uint64_t ready_ns;  /* from its completion to the next worker being ready */
+    bool output_lost;   /* the output is marked lost: reading it gives TRP_E_LOST */
 };
 
 /* Injects a fault typical of the backend (GPU: a kernel writes to an illegal address; host:

@@ -4,8 +4,12 @@
 #define TRP_CLI_COMMANDS_MATMUL_CHECK_H
 
 #include "check/sums.h"
+#include "data/matrix.h"
 
 #include <troupe/matmul.h>
+
+/* Multiplications in one check of a command, which take seconds. */
+#define CHECK_MAX_STEPS 4e9
 
 /* A product and its results, in host memory. Views without data are absent. */
 typedef struct check_matmul {
@@ -39,6 +43,9 @@ typedef struct check_matmul_result {
     uint64_t ns;          /* duration */
 } check_matmul_result;
 
+/* Describes C = A B of matrices of f32 or f64. */
+check_matmul check_matmul_of(const matrix *a, const matrix *b, const matrix *c);
+
 /* Checks D, aux, gradient and amax. Each value's bound follows from its types and the order of the
  * steps:
  *
@@ -52,7 +59,9 @@ typedef struct check_matmul_result {
  *   D           half a unit of its type, or of its smallest number
  *
  * i32 results are exact. Values that can't be predicted (NaN inside an activation, an overflow) are
- * not judged. Sums over lines are compared only if all rows are. False: no memory. */
+ * not judged; only where an infinity is expected, a finite value is wrong. Sums over lines are
+ * compared only if all rows are. Where more than max_steps multiplications were needed, a sample of
+ * the rows is compared. False: no memory. */
 bool check_matmul_run(const check_matmul *check, double max_steps, check_matmul_result *out);
 
 /* Runs the check and shows it as a step of a report; true if all is right. */

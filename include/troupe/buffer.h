@@ -20,7 +20,7 @@ typedef struct trp_buffer_options {
     /* The buffer can be sealed. It takes device memory for itself, in units of 2 MiB on GPUs and of
      * 64 KiB on the host, and a file descriptor of this process; a device has about 1000 of such
      * pieces. So it is meant for large content that is written once and read often, such as the
-     * weights of a model: many tensors in one buffer, told apart by offsets. */
+     * weights of a model: many tensors in one buffer, at different offsets. */
     bool sealable;
     uint64_t reserved[4]; /* must be 0 */
 } trp_buffer_options;
@@ -93,7 +93,7 @@ TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, tr
  *     no more either, but says nothing about earlier ones: await those too, or drain.
  *
  * This call judges contents as for a reader of the whole buffer that is sent now. It does not judge
- * accesses: the status of a request that fails later tells of its failure. Writing through a
+ * accesses: the status of a request that fails later reports its failure. Writing through a
  * mapping does not repair a range that is lost or poisoned by a failed request; call
  * trp_buffer_discard() before.
  *

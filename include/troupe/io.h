@@ -64,7 +64,7 @@ typedef struct trp_io_array {
 /* A file that is open for reading. */
 typedef struct trp_io_file trp_io_file;
 
-/* Opens a file and reads all but its elements. The content tells the format, not the name.
+/* Opens a file and reads all but its elements. The content decides the format, not the name.
  * Errors: TRP_E_MISSING (no such file), TRP_E_ARGUMENT (not a regular file, not one of the formats,
  * or damaged), TRP_E_UNSUPPORTED (.npy: a dtype that is not read), TRP_E_MEMORY, TRP_E_SYSTEM. */
 TRP_API trp_status trp_io_open(const char *path, trp_io_file **out);

@@ -134,7 +134,7 @@ TRP_API trp_status trp_system_metrics(trp_system *system, char *out, size_t size
  * before in the same stream if that is later, to done. Running thus includes waiting in the stream
  * for other actors' requests. All times are of CLOCK_MONOTONIC. */
 typedef struct trp_trace_options {
-    uint32_t events; /* ended requests that are kept, the newest; rounded up to a power of two, at
+    uint32_t events; /* ended requests in the ring, the newest; rounded up to a power of two, at
                       * most 4,194,304; 112 bytes of this process's memory each; 0: 65,536 */
     uint64_t reserved[4]; /* must be 0 */
 } trp_trace_options;
@@ -147,10 +147,10 @@ typedef struct trp_trace_options {
  * Errors: TRP_E_ARGUMENT, TRP_E_MEMORY, TRP_E_FORKED. */
 TRP_API trp_status trp_device_trace_start(trp_device *device, const trp_trace_options *options);
 
-/* Ends it; what was kept can still be written. Nothing happens if there is none. */
+/* Ends it; its events can still be written. Nothing happens if there is none. */
 TRP_API trp_status trp_device_trace_stop(trp_device *device);
 
-/* Writes what is kept to a file, in the JSON format that https://ui.perfetto.dev and
+/* Writes the events to a file, in the JSON format that https://ui.perfetto.dev and
  * chrome://tracing read. A process in it is an incarnation of the worker, a thread is an actor and
  * its stream. Each request has its number, actor, operation, label, incarnation and status with it;
  * faults, restarts and promotions are instants. A request that a fault interrupted and that ran

@@ -63,8 +63,8 @@ typedef struct trp_watch_options {
      * trp_watch_end() on its own watch, and functions that return a static string
      * (trp_notice_name(), ...). The notice is valid during the call. */
     void (*callback)(void *user_data, const trp_notice *notice);
-    trp_queue *queue; /* of the device's system; trp_event.notice tells a notice from the end of a
-                       * request */
+    trp_queue *queue; /* of the device's system; trp_event.notice distinguishes a notice from the
+                       * end of a request */
     void *user_data;  /* for the callback, and of the trp_event */
     uint64_t reserved[4]; /* must be 0 */
 } trp_watch_options;

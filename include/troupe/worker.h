@@ -89,7 +89,7 @@ typedef struct trp_services {
     /* Whether the actor's stream has done everything enqueued so far; false if unknown. */
     bool (*idle)(trp_instance *instance);
     /* CUDA: fills an error record from a CUresult other than 0, with the driver's name and text of
-     * it, and tells the worker if it says that the context is broken. `call` is the function's
+     * it, and informs the worker if it says that the context is broken. `call` is the function's
      * name. See trp_cuda_check(). */
     trp_status (*cuda_fail)(trp_instance *instance, int result, const char *call, trp_error *error);
 } trp_services;

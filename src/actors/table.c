@@ -9,9 +9,9 @@
 #include "actors/probe/probe.h"
 
 const trp__actor_class *const trp__actor_classes[] = {
-    &trp__memory_class,    &trp__blas_class,
-    &trp__matmul_class,    &trp__cutlass_class,
-    &trp__probe_class,     &trp__custom_class,
-    &trp__dnn_class,       &trp__jit_class,
-    &trp__jit_maker_class, NULL,
+    &trp__memory_class,      &trp__blas_class,
+    &trp__matmul_class,      &trp__cutlass_class,
+    &trp__probe_class,       &trp__custom_class,
+    &trp__dnn_class,         &trp__jit_class,
+    &trp__jit_compile_class, NULL,
 };

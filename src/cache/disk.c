@@ -50,9 +50,9 @@ bool trp__disk_parse_name(const char *name, trp__hash *hash, uint32_t *type)
 /* The folder. */
 
 /* Logs one line for each kind of trouble in a store's life: repeats add nothing. */
-static void tell_once(trp__disk *disk, atomic_bool *told, const char *message)
+static void warn_once(trp__disk *disk, atomic_bool *warned, const char *message)
 {
-    if (!atomic_exchange(told, true))
+    if (!atomic_exchange(warned, true))
         trp__log_line(disk->log, TRP__LOG_WARNING, "the kernel cache is not used: %s", message);
 }
 
@@ -68,7 +68,7 @@ trp_status trp__disk_folder(trp__disk *disk, bool make, int *folder, trp_error *
         close(above);
     }
     if (status != TRP_OK && (status != TRP_E_MISSING || make))
-        tell_once(disk, &disk->told_folder, why.message);
+        warn_once(disk, &disk->warned_folder, why.message);
     if (status != TRP_OK && error)
         *error = why;
     return status;
@@ -295,7 +295,7 @@ trp_status trp__disk_write(trp__disk *disk, trp__entry *entry, trp_error *error)
         trp__disk_name(name, &entry->hash, entry->type);
         status = write_in(disk, folder, name, entry, front, &why);
         if (status != TRP_OK)
-            tell_once(disk, &disk->told_write, why.message);
+            warn_once(disk, &disk->warned_write, why.message);
     }
     if (folder >= 0)
         close(folder);

@@ -28,8 +28,8 @@ typedef struct trp__disk {
     trp__cache_place place;
     uint64_t max_bytes;
     const trp__log *log;
-    atomic_bool told_folder, told_write; /* warnings already logged */
-    atomic_uint uncounted;               /* entries missing in the account */
+    atomic_bool warned_folder, warned_write; /* warnings already logged */
+    atomic_uint uncounted;                   /* entries missing in the account */
     atomic_bool look_due; /* list all files at the next write, whatever the account says */
 } trp__disk;
 

@@ -139,14 +139,14 @@ static void subtract(fields *a, fields *b, difference *d)
     }
 }
 
-static void tell_one(trp__text *out, const char *name, const fields *a, const fields *b)
+static void write_one(trp__text *out, const char *name, const fields *a, const fields *b)
 {
     trp__text_add(out, "%s: %s, not %s\n", name, a->count ? show(a->field).s : "none",
                   b->count ? show(b->field).s : "none");
 }
 
 /* Shows the first line in which two texts differ. */
-static void tell_text(trp__text *out, const char *name, const fields *a, const fields *b)
+static void write_text(trp__text *out, const char *name, const fields *a, const fields *b)
 {
     if (a->count == 0 || b->count == 0) {
         trp__text_add(out, "%s: %s\n", name, a->count ? "there was none" : "there is none");
@@ -170,7 +170,7 @@ static void tell_text(trp__text *out, const char *name, const fields *a, const f
                   show_bytes(y->content + begin, ends[1] - begin).s);
 }
 
-static void tell_list(trp__text *out, const char *name, const difference *d)
+static void write_list(trp__text *out, const char *name, const difference *d)
 {
     static const char *const what[] = {"is new", "is gone"};
     if (d->count[0] == 0 && d->count[1] == 0) {
@@ -196,7 +196,7 @@ static bool same_name(const trp__key_field *a, const trp__key_field *b)
 }
 
 /* Compares headers. Both sides are sorted, so a merge meets equal names together. */
-static void tell_headers(trp__text *out, const char *name, const difference *d)
+static void write_headers(trp__text *out, const char *name, const difference *d)
 {
     size_t i = 0, j = 0, lines = 0, more = 0;
     if (d->count[0] == 0 && d->count[1] == 0)
@@ -237,16 +237,16 @@ static uint64_t compare(size_t rule, const void *key, size_t key_bytes, const vo
         trp__text *to = out ? out : &nowhere;
         weight = rules[rule].weight;
         if (rules[rule].manner == ONE) {
-            tell_one(to, name, &a, &b);
+            write_one(to, name, &a, &b);
         } else if (rules[rule].manner == TEXT) {
-            tell_text(to, name, &a, &b);
+            write_text(to, name, &a, &b);
         } else {
             subtract(&a, &b, &d);
             weight *= 1 + d.count[0] + d.count[1];
             if (rules[rule].manner == LIST)
-                tell_list(to, name, &d);
+                write_list(to, name, &d);
             else
-                tell_headers(to, name, &d);
+                write_headers(to, name, &d);
         }
     }
     free(a.field);

@@ -63,7 +63,7 @@ static void add(reading *r, const char *operand, bool all, const char *beside)
 static bool read_one(reading *r, const char *folder, const char *name)
 {
     char path[2 * PATH_MAX];
-    const trp__jit_facts *facts;
+    const trp__include_scan *scan;
     trp__jit_stamp stamp;
     bool settled;
     int length =
@@ -73,17 +73,17 @@ static bool read_one(reading *r, const char *folder, const char *name)
     pthread_mutex_lock(&r->lock);
     bool none = trp__jit_folders_lack(&r->folders, path);
     pthread_mutex_unlock(&r->lock);
-    if (none || trp__jit_facts_of_file(path, &facts, &stamp, &settled) != TRP__JIT_FILE_READ)
+    if (none || trp__include_scan_file(path, &scan, &stamp, &settled) != TRP__JIT_FILE_READ)
         return false;
     *strrchr(path, '/') = '\0';
     pthread_mutex_lock(&r->lock);
-    for (size_t i = 0; i < facts->count; i++) {
-        const trp__jit_fact *f = &facts->fact[i];
+    for (size_t i = 0; i < scan->count; i++) {
+        const trp__include_item *f = &scan->item[i];
         if (f->kind == TRP__JIT_INCLUDES)
             add(r, f->operand, f->all, path);
     }
     pthread_mutex_unlock(&r->lock);
-    trp__jit_facts_release(facts);
+    trp__include_scan_release(scan);
     return true;
 }
 
@@ -167,15 +167,15 @@ static void read_ahead(const trp__jit_program *program, size_t threads)
                  .changed = PTHREAD_COND_INITIALIZER,
                  .task = malloc(TASKS_MOST * sizeof(task *)),
                  .seen = calloc(SLOTS, sizeof *r.seen)};
-    const trp__jit_facts *facts = trp__jit_facts_of(own->text, strlen(own->text));
-    if (r.task && r.seen && facts) {
-        for (size_t i = 0; i < facts->count; i++) {
-            if (facts->fact[i].kind == TRP__JIT_INCLUDES)
-                add(&r, facts->fact[i].operand, facts->fact[i].all, NULL);
+    const trp__include_scan *scan = trp__include_scan_text(own->text, strlen(own->text));
+    if (r.task && r.seen && scan) {
+        for (size_t i = 0; i < scan->count; i++) {
+            if (scan->item[i].kind == TRP__JIT_INCLUDES)
+                add(&r, scan->item[i].operand, scan->item[i].all, NULL);
         }
         read_all(&r, threads);
     }
-    trp__jit_facts_release(facts);
+    trp__include_scan_release(scan);
     trp__jit_folders_free(&r.folders);
     free(r.task);
     free(r.seen);

@@ -6,7 +6,7 @@
 
 #include "compile/headers.h"
 
-/* Scans what a program includes, transitively, so that trp__jit_facts_of_file() knows it. It is
+/* Scans what a program includes, transitively, so that trp__include_scan_file() knows it. It is
  * approximate: a missed header is read later, a superfluous one costs its reading. Returns at once
  * for folders that were read before and on one processor; waits for another thread that is reading
  * the same. Any thread. */

@@ -20,7 +20,7 @@ typedef struct place {
 
 /* A text whose includes are to be followed. */
 typedef struct source {
-    const trp__jit_facts *facts;
+    const trp__include_scan *scan;
     place folder; /* searched first for includes in quotes */
     bool memory;  /* `folder.path` is part of the names of headers in memory */
     size_t tests; /* tests whose calls in this text were followed */
@@ -28,13 +28,13 @@ typedef struct source {
 
 /* A definition of a macro. */
 typedef struct macro {
-    const trp__jit_fact *fact;
+    const trp__include_item *item;
     size_t next; /* next in the chain of a bucket; 0: none, else index + 1 */
 } macro;
 
 /* #include NAME or NAME(ARGUMENT), resolved when all definitions are known. */
 typedef struct indirect {
-    const trp__jit_fact *fact;
+    const trp__include_item *item;
     size_t source;
     size_t done;  /* number of definitions when it was last resolved */
     bool unknown; /* may stand for something else than a file */
@@ -48,7 +48,7 @@ typedef struct tracer {
     source *sources;
     macro *macros;
     indirect *indirects;
-    const trp__jit_fact **tests; /* macros that test for a file */
+    const trp__include_item **tests; /* macros that test for a file */
     size_t source_count, macro_count, indirect_count, test_count;
     size_t source_room, macro_room, indirect_room, test_room;
     trp__jit_folders folders;
@@ -90,22 +90,22 @@ static char *folder_of(tracer *t, const char *path)
     return slash ? copied(t, path, slash > path ? (size_t)(slash - path) : 1) : NULL;
 }
 
-/* Adds a text to follow; owns `facts` and the folder's strings. */
-static void add_source(tracer *t, const trp__jit_facts *facts, place folder, bool memory)
+/* Adds a text to follow; owns `scan` and the folder's strings. */
+static void add_source(tracer *t, const trp__include_scan *scan, place folder, bool memory)
 {
     t->sources = grown(t, t->sources, t->source_count, &t->source_room, sizeof *t->sources);
-    if (!facts || t->source_count == t->source_room) {
+    if (!scan || t->source_count == t->source_room) {
         t->no_memory = true;
-        trp__jit_facts_release(facts);
+        trp__include_scan_release(scan);
         free(folder.path);
         free(folder.name);
         return;
     }
-    t->out->unsure = t->out->unsure || facts->unsure;
-    t->pastes = t->pastes || facts->pastes;
-    t->has_parts = t->has_parts || facts->has_parts;
-    t->asks = t->asks || facts->asks_elsewhere;
-    t->sources[t->source_count++] = (source){.facts = facts, .folder = folder, .memory = memory};
+    t->out->unsure = t->out->unsure || scan->unsure;
+    t->pastes = t->pastes || scan->pastes;
+    t->has_parts = t->has_parts || scan->has_parts;
+    t->asks = t->asks || scan->asks_elsewhere;
+    t->sources[t->source_count++] = (source){.scan = scan, .folder = folder, .memory = memory};
 }
 
 static bool same_folder(const char *a, const char *b)
@@ -140,14 +140,14 @@ static void look_in_memory(tracer *t, const char *name)
             continue;
         if (trp__jit_row_find(t->out, true, name))
             return;
-        const trp__jit_facts *facts =
-            trp__jit_facts_of(p->headers[i].text, strlen(p->headers[i].text));
-        if (facts)
+        const trp__include_scan *scan =
+            trp__include_scan_text(p->headers[i].text, strlen(p->headers[i].text));
+        if (scan)
             add_row(t, (trp__jit_header_row){.kind = TRP__JIT_FOUND_MEMORY,
                                              .name = copied(t, name, strlen(name)),
-                                             .content = facts->content,
+                                             .content = scan->content,
                                              .same_as = t->out->count});
-        add_source(t, facts, (place){.path = folder_of(t, name)}, true);
+        add_source(t, scan, (place){.path = folder_of(t, name)}, true);
         return;
     }
 }
@@ -177,19 +177,19 @@ static bool join(spot *s, const char *path, const char *name, const char *rest)
 }
 
 /* Follows a file unless it was followed from the same folder under another name: names with ".."
- * could recur for ever. Owns `facts`. */
+ * could recur for ever. Owns `scan`. */
 static void follow_file(tracer *t, const spot *s, const trp__jit_header_row *row,
-                        const trp__jit_facts *facts)
+                        const trp__include_scan *scan)
 {
     const trp__jit_headers *h = t->out;
     place beside = {folder_of(t, s->path), folder_of(t, s->name)};
     char *first = row->same_as < h->count ? folder_of(t, h->row[row->same_as].path) : NULL;
     if (first && beside.path && same_folder(first, beside.path)) {
-        trp__jit_facts_release(facts);
+        trp__include_scan_release(scan);
         free(beside.path);
         free(beside.name);
     } else {
-        add_source(t, facts, beside, false);
+        add_source(t, scan, beside, false);
     }
     free(first);
 }
@@ -199,7 +199,7 @@ static bool look_at_file(tracer *t, const spot *s, bool folder)
 {
     trp__jit_headers *h = t->out;
     const trp__jit_header_row *known = trp__jit_row_find(h, false, s->name);
-    const trp__jit_facts *facts;
+    const trp__include_scan *scan;
     bool settled;
     if (known)
         return known->kind == TRP__JIT_FOUND_FILE;
@@ -209,18 +209,18 @@ static bool look_at_file(tracer *t, const spot *s, bool folder)
                                .same_as = h->count};
     trp__jit_file file = trp__jit_folders_lack(&t->folders, s->path)
                              ? TRP__JIT_FILE_NONE
-                             : trp__jit_facts_of_file(s->path, &facts, &row.stamp, &settled);
+                             : trp__include_scan_file(s->path, &scan, &row.stamp, &settled);
     t->no_memory = t->no_memory || file == TRP__JIT_FILE_NO_MEMORY;
     if (file == TRP__JIT_FILE_UNREADABLE)
         h->unsure = true;
     if (file == TRP__JIT_FILE_READ) {
         row.kind = TRP__JIT_FOUND_FILE;
-        row.content = facts->content;
+        row.content = scan->content;
         row.same_as = trp__jit_row_of_file(h, &row.stamp);
         h->settled = h->settled && settled;
         h->folders = h->folders || folder;
-        t->asks = t->asks || (folder && facts->asks_here);
-        follow_file(t, s, &row, facts);
+        t->asks = t->asks || (folder && scan->asks_here);
+        follow_file(t, s, &row, scan);
     }
     return add_row(t, row) && file == TRP__JIT_FILE_READ;
 }
@@ -267,13 +267,13 @@ static void resolve_operand(tracer *t, const char *operand, bool all, size_t fro
 
 /* Following. */
 
-static void note_indirect(tracer *t, const trp__jit_fact *fact, size_t from)
+static void note_indirect(tracer *t, const trp__include_item *item, size_t from)
 {
     t->indirects =
         grown(t, t->indirects, t->indirect_count, &t->indirect_room, sizeof *t->indirects);
     if (t->indirect_count < t->indirect_room)
         t->indirects[t->indirect_count++] =
-            (indirect){.fact = fact, .source = from, .done = SIZE_MAX};
+            (indirect){.item = item, .source = from, .done = SIZE_MAX};
 }
 
 static size_t *first_macro(tracer *t, const char *name, size_t length)
@@ -281,7 +281,7 @@ static size_t *first_macro(tracer *t, const char *name, size_t length)
     return &t->macro_first[trp__checksum(name, length) % MACRO_PLACES];
 }
 
-static void note_macro(tracer *t, const trp__jit_fact *fact)
+static void note_macro(tracer *t, const trp__include_item *item)
 {
     t->macros = grown(t, t->macros, t->macro_count, &t->macro_room, sizeof *t->macros);
     if (t->macro_count == t->macro_room)
@@ -290,23 +290,23 @@ static void note_macro(tracer *t, const trp__jit_fact *fact)
         t->no_memory = true;
         return;
     }
-    size_t *first = first_macro(t, fact->name, strlen(fact->name));
-    t->macros[t->macro_count++] = (macro){fact, *first};
+    size_t *first = first_macro(t, item->name, strlen(item->name));
+    t->macros[t->macro_count++] = (macro){item, *first};
     *first = t->macro_count;
 }
 
-static void note_test(tracer *t, const trp__jit_fact *fact)
+static void note_test(tracer *t, const trp__include_item *item)
 {
     t->tests = grown(t, (void *)t->tests, t->test_count, &t->test_room, sizeof(void *));
     if (t->test_count < t->test_room)
-        t->tests[t->test_count++] = fact;
+        t->tests[t->test_count++] = item;
 }
 
 static void follow(tracer *t, size_t from)
 {
-    const trp__jit_facts *facts = t->sources[from].facts;
-    for (size_t i = 0; i < facts->count; i++) {
-        const trp__jit_fact *f = &facts->fact[i];
+    const trp__include_scan *scan = t->sources[from].scan;
+    for (size_t i = 0; i < scan->count; i++) {
+        const trp__include_item *f = &scan->item[i];
         switch (f->kind) {
         case TRP__JIT_INCLUDES:
             resolve_operand(t, f->operand, f->all, from);
@@ -331,7 +331,7 @@ static void follow(tracer *t, size_t from)
 static size_t next_macro(tracer *t, size_t at, const char *name, size_t length)
 {
     for (; at != 0; at = t->macros[at - 1].next) {
-        const char *other = t->macros[at - 1].fact->name;
+        const char *other = t->macros[at - 1].item->name;
         if (strncmp(other, name, length) == 0 && other[length] == '\0')
             return at;
     }
@@ -387,7 +387,7 @@ static bool expand(tracer *t, const char *text, size_t from, int depth)
     }
     bool known = depth < EXPANSIONS_MOST;
     for (size_t m = find_macro(t, text + at, length); m && known;) {
-        const trp__jit_fact *f = t->macros[m - 1].fact;
+        const trp__include_item *f = t->macros[m - 1].item;
         known = f->kind == TRP__JIT_DEFINES && f->operand &&
                 replace(text, at, length, f->operand, next) && expand(t, next, from, depth + 1);
         m = next_macro(t, t->macros[m - 1].next, f->name, length);
@@ -396,7 +396,7 @@ static bool expand(tracer *t, const char *text, size_t from, int depth)
 }
 
 /* Expands a definition of a macro of one parameter. */
-static bool expand_call(tracer *t, const trp__jit_fact *definition, const char *argument,
+static bool expand_call(tracer *t, const trp__include_item *definition, const char *argument,
                         size_t from)
 {
     char first[PATH_MAX], second[PATH_MAX], *text = first, *next = second;
@@ -440,7 +440,7 @@ static void define(tracer *t, const char *value)
     if (length < 0)
         t->no_memory = true;
     else
-        add_source(t, trp__jit_facts_of(line, (size_t)length), (place){0}, false);
+        add_source(t, trp__include_scan_text(line, (size_t)length), (place){0}, false);
     free(length < 0 ? NULL : line);
 }
 
@@ -483,16 +483,16 @@ static bool read_indirects(tracer *t, bool *known)
             continue;
         any = true;
         t->indirects[i].done = t->macro_count;
-        size_t length = strlen(n.fact->name), m = find_macro(t, n.fact->name, length);
+        size_t length = strlen(n.item->name), m = find_macro(t, n.item->name, length);
         bool good = m != 0;
-        for (; m && good; m = next_macro(t, t->macros[m - 1].next, n.fact->name, length)) {
-            const trp__jit_fact *f = t->macros[m - 1].fact;
-            if (!n.fact->operand)
+        for (; m && good; m = next_macro(t, t->macros[m - 1].next, n.item->name, length)) {
+            const trp__include_item *f = t->macros[m - 1].item;
+            if (!n.item->operand)
                 good =
                     f->kind == TRP__JIT_DEFINES && f->operand && expand(t, f->operand, n.source, 0);
             else
                 good = f->kind == TRP__JIT_DEFINES_OF_ONE &&
-                       expand_call(t, f, n.fact->operand, n.source);
+                       expand_call(t, f, n.item->operand, n.source);
         }
         t->indirects[i].unknown = !good;
     }
@@ -508,10 +508,10 @@ static bool read_tests(tracer *t)
     for (size_t i = 0; i < t->source_count; i++) {
         for (; t->sources[i].tests < t->test_count; t->sources[i].tests++) {
             const char *name = t->tests[t->sources[i].tests]->name;
-            const trp__jit_facts *facts = t->sources[i].facts;
+            const trp__include_scan *scan = t->sources[i].scan;
             any = true;
-            for (size_t k = 0; k < facts->calls; k++) {
-                const trp__jit_fact *f = &facts->fact[facts->count + k];
+            for (size_t k = 0; k < scan->calls; k++) {
+                const trp__include_item *f = &scan->item[scan->count + k];
                 if (strcmp(f->name, name) != 0)
                     continue;
                 if (f->operand)
@@ -527,7 +527,7 @@ static bool read_tests(tracer *t)
 static void free_tracer(tracer *t)
 {
     for (size_t i = 0; i < t->source_count; i++) {
-        trp__jit_facts_release(t->sources[i].facts);
+        trp__include_scan_release(t->sources[i].scan);
         free(t->sources[i].folder.path);
         free(t->sources[i].folder.name);
     }
@@ -560,7 +560,7 @@ trp_status trp__jit_headers_trace(const trp__jit_program *program, trp__jit_head
         trp__jit_headers_ahead(program);
         *t = (tracer){.program = program, .out = out};
         out->settled = true;
-        add_source(t, trp__jit_facts_of(own->text, strlen(own->text)),
+        add_source(t, trp__include_scan_text(own->text, strlen(own->text)),
                    folder_of_source(t, own->name), false);
         if (t->source_count > 0)
             read_options(t);

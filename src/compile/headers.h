@@ -4,7 +4,7 @@
 #ifndef TRP_COMPILE_HEADERS_H
 #define TRP_COMPILE_HEADERS_H
 
-#include "compile/facts.h"
+#include "compile/include_scan.h"
 
 #include <troupe/status.h>
 

@@ -3,7 +3,7 @@
 #ifndef TRP_COMPILE_INPUT_H
 #define TRP_COMPILE_INPUT_H
 
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 
 #include <stdint.h>
 
@@ -25,9 +25,9 @@ typedef struct trp__jit_link_head {
 } trp__jit_link_head;
 
 typedef struct trp__jit_link_input {
-    uint32_t module; /* 1: `home` is that of a module */
+    uint32_t module; /* 1: `storage` is that of a module */
     uint32_t kind;   /* trp_jit_input_kind */
-    trp__home home;
+    trp__storage storage;
     uint32_t names; /* number of the module's names, as blobs behind its data */
     uint32_t reserved;
 } trp__jit_link_input;

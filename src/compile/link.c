@@ -6,7 +6,7 @@
 #include "compile/lines.h"
 #include "compile/make.h"
 #include "libs/nvjitlink/nvjitlink.h"
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 
 #include <troupe/jit.h>
 

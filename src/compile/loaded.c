@@ -38,12 +38,12 @@ static trp_status no_memory(trp_error *error)
 
 /* Copies an output, since the program's memory could change after the check; the caller frees
  * *body. */
-static trp_status copy_output(const trp__jit_source *source, trp__home_output *head, char **body,
+static trp_status copy_output(const trp__jit_source *source, trp__storage_output *head, char **body,
                               trp_error *error)
 {
     memcpy(head, source->output, sizeof *head);
-    uint64_t size = trp__home_output_size(head, source->room);
-    if (head->magic != TRP__HOME_OUTPUT || size == UINT64_MAX || head->image_bytes == 0)
+    uint64_t size = trp__storage_output_size(head, source->room);
+    if (head->magic != TRP__STORAGE_OUTPUT || size == UINT64_MAX || head->image_bytes == 0)
         return trp__error_set(error, TRP_E_LIBRARY,
                               "the module has no image: what should have made it failed");
     size -= sizeof *head;
@@ -55,7 +55,7 @@ static trp_status copy_output(const trp__jit_source *source, trp__home_output *h
     return trp__checksum(*body, size) == head->checksum ? TRP_OK : damaged(error, "image");
 }
 
-static trp_status read_names(trp__jit_loaded *m, const trp__home_output *head, const char *body,
+static trp_status read_names(trp__jit_loaded *m, const trp__storage_output *head, const char *body,
                              trp_error *error)
 {
     const char *line = body + head->log_bytes, *end = line + head->names_bytes;
@@ -141,7 +141,7 @@ trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu, const 
 /* Writes one earlier range again. If the sender drops it at this moment, a later range covers it,
  * and it is skipped. */
 static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const trp__jit_loaded *m,
-                            const trp__jit_source *source, const trp__home_set *shared,
+                            const trp__jit_source *source, const trp__storage_set *shared,
                             uint64_t number, trp_error *error)
 {
     uint64_t data = shared->data, at = shared->at, sum = shared->checksum;
@@ -225,7 +225,7 @@ trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
                                 const trp__jit_source *source, trp__jit_loaded **out,
                                 trp_error *error)
 {
-    trp__home_output head;
+    trp__storage_output head;
     char *body = NULL;
     trp__jit_loaded *m = calloc(1, sizeof *m);
     if (!m)

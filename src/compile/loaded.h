@@ -34,9 +34,9 @@ typedef struct trp__jit_loaded {
     struct trp__jit_loaded *next; /* next module to unload */
 } trp__jit_loaded;
 
-/* A module's home, for one load. */
+/* A module's storage, for one load. */
 typedef struct trp__jit_source {
-    const trp__home_head *head;
+    const trp__storage_head *head;
     const char *output;
     uint64_t room;
     const char *heap; /* the whole segment, for ranges that were set */
@@ -45,7 +45,7 @@ typedef struct trp__jit_source {
 } trp__jit_source;
 
 /* Loads a module, in the side thread with the context current. Errors: TRP_E_LIBRARY (the
- * driver's), TRP_E_INTERNAL (the home is damaged), TRP_E_MEMORY. */
+ * driver's), TRP_E_INTERNAL (the storage is damaged), TRP_E_MEMORY. */
 trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
                                 const trp__jit_source *source, trp__jit_loaded **out,
                                 trp_error *error);

@@ -139,24 +139,24 @@ static void make_room(trp__jit_loader *l, uint64_t bytes)
     }
 }
 
-trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *home, uint64_t ticket,
-                                  trp__jit_source *source, trp_error *error)
+trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__storage *storage,
+                                  uint64_t ticket, trp__jit_source *source, trp_error *error)
 {
     trp__worker *w = worker_of(l->instance);
     void *heap = NULL, *head = NULL, *output = NULL;
     trp_status status =
-        trp__worker_host_address(w, home->segment, 0, TRP__HEAP_BYTES, &heap, error);
+        trp__worker_host_address(w, storage->segment, 0, TRP__HEAP_BYTES, &heap, error);
     if (status == TRP_OK)
-        status = trp__worker_host_address(w, home->segment, home->offset, sizeof(trp__home_head),
-                                          &head, error);
+        status = trp__worker_host_address(w, storage->segment, storage->offset,
+                                          sizeof(trp__storage_head), &head, error);
     if (status == TRP_OK)
-        status = trp__worker_host_address(w, home->segment, trp__home_output_at(home),
-                                          home->output_bytes, &output, error);
-    if (status == TRP_OK && home->output_bytes < sizeof(trp__home_output))
-        status = trp__error_set(error, TRP_E_INTERNAL, "a module without a home");
+        status = trp__worker_host_address(w, storage->segment, trp__storage_output_at(storage),
+                                          storage->output_bytes, &output, error);
+    if (status == TRP_OK && storage->output_bytes < sizeof(trp__storage_output))
+        status = trp__error_set(error, TRP_E_INTERNAL, "a module without a storage");
     *source = (trp__jit_source){.head = head,
                                 .output = output,
-                                .room = home->output_bytes,
+                                .room = storage->output_bytes,
                                 .heap = heap,
                                 .heap_bytes = TRP__HEAP_BYTES,
                                 .before = ticket};
@@ -201,7 +201,7 @@ trp__jit_loaded *trp__jit_loader_loaded(trp__jit_loader *l, uint32_t slot, uint3
     return NULL;
 }
 
-trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__home *home,
+trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__storage *storage,
                                 trp__jit_loaded **out, trp_error *error)
 {
     const trp__record *record = ((trp__job *)job)->record;
@@ -230,7 +230,7 @@ trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__hom
         *error = l->error;
         return l->status;
     }
-    status = trp__jit_loader_source(l, home, record->ticket, &l->source, error);
+    status = trp__jit_loader_source(l, storage, record->ticket, &l->source, error);
     if (status != TRP_OK)
         return status;
     l->failures = ours ? l->failures : 0;

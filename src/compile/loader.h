@@ -41,16 +41,16 @@ trp_status trp__jit_loader_start(trp__jit_loader *l, trp_instance *instance, trp
 void trp__jit_loader_stop(trp__jit_loader *l);
 
 /* Finds the module of a request, its first access. TRP_AGAIN while it loads; the request can't be
- * cancelled then, since its home is being read. */
-trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__home *home,
+ * cancelled then, since its storage is being read. */
+trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__storage *storage,
                                 trp__jit_loaded **out, trp_error *error);
 
 /* Finds a loaded module by its token; NULL: not loaded. */
 trp__jit_loaded *trp__jit_loader_loaded(trp__jit_loader *l, uint32_t slot, uint32_t generation);
 
-/* Locates a module's home; ranges set before the request `ticket` are to be written again. */
-trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *home, uint64_t ticket,
-                                  trp__jit_source *source, trp_error *error);
+/* Locates a module's storage; ranges set before the request `ticket` are to be written again. */
+trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__storage *storage,
+                                  uint64_t ticket, trp__jit_source *source, trp_error *error);
 
 /* Unloads freed modules, for the actor's trim(). Others stay: their variables may hold results of
  * kernels. */

@@ -4,12 +4,12 @@
 #include "base/text.h"
 #include "compile/blobs.h"
 #include "compile/headers.h"
-#include "compile/kept.h"
+#include "compile/cached.h"
 #include "compile/lines.h"
 #include "compile/make_key.h"
 #include "libs/nvjitlink/nvjitlink.h"
 #include "libs/nvrtc/nvrtc.h"
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 
 #include <troupe/jit.h>
 
@@ -191,7 +191,7 @@ static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *mad
         const char *path = headers->row[i].path;
         if (path && path[0] != '/')
             return TRP_OK;
-        bytes += path ? sizeof(trp__home_stamp) + strlen(path) + 1 : 0;
+        bytes += path ? sizeof(trp__storage_stamp) + strlen(path) + 1 : 0;
     }
     char *at = malloc(bytes + 1);
     if (!at)
@@ -203,8 +203,8 @@ static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *mad
         const trp__jit_header_row *row = &headers->row[i];
         if (!row->path)
             continue;
-        trp__home_stamp s = {.exists = row->kind == TRP__JIT_FOUND_FILE,
-                             .path_bytes = (uint32_t)strlen(row->path) + 1};
+        trp__storage_stamp s = {.exists = row->kind == TRP__JIT_FOUND_FILE,
+                                .path_bytes = (uint32_t)strlen(row->path) + 1};
         if (s.exists) {
             s.device = row->stamp.device;
             s.inode = row->stamp.inode;
@@ -419,7 +419,7 @@ static bool find_packed(const compile *c, const trp__jit_headers *headers, trp__
     for (size_t i = 0; !found && (compiler = trp__jit_packed_compiler(i)); i++) {
         trp__key key = {0};
         trp__jit_make_key(compiler, c, headers, &key);
-        found = trp__jit_find_kept(&key, made);
+        found = trp__jit_find_cached(&key, made);
         trp__key_end(&key);
     }
     return found;
@@ -432,7 +432,7 @@ static trp_status find_or_make(compiling *x, trp__jit_made *made, trp_error *err
     x->mistaken = false;
     if (status == TRP_OK) {
         trp__jit_make_key(x->compiler, x->c, x->headers, &key);
-        status = trp__jit_keep(&key, x->c->stop, compile_now, x, made, error);
+        status = trp__jit_find_or_make(&key, x->c->stop, compile_now, x, made, error);
         trp__key_end(&key);
     }
     return status;
@@ -504,7 +504,7 @@ void trp__jit_prepare(void)
         if (known) {
             trp__key key = {0};
             trp__jit_make_key(compiler, c, &headers, &key);
-            (void)trp__jit_find_kept(&key, &made);
+            (void)trp__jit_find_cached(&key, &made);
             trp__key_end(&key);
         } else {
             (void)find_packed(c, &headers, &made);

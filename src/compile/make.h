@@ -1,4 +1,4 @@
-/* Compiles and links in a side thread of the worker: from the input in a module's home to its
+/* Compiles and links in a side thread of the worker: from the input in a module's storage to its
  * output. A compile goes through the kernel cache (docs/actors/jit.md). */
 #ifndef TRP_COMPILE_MAKE_H
 #define TRP_COMPILE_MAKE_H

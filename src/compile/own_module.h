@@ -18,7 +18,7 @@ trp_status trp__own_module_load(trp__own_module *m, const trp__cuda *cu, trp__st
                                 const char *target, const trp__own_program *program,
                                 const char *name, const atomic_bool *stop, trp_error *error);
 
-/* What was not loaded is ignored. */
+/* A module that was not loaded is ignored. */
 void trp__own_module_unload(trp__own_module *m, const trp__cuda *cu, trp_instance *instance);
 
 #endif

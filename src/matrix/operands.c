@@ -161,6 +161,19 @@ trp_status trp__operand_check_apart(trp__pack *pack, const trp__operand *written
                           (unsigned long long)other_end);
 }
 
+trp_status trp__operands_check_apart(trp__pack *pack, const trp__operand *all, int count,
+                                     int64_t batch)
+{
+    trp_status status = TRP_OK;
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < count && status == TRP_OK && (all[i].mode & TRP__WRITE); k++) {
+            if (k != i && all[k].mode != 0)
+                status = trp__operand_check_apart(pack, &all[i], &all[k], batch);
+        }
+    }
+    return status;
+}
+
 trp_status trp__operand_check_offset(trp__pack *pack, const trp__operand *x)
 {
     if (!x->fields || x->offset % x->element == 0)

@@ -47,6 +47,11 @@ trp_status trp__operand_check_stride(trp__pack *pack, const trp__operand *x, int
 trp_status trp__operand_check_apart(trp__pack *pack, const trp__operand *written,
                                     const trp__operand *other, int64_t batch);
 
+/* Checks that no operand that is written shares an element with another of the same request. Those
+ * whose mode is 0 are left out. */
+trp_status trp__operands_check_apart(trp__pack *pack, const trp__operand *all, int count,
+                                     int64_t batch);
+
 /* Returns whether there is no gap between the elements of an operand. */
 static inline bool trp__operand_dense(const trp__operand *x, int64_t batch)
 {

@@ -167,8 +167,8 @@ static void measure_all(tuner *t)
 {
     trp__search_step step;
     while (trp__search_next(&t->search, &step))
-        trp__search_tell(&t->search,
-                         measure(t, &algo_of(t, step.entry)->algo, step.runs, step.kind));
+        trp__search_add_time(&t->search,
+                             measure(t, &algo_of(t, step.entry)->algo, step.runs, step.kind));
 }
 
 static void add(tuner *t, const trp__cublaslt_result *algo)

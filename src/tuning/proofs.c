@@ -13,8 +13,8 @@ enum {
 /* A process that holds the claim for longer is probably stopped. */
 #define PATIENCE_NS (60 * TRP__SECOND)
 
-static void tell(const trp__proofs *p, const trp__proof_subject *subject, const char *verdict,
-                 const char *reason)
+static void log_verdict(const trp__proofs *p, const trp__proof_subject *subject,
+                        const char *verdict, const char *reason)
 {
     trp__log_line(NULL, TRP__LOG_WARNING, "%s: %s %s for %s: %s", p->name, subject->plan, verdict,
                   subject->problem, reason);
@@ -66,9 +66,9 @@ static trp__verdict prove_marked(trp__proofs *p, const trp__proof_subject *subje
     }
     trp__verdict_keep(&p->verdicts, subject->key, &verdict);
     if (verdict.state == TRP__VERDICT_REJECTED)
-        tell(p, subject, "is not used", verdict.reason);
+        log_verdict(p, subject, "is not used", verdict.reason);
     else if (verdict.state == TRP__VERDICT_UNKNOWN)
-        tell(p, subject, "serves unproven", verdict.reason);
+        log_verdict(p, subject, "serves unproven", verdict.reason);
     return verdict;
 }
 
@@ -132,7 +132,7 @@ void trp__proofs_note_refusal(trp__proofs *p, const trp__proof_subject *subject,
     trp__verdict verdict = {.state = TRP__VERDICT_REJECTED};
     trp__copy_string(verdict.reason, sizeof verdict.reason, reason);
     trp__verdict_keep(&p->verdicts, subject->key, &verdict);
-    tell(p, subject, "is not used", reason);
+    log_verdict(p, subject, "is not used", reason);
 }
 
 int trp__proofs_cuda_result(const trp__proofs *p)

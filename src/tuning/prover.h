@@ -40,7 +40,7 @@ typedef struct trp__proof_operand {
     bool whole;
     double whole_relative;
     double leaving; /* of an input: factor in TRP__PROOF_LEAVING; 0: 1 */
-    /* Of an output: the type that the reference writes, which tells numbers apart that its own
+    /* For an output: the type that the reference writes, which distinguishes numbers that its own
      * rounds to one; TRP_DTYPE_NONE: its own. */
     uint8_t exact;
     /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is

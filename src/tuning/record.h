@@ -14,7 +14,7 @@ typedef struct trp__tuning_result {
     float default_us, best_us; /* of one run; equal if the default way won */
 } trp__tuning_result;
 
-/* What a record is valid for, as text. */
+/* The device and versions for which a record is valid, as text. */
 typedef struct trp__tuning_site {
     char gpu[160];    /* "NVIDIA H200, 132 multiprocessors" */
     char target[16];  /* "sm_90" */

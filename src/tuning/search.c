@@ -81,7 +81,7 @@ static bool is_hopeless(const trp__search *s, float us)
     return s->rules.hopeless > 0 && us > s->rules.hopeless * best;
 }
 
-static void tell_alone(trp__search *s, float us)
+static void add_alone(trp__search *s, float us)
 {
     if (needs_heat(s)) {
         s->hot = true;
@@ -116,7 +116,7 @@ static uint32_t rounds_of(const trp__search *s)
     return s->lasting ? s->rules.lasting_rounds : s->rules.rounds;
 }
 
-static void tell_in_final(trp__search *s, float us)
+static void add_in_final(trp__search *s, float us)
 {
     s->entry[s->at].final[s->kind][s->round] = us;
     if (++s->at < s->finalists)
@@ -129,7 +129,7 @@ static void tell_in_final(trp__search *s, float us)
         end_final(s);
 }
 
-void trp__search_tell(trp__search *s, float us)
+void trp__search_add_time(trp__search *s, float us)
 {
     const bool final = s->phase == TRP__SEARCH_FINAL;
     if (us < 0 && (final || s->at == 0))
@@ -137,9 +137,9 @@ void trp__search_tell(trp__search *s, float us)
     else if (us < 0)
         leave_out(s);
     else if (final)
-        tell_in_final(s, us);
+        add_in_final(s, us);
     else
-        tell_alone(s, us);
+        add_alone(s, us);
 }
 
 static int compare_entries(const void *a, const void *b)

@@ -81,7 +81,7 @@ bool trp__search_next(const trp__search *s, trp__search_step *out);
 
 /* Reports the time of one run. Negative: it failed. Before the final the entry is then dropped, and
  * without the first the search fails; in the final the first wins. */
-void trp__search_tell(trp__search *s, float us);
+void trp__search_add_time(trp__search *s, float us);
 
 /* Sorts the known entries by time behind the first. */
 void trp__search_sort(trp__search *s);

@@ -30,7 +30,7 @@ enum {
     TRP__SLOT_BITS = 14,
     TRP__SLOTS = 1 << TRP__SLOT_BITS, /* requests that exist at a time */
     TRP__RING = 2 * TRP__SLOTS,
-    TRP__REHEARSED = 256,           /* requests that are kept for standbys */
+    TRP__REHEARSED = 256,           /* requests stored for standbys */
     TRP__REHEARSED_PIECE = 8 << 10, /* requests with a larger piece are not */
 };
 
@@ -115,7 +115,7 @@ typedef _Atomic uint64_t trp__cell;
 
 /* A request that succeeded, for standbys to rehearse. */
 typedef struct trp__rehearsed {
-    _Atomic uint64_t number; /* of all that were kept, from 1; 0 while it is written */
+    _Atomic uint64_t number; /* of all that were stored, from 1; 0 while it is written */
     trp__record record;
     unsigned char piece[TRP__REHEARSED_PIECE]; /* of its staging memory, if it has one */
 } trp__rehearsed;

@@ -9,8 +9,8 @@
 enum {
     TRP__ACCESS_MAX = 16,
     TRP__PAYLOAD_BYTES = 256,
-    TRP__TOLD_WORDS = 7,
-    TRP__TOLD_WINDOW = 64 * TRP__TOLD_WORDS, /* tickets */
+    TRP__ACKED_WORDS = 7,
+    TRP__ACKED_WINDOW = 64 * TRP__ACKED_WORDS, /* tickets */
 };
 
 enum {
@@ -29,7 +29,7 @@ typedef struct trp__access {
     uint8_t whole; /* the range is all of the buffer */
     /* The ticket, 0 for none, of the last failed request that should have written all of the range
      * and whose failure was delivered before this one was sent: this one may read the range. See
-     * also `told` of the record. */
+     * also `acked` of the record. */
     uint16_t accepted_high;
     uint32_t accepted_low;
 } trp__access;
@@ -79,35 +79,35 @@ typedef struct trp__record {
     trp__access access[TRP__ACCESS_MAX];
     char label[TRP_LABEL_MAX + 1]; /* for people; untouched without */
     /* More failed requests that should have written parts of this one's inputs and whose failures
-     * were delivered before. Bit i of the words together stands for ticket told_last - i. told_last
-     * 0: none, and the words are undefined. */
-    uint64_t told_last;
-    uint64_t told[TRP__TOLD_WORDS];
+     * were delivered before. Bit i of the words together stands for ticket acked_last - i.
+     * acked_last 0: none, and the words are undefined. */
+    uint64_t acked_last;
+    uint64_t acked[TRP__ACKED_WORDS];
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 960, "layout of a record");
 
-/* Adds a failed request to `told`; false if it is too old. told_last is set, and the words were
+/* Adds a failed request to `acked`; false if it is too old. acked_last is set, and the words were
  * zero. */
-static inline bool trp__name_told(trp__record *record, uint64_t failed)
+static inline bool trp__ack_failure(trp__record *record, uint64_t failed)
 {
-    uint64_t age = record->told_last - failed;
-    if (failed > record->told_last || age >= TRP__TOLD_WINDOW)
+    uint64_t age = record->acked_last - failed;
+    if (failed > record->acked_last || age >= TRP__ACKED_WINDOW)
         return false;
-    record->told[age / 64] |= UINT64_C(1) << age % 64;
+    record->acked[age / 64] |= UINT64_C(1) << age % 64;
     return true;
 }
 
 /* Whether the failure of a request, which should have written a part of `access`, was delivered
  * before this request was sent. */
-static inline bool trp__was_told(const trp__record *record, const trp__access *access,
+static inline bool trp__is_acked(const trp__record *record, const trp__access *access,
                                  uint64_t failed)
 {
-    uint64_t age = record->told_last - failed;
+    uint64_t age = record->acked_last - failed;
     return failed <= trp__accepted(access) ||
-           (failed <= record->told_last && age < TRP__TOLD_WINDOW &&
-            (record->told[age / 64] >> age % 64 & 1));
+           (failed <= record->acked_last && age < TRP__ACKED_WINDOW &&
+            (record->acked[age / 64] >> age % 64 & 1));
 }
 
 #define TRP__WHOLE_WORKER UINT64_MAX /* as a cause: no request, but a fault of the worker */

@@ -1,6 +1,6 @@
 /* Interface of a backend for the scheduler: memory, streams and health. All stream_ calls only
  * enqueue; work in one stream runs in order. Errors of a call that say that the whole context is
- * broken are told apart by health(), asked after any error. */
+ * broken are distinguished by health(), called after any error. */
 #ifndef TRP_WORKER_BACKEND_H
 #define TRP_WORKER_BACKEND_H
 
@@ -64,8 +64,8 @@ typedef struct trp__backend {
                                 trp_error *error);
     /* The same for a stream in which only this backend's copies run. The write may overlap later
      * copies, but words are written in order, and stream_follow() waits for them too. */
-    trp_status (*stream_tell)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
-                              trp_error *error);
+    trp_status (*stream_signal_beside)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                                       trp_error *error);
     /* Holds the stream until the word is at least `value`. */
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);

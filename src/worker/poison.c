@@ -40,9 +40,9 @@ static trp__poisoned *find(trp__poisons *poisons, const trp__access *access)
  * delivered. */
 static uint64_t cause_of(const trp__poison *p, const trp__record *record, const trp__access *access)
 {
-    bool told = p->coarse ? p->ticket <= trp__accepted(access)
-                          : p->ticket == 0 || trp__was_told(record, access, p->ticket);
-    return told ? p->halfway : p->ticket;
+    bool acked = p->coarse ? p->ticket <= trp__accepted(access)
+                           : p->ticket == 0 || trp__is_acked(record, access, p->ticket);
+    return acked ? p->halfway : p->ticket;
 }
 
 static uint64_t cause_in(const trp__poisoned *b, const trp__record *record,

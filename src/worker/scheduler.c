@@ -189,7 +189,7 @@ trp_status trp__signal_lane(trp__scheduler *s, uint32_t actor, trp_error *error)
     trp__window_mark(&l->window, l->issued);
     TRP__FAULT_POINT(SIGNAL_ENQUEUEING);
     trp_status status = (trp__only_copies(actor)
-                             ? s->backend->stream_tell
+                             ? s->backend->stream_signal_beside
                              : s->backend->stream_signal)(instance->stream, word, l->issued, error);
     TRP__FAULT_POINT(SIGNAL_ENQUEUED);
     return status;

@@ -5,7 +5,7 @@
  *
  * A part has room for a few readers; one more counts as a reader of the whole buffer. If a buffer
  * would have too many parts, or memory is short, the request counts as a user of the whole buffer.
- * So some order may be kept without need, but none is lost. */
+ * So some order may be stricter than needed, but none is lost. */
 #ifndef TRP_WORKER_USAGE_H
 #define TRP_WORKER_USAGE_H
 

@@ -26,7 +26,7 @@ matmul() {
     run 0 matmul "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/want.npy" --device host --check "$@"
 }
 
-gemm && "$npy_tool" product "$tmp/a.npy" "$tmp/b.npy" "$tmp/d.npy" || fail "wrong product"
+gemm && "$npy_tool" matmul a="$tmp/a.npy" b="$tmp/b.npy" d="$tmp/d.npy" || fail "wrong product"
 says out '37 x 53 x 29 in f32'
 gemm -e 'relu(acc + bias[col])' -w bias="$tmp/bias.npy"
 matmul --bias "$tmp/bias.npy" --activation relu

@@ -19,7 +19,7 @@ run 1 demo --device "$device" --dir "$tmp/nothere" && says err 'No such file' &&
 mkdir "$tmp/keep"
 run 0 demo --device "$device" --size 50 --dir "$tmp/keep" --keep --seed 7
 kept=$(echo "$tmp"/keep/troupe-demo-*)
-"$npy_tool" product "$kept/A.npy" "$kept/B.npy" "$kept/C.npy" || fail "the kept files are wrong"
+"$npy_tool" matmul a="$kept/A.npy" b="$kept/B.npy" d="$kept/C.npy" || fail "the kept files are wrong"
 rm -rf "$kept"
 
 finish

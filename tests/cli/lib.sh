@@ -22,8 +22,11 @@ fi
 seed=${TROUPE_TEST_SEED:-$(date +%s)}
 echo "seed: $seed"
 matrix() {
-    seed=$((seed + 1))
-    "$npy_tool" make "$tmp/$1.npy" "$2" "$3" "$4" "$5" "$seed" || exit 1
+    if [ "$3" = V ]; then
+        array "$1" "$2" C "$4"
+    else
+        array "$1" "$2" "$3" "$4,$5"
+    fi
 }
 
 # array NAME TYPE C|F DIM,...: a random file of any shape

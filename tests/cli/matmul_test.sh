@@ -9,7 +9,7 @@
 product() {
     rm -f "$tmp/c.npy"
     run 0 matmul "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/c.npy" --device "$device" "$@" || return
-    "$npy_tool" product "$tmp/a.npy" "$tmp/b.npy" "$tmp/c.npy" || fail "wrong result: $*"
+    "$npy_tool" matmul a="$tmp/a.npy" b="$tmp/b.npy" d="$tmp/c.npy" || fail "wrong result: $*"
 }
 
 # general KEY=VALUE...: A times B with these options, --KEY VALUE, must work and be right; also for
@@ -266,11 +266,11 @@ matrix t f64 F 33 33
 cp "$tmp/s.npy" "$tmp/s0.npy"
 cp "$tmp/t.npy" "$tmp/t0.npy"
 run 0 matmul "$tmp/s.npy" "$tmp/t.npy" -o "$tmp/s.npy" --device "$device" &&
-    { "$npy_tool" product "$tmp/s0.npy" "$tmp/t0.npy" "$tmp/s.npy" || fail "output onto A"; }
+    { "$npy_tool" matmul a="$tmp/s0.npy" b="$tmp/t0.npy" d="$tmp/s.npy" || fail "output onto A"; }
 run 0 matmul "$tmp/s0.npy" "$tmp/t.npy" -o "$tmp/t.npy" --device "$device" &&
-    { "$npy_tool" product "$tmp/s0.npy" "$tmp/t0.npy" "$tmp/t.npy" || fail "output onto B"; }
+    { "$npy_tool" matmul a="$tmp/s0.npy" b="$tmp/t0.npy" d="$tmp/t.npy" || fail "output onto B"; }
 run 0 matmul "$tmp/s0.npy" "$tmp/s0.npy" -o "$tmp/s.npy" --device "$device" &&
-    { "$npy_tool" product "$tmp/s0.npy" "$tmp/s0.npy" "$tmp/s.npy" || fail "a matrix squared"; }
+    { "$npy_tool" matmul a="$tmp/s0.npy" b="$tmp/s0.npy" d="$tmp/s.npy" || fail "a matrix squared"; }
 
 # --- files that are no good ---
 matrix good f32 C 2 3

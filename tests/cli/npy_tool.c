@@ -1,12 +1,10 @@
 /* Makes npy files for the tests of the command, and checks products: a plain program of its own, so
  * that a mistake in cli/ can't hide in both.
  *
- *   npy_tool make FILE TYPE C|F|V ROWS COLS SEED    random elements; V: a vector of ROWS
  *   npy_tool array FILE TYPE C|F DIM,... SEED       an array of any shape with random elements
  *   npy_tool shape FROM TO DIM,... C|F              the same elements as they lie, of another shape
  *   npy_tool part FROM TO ROW ROWS COL COLS         a part of a matrix, in C order
  *   npy_tool near A.npy B.npy                       exit 0 if they differ in the order of sums only
- *   npy_tool product A.npy B.npy C.npy              exit 0 if C is A B and in C order
  *   npy_tool matmul a=FILE b=FILE d=FILE KEY=VALUE...
  *       exit 0 if D is what `troupe matmul` should have made. Keys, as its options: type, type_b,
  *       type_d, trans_a, trans_b, alpha, beta, add, bias, activation, aux, gradient (d:FILE ...),
@@ -158,17 +156,43 @@ static double get(FILE *f, int type)
     return f64 + (double)f32 + f16_value(f16) + i32 + i8 + u8;
 }
 
-static void write_matrix(const char *path, const matrix *m)
+static FILE *make_file(const char *path)
 {
-    char header[128], shape[64];
     FILE *f = fopen(path, "wb");
     if (!f)
         die(path);
-    snprintf(shape, sizeof shape, m->vector ? "(%zu,)" : "(%zu, %zu)", m->rows, m->cols);
-    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }",
-                     types[m->type].descr, m->fortran ? "True" : "False", shape);
+    return f;
+}
+
+/* The header; returns the number of elements of "2,3,4". */
+static size_t put_header(FILE *f, int type, const char *order, const char *dims)
+{
+    char header[118], shape[64] = "";
+    size_t count = 1, used = 0;
+    for (const char *at = dims; *at; at += *at == ',') {
+        char *end;
+        size_t dim = strtoul(at, &end, 10);
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%zu, ", dim);
+        if (end == at || used >= sizeof shape)
+            die(dims);
+        count *= dim;
+        at = end;
+    }
+    shape[strchr(dims, ',') ? used - 2 : used - 1] = '\0'; /* "3," is one dimension */
+    const int n =
+        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }",
+                 types[type].descr, strcmp(order, "F") == 0 ? "True" : "False", shape);
     fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, f);
     fprintf(f, "%s%*s\n", header, 117 - n, "");
+    return count;
+}
+
+static void write_matrix(const char *path, const matrix *m)
+{
+    char dims[64];
+    FILE *f = make_file(path);
+    snprintf(dims, sizeof dims, m->vector ? "%zu" : "%zu,%zu", m->rows, m->cols);
+    put_header(f, m->type, m->fortran ? "F" : "C", dims);
     for (size_t i = 0; i < m->rows * m->cols; i++) {
         put(f, m->type, m->data[place(m, i)].re);
         if (is_complex(m->type))
@@ -192,7 +216,7 @@ static int type_in(const char *header)
 
 enum { HEADER_SIZE = 65536 + 1 };
 
-/* A file at its first element; its header is kept as a string. */
+/* A file at its first element; its header as a string. */
 static FILE *open_file(const char *path, char header[HEADER_SIZE])
 {
     unsigned char head[10];
@@ -261,55 +285,7 @@ static matrix read_matrix(const char *path)
     return m;
 }
 
-static void make(char **argv)
-{
-    matrix m = {.rows = strtoul(argv[3], NULL, 10), .cols = strtoul(argv[4], NULL, 10)};
-    m.type = type_named(argv[1]);
-    m.fortran = !strcmp(argv[2], "F");
-    m.vector = !strcmp(argv[2], "V");
-    m.cols = m.vector ? 1 : m.cols;
-    m.data = allocate(m.rows, m.cols);
-    srand48(strtol(argv[5], NULL, 10));
-    double range = m.type == I8 || m.type == I32 ? 100 : 1;
-    for (size_t i = 0; i < m.rows * m.cols; i++) {
-        m.data[i].re = rounded((drand48() * 2 - 1) * range, m.type);
-        m.data[i].im = drand48() * 2 - 1;
-    }
-    write_matrix(argv[0], &m);
-    free(m.data);
-}
-
 /* --- arrays of any shape: elements are written as they lie --- */
-
-/* The header; returns the number of elements of "2,3,4". */
-static size_t put_header(FILE *f, int type, const char *order, const char *dims)
-{
-    char header[256] = "", shape[128] = "";
-    size_t count = 1, used = 0;
-    for (const char *at = dims; *at; at += *at == ',') {
-        char *end;
-        size_t dim = strtoul(at, &end, 10);
-        used += (size_t)snprintf(shape + used, sizeof shape - used, "%zu, ", dim);
-        if (end == at || used >= sizeof shape)
-            die(dims);
-        count *= dim;
-        at = end;
-    }
-    shape[strchr(dims, ',') ? used - 2 : used - 1] = '\0'; /* "3," is one dimension */
-    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }",
-                     types[type].descr, strcmp(order, "F") == 0 ? "True" : "False", shape);
-    fwrite("\x93NUMPY\x01\x00\xb6\x00", 1, 10, f);
-    fprintf(f, "%s%*s\n", header, 181 - n, "");
-    return count;
-}
-
-static FILE *make_file(const char *path)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f)
-        die(path);
-    return f;
-}
 
 static void make_array(char **argv)
 {
@@ -360,25 +336,6 @@ static void part(char **argv)
 }
 
 /* --- products --- */
-
-static int check_product(const matrix *a, const matrix *b, const matrix *c)
-{
-    double limit = (a->type == F64 ? 1e-14 : 1e-5) * sqrt((double)a->cols + 1);
-    if (c->rows != a->rows || c->cols != b->cols || c->type != a->type || c->fortran)
-        die("the result has another shape, type or order");
-    for (size_t i = 0; i < c->rows; i++) {
-        for (size_t j = 0; j < c->cols; j++) {
-            double sum = 0, got = c->data[i * c->cols + j].re;
-            for (size_t p = 0; p < a->cols; p++)
-                sum += a->data[i * a->cols + p].re * b->data[p * b->cols + j].re;
-            if (!(fabs(sum - got) <= limit)) {
-                fprintf(stderr, "c[%zu][%zu] is %g, expected %g\n", i, j, got, sum);
-                return 1;
-            }
-        }
-    }
-    return 0;
-}
 
 static int keys;
 static char **key_values;
@@ -432,7 +389,7 @@ static matrix factor_of(const char *key, const char *trans_key, int type)
     return t;
 }
 
-/* Of line i. */
+/* The factor of line i. */
 static double scale_of(const char *key, const matrix *file, size_t i)
 {
     return file->data ? file->data[i].re : value_of(key) ? (double)strtof(value_of(key), NULL) : 1;
@@ -458,7 +415,7 @@ static double gelu_slope(double x)
     return (gelu(x + h) - gelu(x - h)) / (2 * h);
 }
 
-/* What a whole product is checked with. */
+/* The product that is checked. */
 static matrix in_a, in_b, c, bias, aux, scales_a, scales_b, d;
 static int type, type_d, type_v;
 static int failures;
@@ -490,7 +447,7 @@ static int aux_bit(size_t i, size_t j)
     return (int)aux.data[i * aux.cols + j / 8].re >> j % 8 & 1;
 }
 
-/* One element of D before its factor; what goes wrong on the way is told. */
+/* One element of D before its factor; mistakes on the way are reported. */
 static number element(size_t i, size_t j, double *slack)
 {
     number sum = {0, 0}, alpha = scalar_of("alpha", 1), beta = scalar_of("beta", 1);
@@ -611,38 +568,30 @@ static int check_matmul(void)
     return failures > 0;
 }
 
+static int matmul(int count, char **values)
+{
+    keys = count;
+    key_values = values;
+    return check_matmul();
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 8 && !strcmp(argv[1], "make")) {
-        make(argv + 2);
-        return 0;
+    static const struct {
+        const char *name;
+        int arguments;
+        void (*run)(char **arguments);
+    } makers[] = {{"array", 5, make_array}, {"shape", 4, reshape}, {"part", 6, part}};
+    const char *command = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (strcmp(command, makers[i].name) == 0 && argc - 2 == makers[i].arguments) {
+            makers[i].run(argv + 2);
+            return 0;
+        }
     }
-    if (argc == 7 && !strcmp(argv[1], "array")) {
-        make_array(argv + 2);
-        return 0;
-    }
-    if (argc == 6 && !strcmp(argv[1], "shape")) {
-        reshape(argv + 2);
-        return 0;
-    }
-    if (argc == 8 && !strcmp(argv[1], "part")) {
-        part(argv + 2);
-        return 0;
-    }
-    if (argc == 4 && !strcmp(argv[1], "near"))
+    if (argc == 4 && strcmp(command, "near") == 0)
         return !are_near(argv[2], argv[3]);
-    if (argc == 5 && !strcmp(argv[1], "product")) {
-        matrix a = read_matrix(argv[2]), b = read_matrix(argv[3]), result = read_matrix(argv[4]);
-        int status = check_product(&a, &b, &result);
-        free(a.data);
-        free(b.data);
-        free(result.data);
-        return status;
-    }
-    if (argc > 4 && !strcmp(argv[1], "matmul")) {
-        keys = argc - 2;
-        key_values = argv + 2;
-        return check_matmul();
-    }
+    if (argc > 4 && strcmp(command, "matmul") == 0)
+        return matmul(argc - 2, argv + 2);
     die("wrong usage");
 }

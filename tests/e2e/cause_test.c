@@ -251,7 +251,7 @@ static void cancelled_root(void)
     h_close(&s.w);
 }
 
-static void told_by_queue(void)
+static void reported_by_queue(void)
 {
     stage s = set_up();
     trp_buffer none = {0}, a = h_filled(s.w.device, BYTES, 1);
@@ -345,5 +345,5 @@ static void labels_seen(void)
 }
 
 H_CASES(H_CASE(one_link), H_CASE(long_chain), H_CASE(trainer), H_CASE(survives_others),
-        H_CASE(more_than_records), H_CASE(cancelled_root), H_CASE(told_by_queue), H_CASE(labels),
-        H_CASE(labels_seen))
+        H_CASE(more_than_records), H_CASE(cancelled_root), H_CASE(reported_by_queue),
+        H_CASE(labels), H_CASE(labels_seen))

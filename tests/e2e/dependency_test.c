@@ -226,8 +226,8 @@ static void written_anew_in_the_queue(void)
     with_gate(anew_round);
 }
 
-/* What ends it by telling, and what is no telling. */
-static void told(void)
+/* What acknowledges the failure, and what does not. */
+static void acknowledged(void)
 {
     stage s = set_up();
     trp_device *d = s.w.device;
@@ -559,5 +559,5 @@ static void random_programs(void)
 }
 
 H_CASES(H_CASE(names_it), H_CASE(transitive), H_CASE(written_anew),
-        H_CASE(written_anew_in_the_queue), H_CASE(told), H_CASE(before_and_after_telling),
+        H_CASE(written_anew_in_the_queue), H_CASE(acknowledged), H_CASE(before_and_after_telling),
         H_CASE(freed), H_CASE(random_programs))

@@ -180,7 +180,7 @@ static void very_many_ranges(void)
 }
 
 /* A reader that was told of more failures than a request can name. */
-static void told_of_many(void)
+static void acknowledged_many(void)
 {
     enum { MOST = 1500, ALL = MOST * 8 };
     h_world w = open_wide();
@@ -201,4 +201,4 @@ static void told_of_many(void)
 }
 
 H_CASES(H_CASE(halves_are_apart), H_CASE(overlaps_are_in_order), H_CASE(discards),
-        H_CASE(very_many_ranges), H_CASE(told_of_many))
+        H_CASE(very_many_ranges), H_CASE(acknowledged_many))

@@ -1,4 +1,4 @@
-/* Lines on standard error: there is one where nobody else is told of a fault, and none where the
+/* Lines on standard error: there is one where nobody else learns of a fault, and none where the
  * program has a log of its own or a watch for such notices. And what notices say. */
 #include "support/harness.h"
 
@@ -22,7 +22,7 @@ typedef struct plan {
     uint32_t events; /* of the watch; 0: all */
 } plan;
 
-/* What a program shall do and what it has been told, in memory that both processes have. */
+/* What a program shall do and what it has seen, in memory that both processes have. */
 typedef struct report {
     plan plan;
     pthread_mutex_t lock;
@@ -32,8 +32,8 @@ typedef struct report {
     trp_status takeover_status;
 } report;
 
-static report *told;
-static int told_fd;
+static report *seen;
+static int report_fd;
 
 static void take_line(void *user_data, int level, const char *line)
 {
@@ -85,7 +85,7 @@ static void live_through_a_fault(const plan *p)
     trp_actor *actor = NULL;
     trp_watch *watch = NULL;
     trp_device_info info;
-    const trp_system_options options = {.log = p->log ? take_line : NULL, .log_user_data = told};
+    const trp_system_options options = {.log = p->log ? take_line : NULL, .log_user_data = seen};
     const trp_device_options d = {
         .backend = h_backend(), .standby = TRP_STANDBY_ON, .restart_budget = p->down ? 1 : 0};
     if (p->off)
@@ -97,7 +97,7 @@ static void live_through_a_fault(const plan *p)
     if (p->watch)
         H_OK(trp_device_watch(
             device,
-            &(trp_watch_options){.events = p->events, .callback = take_notice, .user_data = told},
+            &(trp_watch_options){.events = p->events, .callback = take_notice, .user_data = seen},
             &watch));
     if (p->complain)
         H_OK(trp_actor_create(device, &(trp_actor_options){.kind = "matmul"}, &actor));
@@ -127,14 +127,14 @@ static const char *stderr_of(plan p)
     const int fd = memfd_create("stderr", 0);
     H_CHECK(fd >= 0);
     const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    memset(told, 0, sizeof *told);
-    told->lock = fresh;
-    told->plan = p;
+    memset(seen, 0, sizeof *seen);
+    seen->lock = fresh;
+    seen->plan = p;
     const pid_t child = fork();
     H_CHECK(child >= 0);
     if (child == 0) {
         char number[16], *argv[] = {(char[]){"lines_test"}, (char[]){"--program"}, number, NULL};
-        snprintf(number, sizeof number, "%d", told_fd);
+        snprintf(number, sizeof number, "%d", report_fd);
         dup2(fd, STDERR_FILENO);
         execv("/proc/self/exe", argv);
         _exit(99);
@@ -150,8 +150,8 @@ static const char *stderr_of(plan p)
 
 static bool logged(const char *word)
 {
-    for (uint32_t i = 0; i < told->lines && i < 16; i++) {
-        if (strstr(told->line[i], word))
+    for (uint32_t i = 0; i < seen->lines && i < 16; i++) {
+        if (strstr(seen->line[i], word))
             return true;
     }
     return false;
@@ -178,10 +178,10 @@ static void a_log(void)
 static void a_watch(void)
 {
     H_EQUAL(strlen(stderr_of((plan){.watch = true})), 0);
-    H_EQUAL(told->faults, 1);
-    H_CHECK(strstr(told->fault, "SIGKILL"));
+    H_EQUAL(seen->faults, 1);
+    H_CHECK(strstr(seen->fault, "SIGKILL"));
     H_EQUAL(strlen(stderr_of((plan){.watch = true, .down = true})), 0);
-    H_EQUAL(told->stops, 1);
+    H_EQUAL(seen->stops, 1);
     /* One for other things does not count. */
     const uint32_t other = TRP_NOTICE_BIT(TRP_NOTICE_LOW_MEMORY);
     H_CHECK(strstr(stderr_of((plan){.watch = true, .events = other}), "worker 1 of device"));
@@ -191,19 +191,19 @@ static void a_watch(void)
     H_CHECK(!strstr(text, "worker 1 of device") && strstr(text, "the device is down"));
     /* A log gets its lines beside a watch. */
     H_EQUAL(strlen(stderr_of((plan){.watch = true, .log = true})), 0);
-    H_CHECK(logged("worker 1 of device") && told->faults == 1);
+    H_CHECK(logged("worker 1 of device") && seen->faults == 1);
 }
 
 /* Who takes over is said by the notice. */
 static void notices_have_text(void)
 {
     stderr_of((plan){.watch = true});
-    H_EQUAL(told->takeovers, 1);
-    H_EQUAL(told->takeover_status, TRP_OK);
-    H_CHECK(strstr(told->takeover, "worker 2 (pid ") &&
-            strstr(told->takeover, "takes the requests"));
-    if (told->readies)
-        H_CHECK(strstr(told->ready, "(pid ") && strstr(told->ready, "is ready to take over"));
+    H_EQUAL(seen->takeovers, 1);
+    H_EQUAL(seen->takeover_status, TRP_OK);
+    H_CHECK(strstr(seen->takeover, "worker 2 (pid ") &&
+            strstr(seen->takeover, "takes the requests"));
+    if (seen->readies)
+        H_CHECK(strstr(seen->ready, "(pid ") && strstr(seen->ready, "is ready to take over"));
 }
 
 /* What a worker has to say goes where the application's lines go. */
@@ -226,12 +226,12 @@ int main(int argc, char **argv)
     static const h_case cases[] = {H_CASE(nobody_watches), H_CASE(a_log), H_CASE(a_watch),
                                    H_CASE(notices_have_text), H_CASE(lines_of_the_worker)};
     if (argc == 3 && strcmp(argv[1], "--program") == 0) {
-        told = map_report(atoi(argv[2]));
-        live_through_a_fault(&told->plan);
+        seen = map_report(atoi(argv[2]));
+        live_through_a_fault(&seen->plan);
         return 0;
     }
-    told_fd = memfd_create("report", 0);
-    H_CHECK(told_fd >= 0 && ftruncate(told_fd, sizeof *told) == 0);
-    told = map_report(told_fd);
+    report_fd = memfd_create("report", 0);
+    H_CHECK(report_fd >= 0 && ftruncate(report_fd, sizeof *seen) == 0);
+    seen = map_report(report_fd);
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -22,7 +22,7 @@ static const char *file_of(const char *name, int64_t pid)
 
 static size_t runs(const db_bed *b)
 {
-    return h_kernels_told(&b->k, "cublaslt_runs") + h_kernels_told(&b->k, "cudnn_runs");
+    return h_kernels_reported(&b->k, "cublaslt_runs") + h_kernels_reported(&b->k, "cudnn_runs");
 }
 
 /* The standby takes over. */
@@ -77,7 +77,7 @@ static void products(void)
     const int64_t first = h_await_standby(b.k.world.device).worker_pid;
     multiply(&b, matmul, 32, TRP_TUNE_OFF);
     multiply(&b, matmul, 16, TRP_TUNE_OFF);
-    const size_t plans = h_kernels_told(&b.k, file_of("cublaslt_plans", first)), ran = runs(&b);
+    const size_t plans = h_kernels_reported(&b.k, file_of("cublaslt_plans", first)), ran = runs(&b);
     for (int round = 0; round < 2; round++) {
         const int64_t standby = h_await_standby(b.k.world.device).standby_pid;
         h_kernels_await(&b.k, file_of("cublaslt_plans", standby), plans);
@@ -85,7 +85,7 @@ static void products(void)
         H_EQUAL(kill_active(&b), standby);
         multiply(&b, matmul, 32, TRP_TUNE_OFF);
         multiply(&b, matmul, 16, TRP_TUNE_OFF);
-        H_EQUAL(h_kernels_told(&b.k, file_of("cublaslt_plans", standby)), plans);
+        H_EQUAL(h_kernels_reported(&b.k, file_of("cublaslt_plans", standby)), plans);
         H_EQUAL(runs(&b), ran + 2 * (size_t)(round + 1));
     }
     db_close(&b);
@@ -158,10 +158,10 @@ static void convolutions(void)
     const int64_t standby = h_await_standby(b.k.world.device).standby_pid;
     h_kernels_await(&b.k, file_of("cudnn_plans", standby), 2); /* one is the worker's start */
     usleep(300000);
-    const size_t plans = h_kernels_told(&b.k, file_of("cudnn_plans", standby));
+    const size_t plans = h_kernels_reported(&b.k, file_of("cudnn_plans", standby));
     H_EQUAL(kill_active(&b), standby);
     H_OK(db_conv(&b, 2, (trp_dnn_options){0}, &ran, &error));
-    H_EQUAL(h_kernels_told(&b.k, file_of("cudnn_plans", standby)), plans);
+    H_EQUAL(h_kernels_reported(&b.k, file_of("cudnn_plans", standby)), plans);
     H_CHECK(ran.found);
     db_close(&b);
 }

@@ -42,7 +42,7 @@ status model_find_unreadable(const run *r, const state *s, uint32_t request)
  * their turn, and say nothing of one before it. */
 static uint8_t accepted_by(const run *r, const buffer *x, const thread *t, uint32_t b)
 {
-    bool later = t->ticket != 0 && x->accepted > t->ticket && !is(r, MODEL_LATER_TOLD_COUNTS);
+    bool later = t->ticket != 0 && x->accepted > t->ticket && !is(r, MODEL_LATER_ACKED_COUNTS);
     return later ? t->accepted[b] : x->accepted;
 }
 
@@ -64,7 +64,7 @@ void model_note_accepted(const run *r, state *n, const thread *t)
 {
     outcome *o = &n->outcomes[t->request];
     for (uint32_t i = 0; i < r->plan->requests; i++) {
-        if (n->outcomes[i].told)
+        if (n->outcomes[i].acked)
             o->knew |= (uint8_t)(1U << i);
     }
     for (uint32_t b = 0; b < r->plan->buffers; b++) {

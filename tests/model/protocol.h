@@ -73,10 +73,10 @@ typedef struct model_request {
     X(FAILED_NOT_LISTED)    /* the next worker does not hear of it */                              \
     X(RETIRED_EARLY_FREED)  /* the slot of one that is retired early is given back at once */      \
     X(PASSING_NOT_AWAITED)  /* judges while a thread is about to poison what was passed */         \
-    X(LATER_TOLD_COUNTS)    /* the failure of a later request passes for that of an input */       \
-    X(TOLD_COUNTS_HALFWAY)  /* the worker lets in who was told of a later failure than that which  \
-                               left it half-written */                                             \
-    X(TOLD_COUNTS_LOST)     /* the judge does */                                                   \
+    X(LATER_ACKED_COUNTS)   /* the failure of a later request passes for that of an input */       \
+    X(ACKED_COUNTS_HALFWAY) /* the worker lets in who was told of a later failure than that which  \
+                              left it half-written */                                              \
+    X(ACKED_COUNTS_LOST)    /* the judge does */                                                   \
     X(COVER_NOT_JUDGED)     /* the judge does not count who will write it anew */                  \
     X(LOSS_FORGOTTEN)       /* nor that, if this fails, what is half-written still is */           \
     X(CANCEL_LOOKS_FIRST)   /* whether it is issued, before it is marked as cancelled */           \

@@ -152,7 +152,7 @@ static void retiring(const run *r, state *n, thread *t)
     if (t->early)
         s->retired_early = UNPASSED | UNTAKEN; /* nobody looks before it is told */
     const model_request *q = s->request != 0 ? &r->plan->request[s->request - 1] : NULL;
-    t->place = q && q->delivers ? R_COPY : q && q->writes ? R_SETTLE : R_TELL;
+    t->place = q && q->delivers ? R_COPY : q && q->writes ? R_SETTLE : R_REPORT;
     if (t->place == R_COPY && is(r, MODEL_DELIVERY_COUNTED_EARLY))
         n->outcomes[s->request - 1].counted = 0;
 }
@@ -163,7 +163,7 @@ static void copy_result(const run *r, state *n, thread *t, const slot *s)
     outcome *o = &n->outcomes[s->request - 1];
     o->delivered = t->failure == OK;
     o->counted = 0;
-    t->place = r->plan->request[s->request - 1].writes ? R_SETTLE : R_TELL;
+    t->place = r->plan->request[s->request - 1].writes ? R_SETTLE : R_REPORT;
 }
 
 /* trp__retired_early_pass() of a slot that was passed. It is one step if there is nothing to
@@ -232,10 +232,10 @@ void model_step_retire(const run *r, const state *now, explorer *e, uint32_t ind
         break;
     case R_SETTLE:
         settle_outputs(r, &n, s, t->failure, t->early);
-        t->place = R_TELL;
+        t->place = R_REPORT;
         offer(e, &n, "thread %d: the outputs of slot %d are settled", (int)index, t->slot);
         break;
-    case R_TELL:
+    case R_REPORT:
         t->ended = 1;
         s->phase = s->wanted ? DONE : FILLING;
         if (s->wanted)

@@ -301,7 +301,7 @@ void model_take_end(const run *r, state *n, thread *t, uint32_t index)
         check_delivered(r, n, t->request);
     } else { /* trp__poison_accept() */
         model_raise_outputs(r, n, t->request, o->ticket, true);
-        n->outcomes[t->request].told = 1;
+        n->outcomes[t->request].acked = 1;
     }
     s->phase = FILLING;
     t->slot = o->future_slot;

@@ -58,7 +58,7 @@ typedef enum place {
     R_STORE,
     R_COPY,
     R_SETTLE,
-    R_TELL,
+    R_REPORT,
     R_CLEAR,
     R_FREE,
     D_POISON,
@@ -183,10 +183,10 @@ typedef struct outcome {
     uint8_t ends, runs, done, misread, ticket, well;
     uint8_t future_slot, future_generation;
     uint8_t accepted[MODEL_BUFFERS]; /* by its sender; in the record */
-    uint8_t told, knew; /* its failure was; a bit for each request of which that was so */
-    uint8_t refused;    /* for its inputs */
-    uint8_t counted;    /* in `deliveries` of its actor */
-    uint8_t delivered;  /* its result is in the program's memory */
+    uint8_t acked, knew; /* its failure was; a bit for each request of which that was so */
+    uint8_t refused;     /* for its inputs */
+    uint8_t counted;     /* in `deliveries` of its actor */
+    uint8_t delivered;   /* its result is in the program's memory */
 } outcome;
 
 typedef struct state {

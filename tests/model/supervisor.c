@@ -74,7 +74,7 @@ static uint8_t find_dependency(const run *r, const buffer *x, uint8_t ticket, ui
     uint8_t failed_one = before > x->judged ? before : x->judged_bad ? x->judged : 0;
     if (failed_one > accepted)
         return failed_one;
-    return is(r, MODEL_TOLD_COUNTS_LOST) ? 0 : standing_loss(r, x, ticket);
+    return is(r, MODEL_ACKED_COUNTS_LOST) ? 0 : standing_loss(r, x, ticket);
 }
 
 static void set_dependency(buffer *x, uint8_t ticket, bool failed)

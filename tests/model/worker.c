@@ -129,7 +129,7 @@ static status find_refusal(const run *r, const state *n, uint32_t slot_index)
     if (s->request == 0 || is(r, MODEL_POISON_IGNORED))
         return found;
     for (uint32_t b = 0; b < r->plan->buffers && found == OK; b++) {
-        bool halfway = n->worker.halfway[b] != 0 && !is(r, MODEL_TOLD_COUNTS_HALFWAY);
+        bool halfway = n->worker.halfway[b] != 0 && !is(r, MODEL_ACKED_COUNTS_HALFWAY);
         if ((r->plan->request[s->request - 1].reads >> b & 1) &&
             (halfway || n->worker.poison[b] > n->outcomes[s->request - 1].accepted[b]))
             found = DEPENDENCY;

@@ -12,7 +12,7 @@ db_bed db_open(const trp_device_options *options, const char *takes)
 {
     db_bed b = {.options = options ? *options : h_options()};
     h_kernels_make_folder(&b.k);
-    h_kernels_tell(&b.k, "cudnn_takes", takes);
+    h_kernels_set(&b.k, "cudnn_takes", takes);
     enter(&b);
     return b;
 }

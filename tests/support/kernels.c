@@ -38,7 +38,7 @@ static void path_of(const h_kernels *k, const char *name, char out[400])
     snprintf(out, 400, "%s/%s", k->folder, name);
 }
 
-void h_kernels_tell(const h_kernels *k, const char *name, const char *text)
+void h_kernels_set(const h_kernels *k, const char *name, const char *text)
 {
     char path[400];
     path_of(k, name, path);
@@ -52,7 +52,7 @@ void h_kernels_untell(const h_kernels *k, const char *name)
     unlink(path);
 }
 
-size_t h_kernels_told(const h_kernels *k, const char *name)
+size_t h_kernels_reported(const h_kernels *k, const char *name)
 {
     char path[400];
     size_t lines = 0;
@@ -68,10 +68,10 @@ size_t h_kernels_told(const h_kernels *k, const char *name)
 void h_kernels_await(const h_kernels *k, const char *name, size_t lines)
 {
     int64_t end = h_now() + H_LONG;
-    while (h_kernels_told(k, name) < lines) {
+    while (h_kernels_reported(k, name) < lines) {
         if (h_now() > end)
-            h_fail(__FILE__, __LINE__, "%s: %zu lines, expected %zu", name, h_kernels_told(k, name),
-                   lines);
+            h_fail(__FILE__, __LINE__, "%s: %zu lines, expected %zu", name,
+                   h_kernels_reported(k, name), lines);
         h_sleep(H_MS);
     }
 }

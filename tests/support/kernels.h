@@ -22,9 +22,9 @@ h_kernels h_kernels_open(const trp_device_options *options);
 void h_kernels_close(h_kernels *k);
 
 /* Makes the file, with a text; takes it away; how many lines the fakes have written into it. */
-void h_kernels_tell(const h_kernels *k, const char *name, const char *text);
+void h_kernels_set(const h_kernels *k, const char *name, const char *text);
 void h_kernels_untell(const h_kernels *k, const char *name);
-size_t h_kernels_told(const h_kernels *k, const char *name);
+size_t h_kernels_reported(const h_kernels *k, const char *name);
 /* Waits until there are so many lines. */
 void h_kernels_await(const h_kernels *k, const char *name, size_t lines);
 

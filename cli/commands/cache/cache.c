@@ -10,7 +10,7 @@
 const command_entry cache_commands[] = {
     {"ls", "list the entries, the last used first", cache_ls, NULL, NULL},
     {"stat", "where it is, and how much is in it", cache_stat, NULL, NULL},
-    {"verify", "read every entry and pack, and tell what is damaged", cache_verify, NULL, NULL},
+    {"verify", "read every entry and pack, and list the damaged ones", cache_verify, NULL, NULL},
     {"prune", "remove what was not used for longest", cache_prune, NULL, NULL},
     {"clear", "remove all entries", cache_clear, NULL, NULL},
     {"warm", "compile what a file lists into the cache", cache_warm, NULL, NULL},

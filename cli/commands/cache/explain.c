@@ -81,7 +81,7 @@ static void show_lines(char *text, size_t length, size_t size)
         ui_line("  ...");
 }
 
-static void tell_difference(const explaining *x)
+static void show_difference(const explaining *x)
 {
     char text[8192];
     size_t length = trp__key_differences(x->key, x->key_bytes, x->nearest, x->nearest_bytes, true,
@@ -112,7 +112,7 @@ static bool explain(trp__store *store, explaining *x)
     if (status != TRP_OK)
         ui_error("%s", error.message);
     else if (x->nearest)
-        tell_difference(x);
+        show_difference(x);
     else
         ui_line("%s is the only entry of its kind and name", cache_short(&x->hash).s);
     return status == TRP_OK;
@@ -126,7 +126,7 @@ typedef struct comparing {
     const char *text;  /* the line */
 } comparing;
 
-static void tell_miss(trp__store *store, const trp__key *key, const char *target, const char *text)
+static void show_miss(trp__store *store, const trp__key *key, const char *target, const char *text)
 {
     char reasons[8192];
     const trp__store_header none = {0}; /* non-NULL: headers are part of the key and are compared */
@@ -149,7 +149,7 @@ static bool compare_one(void *context, const trp__inspected *one)
         ui_line("%s %s: %s has it, as %s", target, c->text,
                 hit.layer == TRP__STORE_PACK ? "a pack" : "the cache", cache_short(&hit.hash).s);
     else
-        tell_miss(c->store, &key, target, c->text);
+        show_miss(c->store, &key, target, c->text);
     trp__store_hit_end(&hit);
     trp__key_end(&key);
     return true;

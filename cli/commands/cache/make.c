@@ -76,7 +76,7 @@ static void show_progress(const making *m)
                     architecture, text);
 }
 
-static void tell(making *m, const flight *f, trp_status status, const char *message)
+static void show_end(making *m, const flight *f, trp_status status, const char *message)
 {
     const char *architecture = architecture_of(m, m->ended);
     const kernel *k = kernel_of(m, m->ended);
@@ -119,10 +119,10 @@ static void end(making *m, flight *f)
     }
     if (status == TRP_OK && making_is_unsure(m->run.device, f->module, &message))
         status = TRP_E_UNSUPPORTED;
-    bool told = (m->given_up && status == TRP_E_MISSING) ||
-                (making_interrupted() && status == TRP_E_CANCELLED);
-    if (!told)
-        tell(m, f, status, message);
+    bool reported = (m->given_up && status == TRP_E_MISSING) ||
+                    (making_interrupted() && status == TRP_E_CANCELLED);
+    if (!reported)
+        show_end(m, f, status, message);
     m->ended++;
     m->failed += status != TRP_OK;
     m->given_up = m->given_up || status == TRP_E_MISSING;
@@ -444,7 +444,7 @@ bool making_fold(const char *pack, size_t *kernels, uint64_t *bytes)
     return ok;
 }
 
-static bool fold_and_tell(const making *m, trp__store *programs, const char *pack)
+static bool fold_and_show(const making *m, trp__store *programs, const char *pack)
 {
     folding f = {.programs = programs};
     if (!fold(&f, pack, m->path != NULL))
@@ -486,7 +486,7 @@ static bool pack(making *m, const char *path)
         ui_error("no pack is written");
         ok = false;
     }
-    ok = ok && fold_and_tell(m, programs, path);
+    ok = ok && fold_and_show(m, programs, path);
     trp__store_close(programs);
     making_folder_remove(folder);
     return ok;

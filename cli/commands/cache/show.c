@@ -108,7 +108,7 @@ int cache_ls(int argc, char **argv)
         .about =
             "Lists the entries: hash, bytes of what was made, when it was last used, kind,\n"
             "name, target and output; those of packs first, then those on disk, the last used\n"
-            "first. What is damaged is left out ('troupe cache verify' tells of it).",
+            "first. Damaged ones are left out ('troupe cache verify' lists them).",
         OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))

@@ -20,7 +20,7 @@ typedef struct verifying {
     uint64_t good, bad, removed, in_packs;
 } verifying;
 
-static void tell_bad(const verifying *v, const trp__inspected *one, bool removed)
+static void show_bad(const verifying *v, const trp__inspected *one, bool removed)
 {
     char hash[TRP__HASH_TEXT];
     trp__hash_text(&one->hash, hash);
@@ -58,7 +58,7 @@ static bool verify_one(void *context, const trp__inspected *one)
         removed = unlinkat(v->folder, name, 0) == 0 || unlinkat(v->folder, name, AT_REMOVEDIR) == 0;
         v->removed += removed;
     }
-    tell_bad(v, one, removed);
+    show_bad(v, one, removed);
     return true;
 }
 
@@ -100,10 +100,9 @@ int cache_verify(int argc, char **argv)
     const struct command command = {
         .name = "cache verify",
         .operands = "",
-        .about =
-            "Reads every entry on disk and in packs, and tells which are damaged. Those do no\n"
-            "harm: they are never loaded, and replaced when they are wanted again.\n"
-            "Exit status 1 if any is left.",
+        .about = "Reads every entry on disk and in packs, and lists the damaged ones. Those do no\n"
+                 "harm: they are never loaded, and replaced when they are wanted again.\n"
+                 "Exit status 1 if any is left.",
         OPTIONS_OF(options),
     };
     if (!options_parse(&command, argc, argv, &exit_status))

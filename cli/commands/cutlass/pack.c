@@ -59,7 +59,7 @@ static bool take_next(packing *p, size_t *index)
     return any;
 }
 
-static void tell_end(packing *p, const spec_kernel *k, const outcome *o, const char *message)
+static void show_end(packing *p, const spec_kernel *k, const outcome *o, const char *message)
 {
     char label[48];
     snprintf(label, sizeof label, "%zu of %zu", p->ended, p->spec.count);
@@ -75,15 +75,15 @@ static void tell_end(packing *p, const spec_kernel *k, const outcome *o, const c
 static void note_end(packing *p, size_t index, const outcome *o, const char *message)
 {
     pthread_mutex_lock(&p->lock);
-    bool told = (p->given_up && o->status == TRP_E_MISSING) ||
-                (making_interrupted() && o->status == TRP_E_CANCELLED);
+    bool reported = (p->given_up && o->status == TRP_E_MISSING) ||
+                    (making_interrupted() && o->status == TRP_E_CANCELLED);
     p->outcome[index] = *o;
     p->at_work--;
     p->ended++;
     p->failed += o->status != TRP_OK;
     p->given_up = p->given_up || o->status == TRP_E_MISSING;
-    if (!told)
-        tell_end(p, p->spec.kernel[index], o, message);
+    if (!reported)
+        show_end(p, p->spec.kernel[index], o, message);
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }

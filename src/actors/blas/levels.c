@@ -321,27 +321,15 @@ static trp_status add_result(problem *p)
     return add(p, r, &p->g.result);
 }
 
-/* Checks that no output shares an element with another operand. */
 static trp_status check_apart(const problem *p)
 {
-    const trp__operand *all[OPERANDS + 2];
-    int count = 0;
-    for (int i = 0; i < OPERANDS; i++) {
-        if (p->operand[i].mode != 0)
-            all[count++] = &p->operand[i];
-    }
-    if (p->g.scalars != TRP__BLAS_NO_ACCESS)
-        all[count++] = &p->scalars;
-    if (p->g.result != TRP__BLAS_NO_ACCESS && !p->value)
-        all[count++] = &p->result;
-    trp_status status = TRP_OK;
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k < count && status == TRP_OK && (all[i]->mode & TRP__WRITE); k++) {
-            if (k != i)
-                status = trp__operand_check_apart(p->pack, all[i], all[k], p->g.batch);
-        }
-    }
-    return status;
+    trp__operand all[OPERANDS + 2];
+    memcpy(all, p->operand, sizeof p->operand);
+    all[OPERANDS] = p->scalars;
+    all[OPERANDS + 1] = p->result;
+    if (p->value)
+        all[OPERANDS + 1].mode = 0;
+    return trp__operands_check_apart(p->pack, all, OPERANDS + 2, p->g.batch);
 }
 
 /* Returns whether there is nothing to compute, so that no operand is accessed. */

@@ -94,7 +94,7 @@ static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *err
     if (m->count < TRP__CUTLASS_NAMES || m->count > TRP__CUTLASS_NAMES_MOST ||
         !m->kernel[TRP__CUTLASS_KERNEL].function || !m->kernel[TRP__CUTLASS_BUILD].function)
         return trp__error_set(error, TRP_E_INTERNAL, "a module without a kernel and its builder");
-    trp__cutlass_facts *f = calloc(1, sizeof *f);
+    trp__cutlass_properties *f = calloc(1, sizeof *f);
     if (!f)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a module");
     m->extra = f;
@@ -224,7 +224,7 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job,
 static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m,
                           const trp__cutlass_run *run, const char *piece, trp_error *error)
 {
-    const trp__cutlass_facts *facts = m->extra;
+    const trp__cutlass_properties *properties = m->extra;
     trp_cutlass_args *args = &s->key.args;
     memset(&s->key, 0, sizeof s->key);
     s->key.slot = m->slot;
@@ -243,7 +243,7 @@ static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m
         trp__refit_add(&s->key.addresses, a.at / 8);
     }
     args->sm_count = s->processors;
-    args->blocks_per_sm = facts->blocks_per_processor;
+    args->blocks_per_sm = properties->blocks_per_processor;
     return TRP_OK;
 }
 
@@ -274,7 +274,7 @@ static trp_status grow_workspace(state *s, uint64_t bytes, trp_error *error)
 }
 
 /* Finds the kernel's parameter, building it and enlarging the workspace if needed. */
-static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
+static trp_status find_parameter(state *s, const trp__cutlass_properties *properties,
                                  trp__cutlass_parameter **out, trp_error *error)
 {
     trp_cutlass_args *args = &s->key.args;
@@ -282,7 +282,7 @@ static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
         args->workspace_bytes = s->workspace_bytes;
         args->flags = s->workspaces ? s->workspace[s->workspaces - 1] : 0;
         args->workspace = args->flags ? args->flags + TRP_CUTLASS_FLAGS : 0;
-        trp_status status = trp__cutlass_builder_find(&s->builder, facts, &s->key, out, error);
+        trp_status status = trp__cutlass_builder_find(&s->builder, properties, &s->key, out, error);
         if (status != TRP_OK)
             return status;
         if ((*out)->status == TRP_CUTLASS_BUILT && (*out)->workspace <= s->workspace_bytes)
@@ -311,7 +311,7 @@ typedef struct running {
     trp_job *job;
     const trp__cutlass_run *run;
     const char *piece;
-    const trp__cutlass_facts *facts; /* of the kernel to launch */
+    const trp__cutlass_properties *properties; /* of the kernel to launch */
     trp__cutlass_parameter *parameter;
     const char *kernel; /* its name, if a search has found it; else NULL */
 } running;
@@ -381,8 +381,8 @@ static trp_status enqueue(const running *x, trp_error *error)
     if (status == TRP_OK && has_groups(x))
         status = find_table(x, &table, error);
     if (status == TRP_OK && has_groups(x))
-        status = trp__cutlass_prepare(&launcher, x->facts, &s->key.args, table, error);
-    return status == TRP_OK ? trp__cutlass_launch(&launcher, x->facts, x->parameter, error)
+        status = trp__cutlass_prepare(&launcher, x->properties, &s->key.args, table, error);
+    return status == TRP_OK ? trp__cutlass_launch(&launcher, x->properties, x->parameter, error)
                             : status;
 }
 
@@ -400,13 +400,14 @@ static trp__cutlass_subject subject_of(const running *x)
 /* The sender looks for another kernel next time. */
 static void note_rejection(const running *x)
 {
-    const trp__home *home = &x->run->home;
+    const trp__storage *storage = &x->run->storage;
     void *at = NULL;
     trp_error ignored;
-    if (trp__worker_host_address(((trp__instance *)x->instance)->worker, home->segment,
-                                 home->offset, sizeof(trp__home_head), &at, &ignored) == TRP_OK &&
+    if (trp__worker_host_address(((trp__instance *)x->instance)->worker, storage->segment,
+                                 storage->offset, sizeof(trp__storage_head), &at,
+                                 &ignored) == TRP_OK &&
         at)
-        atomic_fetch_add(&((trp__home_head *)at)->rejections, 1);
+        atomic_fetch_add(&((trp__storage_head *)at)->rejections, 1);
 }
 
 /* Whether the kernel of a module, whose parameter is there, may serve. TRP_AGAIN while it is
@@ -443,7 +444,7 @@ static trp_status enqueue_reference(const running *x, trp_error *error)
 }
 
 /* How the request is computed, for whoever asks. */
-static void tell(const running *x)
+static void write_report(const running *x)
 {
     const bool own = x->parameter->judged == TRP__CUTLASS_REJECTED;
     trp_cutlass_ran ran = {.proven = x->parameter->judged != TRP__CUTLASS_UNPROVEN,
@@ -490,13 +491,13 @@ static trp_status prepare_timed(void *context, trp__jit_loaded *m, const char *k
     running *x = context;
     x->kernel = kernel;
     state *s = x->instance->state;
-    x->facts = m->extra;
+    x->properties = m->extra;
     trp_status status = set_key(s, x->job, m, x->run, x->piece, error);
     trp__cutlass_set(settings, &s->key.args);
     if (status == TRP_OK)
         status = write_apart(x, s->tuner.head.in_place, error);
     if (status == TRP_OK)
-        status = find_parameter(s, x->facts, &x->parameter, error);
+        status = find_parameter(s, x->properties, &x->parameter, error);
     if (status == TRP_OK)
         status = judge(x, m, error);
     return status == TRP_OK && x->parameter->judged == TRP__CUTLASS_REJECTED
@@ -535,8 +536,9 @@ static trp_status search(running *x, trp__jit_loaded **m, trp_error *error)
 /* The kernel's parameter, and whether it may serve. */
 static trp_status make_ready(running *x, const trp__jit_loaded *m, trp_error *error)
 {
-    x->facts = m->extra;
-    const trp_status status = find_parameter(x->instance->state, x->facts, &x->parameter, error);
+    x->properties = m->extra;
+    const trp_status status =
+        find_parameter(x->instance->state, x->properties, &x->parameter, error);
     return status == TRP_OK ? judge(x, m, error) : status;
 }
 
@@ -553,7 +555,7 @@ static trp_status run_kernel(running *x, trp__jit_loaded *m, trp_error *error)
         status = make_ready(x, m, error);
     if (status != TRP_OK)
         return status;
-    tell(x);
+    write_report(x);
     return x->parameter->judged == TRP__CUTLASS_REJECTED ? enqueue_reference(x, error)
                                                          : enqueue(x, error);
 }
@@ -572,7 +574,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         return trp__by_libraries_handle(&s->libraries, instance, job, run.args_bytes, error);
     if (job->access_count == 0)
         return damaged(error);
-    trp_status status = trp__jit_loader_find(&s->loader, job, &run.home, &m, error);
+    trp_status status = trp__jit_loader_find(&s->loader, job, &run.storage, &m, error);
     if (status == TRP_OK && !load_only)
         status = find_piece(instance, job, &run, &piece, error);
     if (status != TRP_OK || !piece)

@@ -18,14 +18,14 @@ static const trp__op_class ops[] = {
 };
 #undef ROW
 
-const trp__actor_class trp__jit_maker_class = {
-    .kind = "jit-maker",
+const trp__actor_class trp__jit_compile_class = {
+    .kind = "jit-compile",
     .name = "compiler",
     .internal = true,
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
-    .cuda = &trp__jit_maker,
-    .host = &trp__jit_maker,
+    .cuda = &trp__jit_compile_actor,
+    .host = &trp__jit_compile_actor,
 };
 
 const trp__actor_class trp__jit_class = {
@@ -34,7 +34,7 @@ const trp__actor_class trp__jit_class = {
     .ops = ops,
     .cuda = &trp__jit_cuda,
     .host = &trp__jit_host,
-    .companion = &trp__jit_maker_class,
+    .companion = &trp__jit_compile_class,
     .objects = &trp__module_class,
     .deep = true,
 };

@@ -164,7 +164,7 @@ static trp_status launch(trp_instance *instance, trp_job *job, trp_error *error)
     trp__cu_launch_attribute attributes[2];
     memset(attributes, 0, sizeof attributes);
     a.addresses = a.maps = 0;
-    trp_status status = trp__jit_loader_find(instance->state, job, &l->home, &m, error);
+    trp_status status = trp__jit_loader_find(instance->state, job, &l->storage, &m, error);
     if (status == TRP_OK && m)
         status = find_kernel(m, l->name, &k, error);
     if (status != TRP_OK || !k)
@@ -212,15 +212,15 @@ static trp_status set_variable(trp_instance *instance, trp_job *job, trp_error *
     trp__cu_address address = 0;
     size_t size = 0;
     char name[1024];
-    trp_status status = trp__jit_loader_find(instance->state, job, &r->home, &m, error);
+    trp_status status = trp__jit_loader_find(instance->state, job, &r->storage, &m, error);
     if (status == TRP_OK)
-        status = trp__jit_loader_source(s, &r->home, 0, &source, error);
+        status = trp__jit_loader_source(s, &r->storage, 0, &source, error);
     if (status != TRP_OK)
         return status;
     if (r->set >= TRP__MODULE_SETS || job->access_count < 2)
         return trp__error_set(error, TRP_E_INTERNAL, "a set without its data");
     /* The worker can write this memory, so every value is copied and checked before use. */
-    trp__home_set *shared = (trp__home_set *)(uintptr_t)&source.head->set[r->set];
+    trp__storage_set *shared = (trp__storage_set *)(uintptr_t)&source.head->set[r->set];
     const trp_job_access *from = &job->access[job->access_count - 1];
     uint64_t data = shared->data, at = shared->at;
     uint32_t name_bytes = shared->name_bytes;
@@ -302,7 +302,7 @@ static trp_status query(trp_instance *instance, trp_job *job, trp_error *error)
     trp__jit_kernel *k = NULL;
     trp_kernel_info info = {0};
     void *out = NULL;
-    trp_status status = trp__jit_loader_find(instance->state, job, &q->home, &m, error);
+    trp_status status = trp__jit_loader_find(instance->state, job, &q->storage, &m, error);
     if (status == TRP_OK && m)
         status = find_kernel(m, q->name, &k, error);
     if (status != TRP_OK || !k)
@@ -331,7 +331,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         return query(instance, job, error);
     case TRP_OP_JIT_LOAD:
         return trp__jit_loader_find(instance->state, job,
-                                    &((const trp__jit_make *)job->payload)->home, &m, error);
+                                    &((const trp__jit_make *)job->payload)->storage, &m, error);
     default:
         return trp__error_set(error, TRP_E_UNSUPPORTED, "operation %#x", job->op);
     }

@@ -1,18 +1,18 @@
-/* Payloads of the requests of the jit actor. Large data are in the module's home
- * (compile/modules/home.h), in the layout of compile/input.h. */
+/* Payloads of the requests of the jit actor. Large data are in the module's storage
+ * (compile/modules/storage.h), in the layout of compile/input.h. */
 #ifndef TRP_ACTORS_JIT_WIRE_H
 #define TRP_ACTORS_JIT_WIRE_H
 
 #include "compile/input.h"
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 #include "wire/record.h"
 
 #include <troupe/jit.h>
 
 /* Payload of compile, link and load. */
 typedef struct trp__jit_make {
-    trp__home home;
-    uint32_t is_made; /* 1: the home already contains the output */
+    trp__storage storage;
+    uint32_t is_made; /* 1: the storage already contains the output */
     uint32_t reserved;
 } trp__jit_make;
 
@@ -39,7 +39,7 @@ enum { TRP__JIT_ARGS_INLINE = 168 };
 /* Payload of a launch. access[0] is the module. Arguments lie in `args` if they fit, else in the
  * request's piece of staging memory. */
 typedef struct trp__jit_launch {
-    trp__home home;
+    trp__storage storage;
     uint32_t name; /* number of the name in the module */
     uint32_t cooperative;
     uint32_t grid[3], block[3], cluster[3]; /* cluster[0] 0: none */
@@ -51,17 +51,17 @@ typedef struct trp__jit_launch {
 
 _Static_assert(sizeof(trp__jit_launch) <= TRP__PAYLOAD_BYTES, "a launch fits into a record");
 
-/* Payload of a set, which is recorded in entry `set` of the home's head; the request's piece has
+/* Payload of a set, which is recorded in entry `set` of the storage's head; the request's piece has
  * the bytes too. */
 typedef struct trp__jit_set {
-    trp__home home;
+    trp__storage storage;
     uint32_t set;
     uint32_t reserved;
 } trp__jit_set;
 
 /* Payload of a query, which writes a trp_kernel_info to the request's piece. */
 typedef struct trp__jit_query {
-    trp__home home;
+    trp__storage storage;
     uint32_t name;
     uint32_t block;
     uint32_t shared;

@@ -79,8 +79,8 @@ trp_status trp__jit_architecture(trp__pack *pack, const char *requested, bool vi
 trp_status trp__jit_output_room(trp__pack *pack, uint64_t requested, uint64_t *bytes)
 {
     *bytes = requested ? requested : TRP__OUTPUT_DEFAULT;
-    if (*bytes < sizeof(trp__home_output))
-        *bytes = sizeof(trp__home_output);
+    if (*bytes < sizeof(trp__storage_output))
+        *bytes = sizeof(trp__storage_output);
     if (*bytes <= TRP__OUTPUT_MAX)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
@@ -88,25 +88,25 @@ trp_status trp__jit_output_room(trp__pack *pack, uint64_t requested, uint64_t *b
                           (unsigned long long)TRP__OUTPUT_MAX, (unsigned long long)requested);
 }
 
-trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place, const char *kernel,
-                                uint32_t *name)
+trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_layout *layout,
+                                const char *kernel, uint32_t *name)
 {
-    if (place->home.output_kind == TRP_JIT_LTOIR)
+    if (layout->storage.output_kind == TRP_JIT_LTOIR)
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "module: it is LTO-IR, which can't be launched; link it first");
-    for (uint32_t i = 0; i < place->name_count; i++) {
-        const char *one = place->names[i];
+    for (uint32_t i = 0; i < layout->name_count; i++) {
+        const char *one = layout->names[i];
         if (one[0] != '&' && (!kernel || strcmp(kernel, one) == 0)) {
             *name = i;
             return TRP_OK;
         }
     }
-    if (place->name_count == 0)
+    if (layout->name_count == 0)
         return trp__error_set(
             pack->error, TRP_E_ARGUMENT,
             "kernel: the module was made without names, so it has none to launch");
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
                           "kernel: expected one of the module's %u names (the first is \"%.60s\"), "
                           "got \"%.60s\"",
-                          place->name_count, place->names[0], kernel ? kernel : "NULL");
+                          layout->name_count, layout->names[0], kernel ? kernel : "NULL");
 }

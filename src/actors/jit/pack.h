@@ -22,8 +22,8 @@ trp_status trp__jit_architecture(trp__pack *pack, const char *requested, bool vi
 trp_status trp__jit_output_room(trp__pack *pack, uint64_t requested, uint64_t *bytes);
 
 /* Finds the number of a kernel among the names of a module. */
-trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place, const char *kernel,
-                                uint32_t *name);
+trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_layout *layout,
+                                const char *kernel, uint32_t *name);
 
 /* Returns TRP_E_UNSUPPORTED on the host, since `what` needs a GPU. */
 trp_status trp__jit_need_gpu(trp__pack *pack, const char *what);

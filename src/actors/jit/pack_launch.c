@@ -300,21 +300,21 @@ trp_status trp__jit_pack_launch(trp__pack *pack, const trp_request *request)
     const trp_kernel_launch_request *r = (const trp_kernel_launch_request *)request;
     trp__jit_launch l = {
         .shared = r->shared_bytes, .cooperative = r->cooperative, .arg_count = r->arg_count};
-    trp__module_place place;
+    trp__module_layout layout;
     trp_status status = trp__jit_need_gpu(pack, "launching a kernel");
     if (status == TRP_OK)
         status = set_dimensions(pack, r, &l);
     if (status == TRP_OK)
         status = count_args(pack, r, &l.args_bytes);
     if (status == TRP_OK)
-        status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
+        status = trp__module_use(pack, "module", r->module, TRP__READ, &layout);
     if (status == TRP_OK)
-        status = trp__jit_find_kernel(pack, &place, r->kernel, &l.name);
+        status = trp__jit_find_kernel(pack, &layout, r->kernel, &l.name);
     if (status == TRP_OK)
         status = set_args(pack, r, &l);
     if (status != TRP_OK)
         return status;
-    l.home = place.home;
+    l.storage = layout.storage;
     memcpy(pack->record->payload, &l, sizeof l);
     return TRP_OK;
 }
@@ -327,11 +327,11 @@ _Static_assert(TRP_KERNEL_VALUES_MAX + TRP_KERNEL_ARGS_MAX * 16 +
 /* Set. */
 
 /* Writes the number of a variable to `out` if it is among the names of the module. */
-static void number_variable(const trp__module_place *place, const char *variable, char out[16])
+static void number_variable(const trp__module_layout *layout, const char *variable, char out[16])
 {
     const char *plain = variable[0] == '&' ? variable + 1 : variable;
-    for (uint32_t i = 0; i < place->name_count; i++) {
-        if (place->names[i][0] == '&' && strcmp(place->names[i] + 1, plain) == 0)
+    for (uint32_t i = 0; i < layout->name_count; i++) {
+        if (layout->names[i][0] == '&' && strcmp(layout->names[i] + 1, plain) == 0)
             snprintf(out, 16, "%c%u", TRP__JIT_NUMBERED, i);
     }
 }
@@ -340,7 +340,7 @@ trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request)
 {
     const trp_module_set_request *r = (const trp_module_set_request *)request;
     trp__jit_set s = {0};
-    trp__module_place place;
+    trp__module_layout layout;
     void *room = NULL;
     char number[16] = "";
     trp_status status = trp__jit_need_gpu(pack, "setting a variable");
@@ -360,16 +360,16 @@ trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request)
                                 "offset: expected one in the variable, got %llu",
                                 (unsigned long long)r->offset);
     if (status == TRP_OK)
-        status = trp__module_use(pack, "module", r->module, TRP__WRITE, &place);
+        status = trp__module_use(pack, "module", r->module, TRP__WRITE, &layout);
     if (status == TRP_OK)
         status = pack->input(pack, r->bytes, &room);
     if (status != TRP_OK || !room || !r->data)
         return status;
     memcpy(room, r->data, r->bytes);
-    number_variable(&place, r->variable, number);
-    status = trp__module_add_set(pack, &place, number[0] ? number : r->variable, r->offset, r->data,
-                                 r->bytes, &s.set);
-    s.home = place.home;
+    number_variable(&layout, r->variable, number);
+    status = trp__module_add_set(pack, &layout, number[0] ? number : r->variable, r->offset,
+                                 r->data, r->bytes, &s.set);
+    s.storage = layout.storage;
     memcpy(pack->record->payload, &s, sizeof s);
     return status;
 }
@@ -380,7 +380,7 @@ trp_status trp__jit_pack_query(trp__pack *pack, const trp_request *request)
 {
     const trp_kernel_query_request *r = (const trp_kernel_query_request *)request;
     trp__jit_query q = {.block = r->block_threads, .shared = r->shared_bytes};
-    trp__module_place place;
+    trp__module_layout layout;
     trp_status status = trp__jit_need_gpu(pack, "asking about a kernel");
     if (status == TRP_OK && !r->out)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
@@ -388,12 +388,12 @@ trp_status trp__jit_pack_query(trp__pack *pack, const trp_request *request)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "block_threads: expected at most 1024, got %u", r->block_threads);
     if (status == TRP_OK)
-        status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
+        status = trp__module_use(pack, "module", r->module, TRP__READ, &layout);
     if (status == TRP_OK)
-        status = trp__jit_find_kernel(pack, &place, r->kernel, &q.name);
+        status = trp__jit_find_kernel(pack, &layout, r->kernel, &q.name);
     if (status == TRP_OK)
         status = pack->result(pack, r->out, sizeof *r->out);
-    q.home = place.home;
+    q.storage = layout.storage;
     if (status == TRP_OK)
         memcpy(pack->record->payload, &q, sizeof q);
     return status;

@@ -276,9 +276,9 @@ static uint64_t sum_of(const compile *c)
     return trp__checksum(part, sizeof part);
 }
 
-static trp_status set_payload(trp__pack *pack, const trp__module_place *place, bool is_made)
+static trp_status set_payload(trp__pack *pack, const trp__module_layout *layout, bool is_made)
 {
-    const trp__jit_make make = {.home = place->home, .is_made = is_made};
+    const trp__jit_make make = {.storage = layout->storage, .is_made = is_made};
     memcpy(pack->record->payload, &make, sizeof make);
     return TRP_OK;
 }
@@ -286,9 +286,9 @@ static trp_status set_payload(trp__pack *pack, const trp__module_place *place, b
 trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
 {
     const trp_jit_compile_request *r = (const trp_jit_compile_request *)request;
-    trp__module_place place;
+    trp__module_layout layout;
     bool found = false;
-    trp__module_wish wish;
+    trp__module_spec spec;
     compile c = {.r = r,
                  .options = {"options", r->options, r->option_count},
                  .includes = {"include_paths", r->include_paths, r->include_count},
@@ -296,7 +296,7 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
     trp_status status = check_compile(pack, &c);
     if (status != TRP_OK)
         return status;
-    wish = (trp__module_wish){
+    spec = (trp__module_spec){
         .input_bytes = c.bytes,
         .output_kind = (uint32_t)(r->output == TRP_JIT_CUBIN_LTO ? TRP_JIT_CUBIN : r->output),
         .name_count = r->name_count,
@@ -304,17 +304,17 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
         .sum = sum_of(&c),
         .is_same = is_same_compile,
         .request = &c};
-    status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
+    status = trp__jit_output_room(pack, r->output_bytes_max, &spec.output_bytes);
     if (status == TRP_OK)
-        status = trp__module_make_again(pack, &wish, r->module, &place, &found);
+        status = trp__module_make_again(pack, &spec, r->module, &layout, &found);
     if (status != TRP_OK || found)
-        return status == TRP_OK ? set_payload(pack, &place, true) : status;
-    status = trp__module_make(pack, &wish, r->module, &place);
+        return status == TRP_OK ? set_payload(pack, &layout, true) : status;
+    status = trp__module_make(pack, &spec, r->module, &layout);
     if (status != TRP_OK)
         return status;
-    put_compile(&c, place.input);
-    trp__module_keep(&wish, &place);
-    return set_payload(pack, &place, false);
+    put_compile(&c, layout.input);
+    trp__module_keep(&spec, &layout);
+    return set_payload(pack, &layout, false);
 }
 
 /* Checks names of an image, of which the worker gets one in each line. */
@@ -348,10 +348,10 @@ static bool is_image(const unsigned char *image, uint64_t bytes)
     return true;
 }
 
-static void put_loaded(const trp__module_place *place, const trp_jit_load_request *r)
+static void put_loaded(const trp__module_layout *layout, const trp_jit_load_request *r)
 {
-    trp__home_output head = {.magic = TRP__HOME_OUTPUT, .names = r->name_count};
-    char *first = place->output + sizeof head, *at = first;
+    trp__storage_output head = {.magic = TRP__STORAGE_OUTPUT, .names = r->name_count};
+    char *first = layout->output + sizeof head, *at = first;
     for (uint32_t i = 0; i < r->name_count; i++) {
         const char *name = r->names[i][0] == '&' ? r->names[i] + 1 : r->names[i];
         size_t length = strlen(name);
@@ -366,14 +366,14 @@ static void put_loaded(const trp__module_place *place, const trp_jit_load_reques
     if (((const char *)r->image)[r->bytes - 1] == '\0')
         head.image_bytes--;
     head.checksum = trp__checksum(first, head.names_bytes + head.image_bytes);
-    memcpy(place->output, &head, sizeof head);
+    memcpy(layout->output, &head, sizeof head);
 }
 
 trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
 {
     const trp_jit_load_request *r = (const trp_jit_load_request *)request;
     const trp__jit_strings names = {"names", r->names, r->name_count};
-    trp__module_place place;
+    trp__module_layout layout;
     uint64_t bytes = 0;
     trp_status status = trp__jit_need_gpu(pack, "loading an image");
     if (status == TRP_OK)
@@ -393,14 +393,15 @@ trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
         status = check_names(pack, &names, &bytes);
     if (status != TRP_OK)
         return status;
-    const trp__module_wish wish = {.output_bytes = sizeof(trp__home_output) + bytes + r->bytes + 1,
+    const trp__module_spec spec = {.output_bytes =
+                                       sizeof(trp__storage_output) + bytes + r->bytes + 1,
                                    .name_count = r->name_count,
                                    .names = r->names};
-    status = trp__module_make(pack, &wish, r->module, &place);
+    status = trp__module_make(pack, &spec, r->module, &layout);
     if (status != TRP_OK)
         return status;
-    put_loaded(&place, r);
-    return set_payload(pack, &place, false);
+    put_loaded(&layout, r);
+    return set_payload(pack, &layout, false);
 }
 
 /* Link. */
@@ -409,7 +410,7 @@ typedef struct linking {
     const trp_jit_link_request *r;
     trp__jit_strings options, names;
     char architecture[32];
-    trp__module_place module[TRP_JIT_LINK_MODULES_MAX];
+    trp__module_layout module[TRP_JIT_LINK_MODULES_MAX];
     uint32_t modules;
     uint64_t bytes;
 } linking;
@@ -511,26 +512,26 @@ static void put_link(const linking *l, char *at)
         const trp_jit_input *in = &r->inputs[i];
         trp__jit_link_input entry = {.kind = (uint32_t)in->kind};
         char name[24];
-        const trp__module_place *place = in->data ? NULL : &l->module[m++];
-        if (place) {
+        const trp__module_layout *layout = in->data ? NULL : &l->module[m++];
+        if (layout) {
             entry.module = 1;
-            entry.home = place->home;
-            entry.names = place->name_count;
+            entry.storage = layout->storage;
+            entry.names = layout->name_count;
         }
         snprintf(name, sizeof name, "input %u", i);
         at = trp__jit_put(at, &entry, sizeof entry);
         at = trp__jit_put_string(at, in->name ? in->name : name);
-        at = trp__jit_put(at, in->data, place ? 0 : in->bytes);
-        for (uint32_t k = 0; place && k < place->name_count; k++)
-            at = trp__jit_put_string(at, place->names[k]);
+        at = trp__jit_put(at, in->data, layout ? 0 : in->bytes);
+        for (uint32_t k = 0; layout && k < layout->name_count; k++)
+            at = trp__jit_put_string(at, layout->names[k]);
     }
 }
 
 trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
 {
     const trp_jit_link_request *r = (const trp_jit_link_request *)request;
-    trp__module_place place;
-    trp__module_wish wish;
+    trp__module_layout layout;
+    trp__module_spec spec;
     linking l = {.r = r,
                  .options = {"options", r->options, r->option_count},
                  .names = {"names", r->names, r->name_count}};
@@ -539,15 +540,15 @@ trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
         status = use_modules(pack, &l);
     if (status != TRP_OK)
         return status;
-    wish = (trp__module_wish){.input_bytes = l.bytes,
+    spec = (trp__module_spec){.input_bytes = l.bytes,
                               .output_kind = (uint32_t)r->output,
                               .name_count = r->name_count,
                               .names = r->names};
-    status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
+    status = trp__jit_output_room(pack, r->output_bytes_max, &spec.output_bytes);
     if (status == TRP_OK)
-        status = trp__module_make(pack, &wish, r->module, &place);
+        status = trp__module_make(pack, &spec, r->module, &layout);
     if (status != TRP_OK)
         return status;
-    put_link(&l, place.input);
-    return set_payload(pack, &place, false);
+    put_link(&l, layout.input);
+    return set_payload(pack, &layout, false);
 }

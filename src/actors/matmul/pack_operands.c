@@ -297,23 +297,6 @@ static trp_status add_accesses(trp__matmul_packing *m, int from, int to)
     return TRP_OK;
 }
 
-static trp_status check_all_apart(trp__matmul_packing *m)
-{
-    for (int w = 0; w < TRP__MATMUL_OPERANDS; w++) {
-        for (int i = 0; (m->operand[w].mode & TRP__WRITE) && i < TRP__MATMUL_OPERANDS; i++) {
-            /* A pair of outputs is compared once. */
-            bool skip =
-                i == w || !m->operand[i].mode || (i < w && (m->operand[i].mode & TRP__WRITE));
-            trp_status status = skip ? TRP_OK
-                                     : trp__operand_check_apart(m->pack, &m->operand[w],
-                                                                &m->operand[i], m->g.batch);
-            if (status != TRP_OK)
-                return status;
-        }
-    }
-    return TRP_OK;
-}
-
 /* Sets A and B, which are not read if k is 0. */
 static trp_status set_inputs(trp__matmul_packing *m)
 {
@@ -354,5 +337,7 @@ trp_status trp__matmul_set_operands(trp__matmul_packing *m)
         status = add_accesses(m, TRP__MATMUL_SCALARS, TRP__MATMUL_OPERANDS);
     if (status == TRP_OK && m->in_place)
         m->g.access[TRP__MATMUL_C] = m->g.access[TRP__MATMUL_D];
-    return status == TRP_OK ? check_all_apart(m) : status;
+    return status == TRP_OK
+               ? trp__operands_check_apart(m->pack, m->operand, TRP__MATMUL_OPERANDS, m->g.batch)
+               : status;
 }

@@ -66,7 +66,7 @@ static trp_status stream(trp__instance *instance, trp_job *job, const trp__memor
             return TRP__AGAIN;
         trp_status status = copy_chunk(instance, job, chunk, p, error);
         if (status == TRP_OK)
-            status = instance->backend->stream_tell(
+            status = instance->backend->stream_signal_beside(
                 instance->stream, trp__worker_stream_done(instance->worker, p->stream), chunk + 1,
                 error);
         if (status != TRP_OK)

@@ -16,9 +16,9 @@ struct trp__stream {
     trp__cu_stream stream;
     trp__cu_event reached;  /* recorded for each stream that follows this one; NULL: not made */
     trp__cuda_waker *waker; /* NULL: not started */
-    trp__cu_stream beside;  /* where stream_tell() writes; NULL: not made */
+    trp__cu_stream beside;  /* where stream_signal_beside() writes; NULL: not made */
     bool long_copy;         /* the last operation of the stream is one */
-    bool told;              /* the last operation is in `beside` */
+    bool last_beside;       /* the last operation is in `beside` */
     bool ahead;             /* the stream has not waited for all that is in `beside` */
 };
 
@@ -51,7 +51,7 @@ void trp__cuda_waker_stop(trp__stream *stream);
 /* The stream that has the last operation. */
 static inline trp__cu_stream trp__cuda_tail(const trp__stream *stream)
 {
-    return stream->told ? stream->beside : stream->stream;
+    return stream->last_beside ? stream->beside : stream->stream;
 }
 
 /* The rest is as in worker/backend.h. */
@@ -72,8 +72,8 @@ void *trp__cuda_stream_native(trp__stream *stream);
 trp_status trp__cuda_stream_rehearse(trp__stream *stream, trp_error *error);
 trp_status trp__cuda_stream_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                    trp_error *error);
-trp_status trp__cuda_stream_tell(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
-                                 trp_error *error);
+trp_status trp__cuda_stream_signal_beside(trp__stream *stream, _Atomic uint64_t *word,
+                                          uint64_t value, trp_error *error);
 trp_status trp__cuda_stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                  trp_error *error);
 trp_status trp__cuda_stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);

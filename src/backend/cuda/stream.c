@@ -57,7 +57,7 @@ void trp__cuda_stream_destroy(trp__stream *stream)
 static void note_operation(trp__stream *stream, uint64_t bytes)
 {
     stream->long_copy = bytes >= LONG_COPY;
-    stream->told = false;
+    stream->last_beside = false;
 }
 
 /* Unified addressing: cuMemcpyAsync finds out itself where each side lies. */
@@ -173,8 +173,8 @@ trp_status trp__cuda_stream_signal(trp__stream *stream, _Atomic uint64_t *word, 
     return write_word(stream->accel, stream->stream, word, value, error);
 }
 
-trp_status trp__cuda_stream_tell(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
-                                 trp_error *error)
+trp_status trp__cuda_stream_signal_beside(trp__stream *stream, _Atomic uint64_t *word,
+                                          uint64_t value, trp_error *error)
 {
     trp__accel *accel = stream->accel;
     trp_status status = TRP_OK;
@@ -184,11 +184,11 @@ trp_status trp__cuda_stream_tell(trp__stream *stream, _Atomic uint64_t *word, ui
         status = trp__cuda_check(
             accel, accel->cu->cuStreamCreate(&stream->beside, TRP__CU_STREAM_NON_BLOCKING),
             "cuStreamCreate", error);
-    if (status == TRP_OK && !stream->told)
+    if (status == TRP_OK && !stream->last_beside)
         status = follow(stream, stream->beside, stream->stream, error);
     if (status != TRP_OK)
         return status;
-    stream->told = stream->ahead = true;
+    stream->last_beside = stream->ahead = true;
     return write_word(accel, stream->beside, word, value, error);
 }
 
@@ -209,7 +209,7 @@ trp_status trp__cuda_stream_follow(trp__stream *stream, trp__stream *other, trp_
 {
     trp_status status = TRP_OK;
     note_operation(stream, 0);
-    if (other->ahead && !other->told)
+    if (other->ahead && !other->last_beside)
         status = follow(other, stream->stream, other->beside, error);
     return status == TRP_OK ? follow(other, stream->stream, trp__cuda_tail(other), error) : status;
 }

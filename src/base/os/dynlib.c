@@ -31,7 +31,7 @@ typedef struct search {
     trp__dynlib *lib;
     bool find_only; /* nothing is loaded: lib gets a path and no handle */
     trp__text
-        reason; /* the first failure other than a plain "no such file": it tells what to mend */
+        reason; /* the first failure other than a plain "no such file": it names what to mend */
     char reason_bytes[512];
 } search;
 

@@ -51,7 +51,7 @@ typedef struct trp__dynlib {
 } trp__dynlib;
 
 /*
- * Opens the library (with all of its own references resolved, its symbols kept out of the global
+ * Opens the library (with all of its own references resolved, its symbols not added to the global
  * scope) and stores the address of each symbol at table + offset: a table of function pointers,
  * which the caller owns and which holds until the library is closed. An optional symbol that is
  * missing is NULL.
@@ -65,9 +65,9 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
                       const trp__dynlib_symbol *symbols, size_t symbol_count, void *table,
                       char *error, size_t error_size);
 
-/* The file that trp__dynlib_open() would load, as far as can be told without loading anything: the
+/* The file that trp__dynlib_open() would load, as far as is known without loading anything: the
  * first that is there, whether or not it is any good. False if there is none, or only the loader
- * itself can tell (see base/os/ldpath.h). Some tens of microseconds. */
+ * itself knows (see base/os/ldpath.h). Some tens of microseconds. */
 bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_SIZE]);
 
 /* Closes it; the pointers taken from it are dead from here on. A closed one is left as it is. */

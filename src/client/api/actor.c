@@ -101,7 +101,8 @@ void trp__actor_leave_handle(trp__client_actor *actor)
 
 static void drop(trp_device *device, trp__client_actor *actor)
 {
-    trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->pending_acks);
+    trp__broadcast_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state,
+                        &actor->pending_acks);
     trp__stats_put_actor(actor);
 }
 

@@ -41,14 +41,14 @@ typedef struct trp__process {
     uint32_t lines; /* for the log that it has sent */
 } trp__process;
 
-/* tell.c */
+/* broadcast.c */
 /* Sends news to the workers that are ready; device->lock is held. Never waits: the supervisor sends
  * later what a socket has no room for, and sends everything to a worker that starts later. */
-void trp__tell(trp_device *device, const trp__news *news);
-void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
-                    trp__number_state *state, uint8_t *pending_acks);
+void trp__broadcast(trp_device *device, const trp__news *news);
+void trp__broadcast_drop(trp_device *device, trp__message_type type, uint32_t id,
+                         trp__number_state *state, uint8_t *pending_acks);
 /* The same to one worker, which is ready. */
-void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news);
+void trp__send_news(trp_device *device, uint32_t index, const trp__news *news);
 
 /* wake.c */
 void trp__supervisor_wake(trp_device *device);

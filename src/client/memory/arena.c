@@ -64,7 +64,7 @@ bool trp__arena_trim(trp_device *device)
         any = true;
         device->memory.reserved -= arena->bytes;
         trp__arena_close(device, arena);
-        trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->pending_acks);
+        trp__broadcast_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->pending_acks);
     }
     trp__lock_drop(&device->lock);
     return any;
@@ -213,11 +213,11 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
     arena->protection = own && before == 0 ? 2 : before + before % 2;
     device->memory.arena[id] = *arena;
     device->memory.reserved += arena->bytes;
-    trp__tell(device, &(trp__news){.type = TRP__MSG_ARENA,
-                                   .id = id,
-                                   .bytes = arena->bytes,
-                                   .protection = arena->protection,
-                                   .fd = arena->fd});
+    trp__broadcast(device, &(trp__news){.type = TRP__MSG_ARENA,
+                                        .id = id,
+                                        .bytes = arena->bytes,
+                                        .protection = arena->protection,
+                                        .fd = arena->fd});
     return TRP_OK;
 }
 
@@ -270,7 +270,7 @@ void trp__arena_return(trp_device *device, uint32_t id)
     trp__lock_drop(&device->memory.lock);
     trp__lock_take(&device->lock);
     trp__arena_close(device, arena);
-    trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->pending_acks);
+    trp__broadcast_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->pending_acks);
     trp__lock_drop(&device->lock);
 }
 

@@ -16,12 +16,12 @@ trp_status trp__access_readable_at(trp_device *device, const trp__access *access
                                    const trp__look *look, uint64_t *cause);
 /* The last failed request that should have written some of the range and whose failure was
  * delivered before; 0: none. */
-uint64_t trp__access_last_told(trp_device *device, const trp__access *access, uint64_t ticket,
-                               const trp__look *look);
+uint64_t trp__access_last_acked(trp_device *device, const trp__access *access, uint64_t ticket,
+                                const trp__look *look);
 /* Notes in a request that has its ticket, for one of its accesses, the failures that were
- * delivered. Returns one that is too old to note, else 0. told_last of the record is set. */
-uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__access *access,
-                               uint64_t ticket, const trp__look *look);
+ * delivered. Returns one that is too old to note, else 0. acked_last of the record is set. */
+uint64_t trp__access_note_acked(trp_device *device, trp__record *record, trp__access *access,
+                                uint64_t ticket, const trp__look *look);
 /* Whether a failed request is the last that should have written some byte of a buffer, and the byte
  * was not written since. */
 bool trp__poison_stands(trp_device *device, uint32_t slot, uint64_t ticket);

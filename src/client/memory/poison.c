@@ -154,8 +154,8 @@ static bool all_known_before(const trp_device *device, uint32_t buffer, uint64_t
     return true;
 }
 
-uint64_t trp__access_last_told(trp_device *device, const trp__access *access, uint64_t ticket,
-                               const trp__look *look)
+uint64_t trp__access_last_acked(trp_device *device, const trp__access *access, uint64_t ticket,
+                                const trp__look *look)
 {
     const reader r = {.ticket = ticket, .look = look};
     uint64_t last = 0;
@@ -169,8 +169,8 @@ uint64_t trp__access_last_told(trp_device *device, const trp__access *access, ui
     return last;
 }
 
-uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__access *access,
-                               uint64_t ticket, const trp__look *look)
+uint64_t trp__access_note_acked(trp_device *device, trp__record *record, trp__access *access,
+                                uint64_t ticket, const trp__look *look)
 {
     const reader r = {.ticket = ticket, .look = look};
     uint64_t least = UINT64_MAX, most = 0, unnamed = 0;
@@ -182,7 +182,7 @@ uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__acc
         uint64_t accepted = accepted_for(part, &r);
         least = accepted < least ? accepted : least;
         most = accepted > most ? accepted : most;
-        if (accepted != 0 && !trp__name_told(record, accepted))
+        if (accepted != 0 && !trp__ack_failure(record, accepted))
             unnamed = accepted > unnamed ? accepted : unnamed;
     }
     if (least >= most || unnamed <= least) {

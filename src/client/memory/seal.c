@@ -158,7 +158,7 @@ static trp_status end_call(call *c, trp_status status)
 }
 
 /* Begins the next change of the arena; does not wait for it. device->lock is held. */
-static void tell_change(call *c)
+static void broadcast_change(call *c)
 {
     trp__client_arena *arena = c->arena;
     arena->protection++;
@@ -166,12 +166,12 @@ static void tell_change(call *c)
     if (arena->protection % 2 == 0)
         arena->guarded = 0;
     arena->changing = arena->refused = 0;
-    trp__tell(c->device, &(trp__news){.type = TRP__MSG_PROTECT,
-                                      .id = c->id,
-                                      .bytes = c->device->options.start_timeout_ns / 2,
-                                      .protection = arena->protection,
-                                      .fd = -1,
-                                      .pending_acks = &arena->changing});
+    trp__broadcast(c->device, &(trp__news){.type = TRP__MSG_PROTECT,
+                                           .id = c->id,
+                                           .bytes = c->device->options.start_timeout_ns / 2,
+                                           .protection = arena->protection,
+                                           .fd = -1,
+                                           .pending_acks = &arena->changing});
 }
 
 /* Waits until every live worker has made the change. If a worker died meanwhile, the state of the
@@ -203,7 +203,7 @@ static trp_status change(call *c)
     int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
     trp__lock_take(&device->lock);
     c->arena->refusal = &c->error;
-    tell_change(c);
+    broadcast_change(c);
     trp_status status = await_change(c, end);
     c->arena->refusal = NULL;
     trp__lock_drop(&device->lock);
@@ -254,7 +254,7 @@ static trp_status make_read_only(call *c)
     if (status != TRP_OK) {
         /* No wait for this change: a worker holds writers back until it has made it. */
         trp__lock_take(&device->lock);
-        tell_change(c);
+        broadcast_change(c);
         trp__lock_drop(&device->lock);
     }
     return status;

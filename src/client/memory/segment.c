@@ -50,7 +50,7 @@ static void drop(trp_device *device, uint32_t id)
     trp__lock_take(&device->lock);
     trp__client_segment *s = &device->memory.segment[id];
     trp__segment_close(device, s);
-    trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->pending_acks);
+    trp__broadcast_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->pending_acks);
     trp__lock_drop(&device->lock);
 }
 
@@ -159,9 +159,10 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
     trp__lock_take(&device->memory.segment_lock);
     *s = (trp__client_segment){.state = TRP__NUMBER_LIVE, .fd = fd, .bytes = bytes, .plain = plain};
     trp__lock_drop(&device->memory.segment_lock);
-    trp__tell(device,
-              &(trp__news){
-                  .type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .protection = plain, .fd = fd});
+    trp__broadcast(
+        device,
+        &(trp__news){
+            .type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .protection = plain, .fd = fd});
     while (!s->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
         trp__lock_wait(&device->lock, &device->changed);
     if (!s->answered)
@@ -172,7 +173,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
         *error = s->answer;
         trp__shm_unmap(*base, bytes);
         trp__segment_close(device, s);
-        trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->pending_acks);
+        trp__broadcast_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->pending_acks);
     }
 out:
     trp__lock_drop(&device->lock);

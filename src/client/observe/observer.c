@@ -278,7 +278,7 @@ trp_status trp_observer_read(trp_observer *o, trp_device_stats *out, size_t capa
 
 /* Finding processes. */
 
-/* A process and a device that it has open; devices are told apart by the inodes of their figures.
+/* A process and a device that it has open; devices are identified by the inodes of their figures.
  */
 typedef struct holder {
     int64_t pid;

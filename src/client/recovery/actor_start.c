@@ -33,7 +33,7 @@ void trp__actor_start_begin(trp_device *device, trp__client_actor *actor)
 {
     uint32_t standby = 1 - device->active;
     actor->trial = actor->library[0] != '\0' && !actor->cold && device->worker[standby].ready;
-    trp__tell_actor(device, actor->trial ? standby : device->active, actor);
+    trp__announce_actor(device, actor->trial ? standby : device->active, actor);
     trp__supervisor_wake(device); /* from now on it looks at the time */
 }
 
@@ -71,10 +71,10 @@ void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_a
         actor->answer = *error;
         actor->answered = true;
         if (good && !actor->cold) /* the other one's turn */
-            trp__tell_actor(device, 1 - index, actor);
+            trp__announce_actor(device, 1 - index, actor);
     } else if (!actor->answered && actor->trial) {
         actor->trial = false;
-        trp__tell_actor(device, device->active, actor);
+        trp__announce_actor(device, device->active, actor);
     } else if (actor->answered && !active && !good && actor->answer.status == TRP_OK &&
                !actor->quarantined) {
         atomic_store(&device->standby_unwanted, true); /* it lacks what the active one has */
@@ -131,7 +131,7 @@ bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicio
 {
     const trp__client_actor *actor = suspicion->actor;
     bool likely = false;
-    char told[160];
+    char message[160];
     if (!actor)
         return false;
     if (suspicion->stuck) {
@@ -140,11 +140,11 @@ bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicio
         cause->fault = TRP_FAULT_HANG;
     }
     cause->incarnation = suspicion->incarnation;
-    trp__copy_string(told, sizeof told, cause->message);
+    trp__copy_string(message, sizeof message, cause->message);
     trp__lock_take(&device->lock);
     if (is_meant(suspicion)) {
         snprintf(cause->message, sizeof cause->message, "while actor \"%s\" was being made: %s",
-                 actor->name, told);
+                 actor->name, message);
         likely = suspicion->stuck || !actor->answered || actor->suspected;
     }
     trp__lock_drop(&device->lock);
@@ -183,7 +183,7 @@ void trp__actor_start_end_trials(trp_device *device)
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered && actor->trial) {
             actor->trial = false;
-            trp__tell_actor(device, device->active, actor);
+            trp__announce_actor(device, device->active, actor);
         }
     }
     trp__lock_drop(&device->lock);
@@ -237,7 +237,7 @@ void trp__actor_start_check(trp_device *device)
 
 /* Sends a new worker the suspected actors that it did not get yet: those that no worker has
  * started, and cold ones. True if it has any suspected actor to start. */
-static bool tell_suspects(trp_device *device, uint32_t index)
+static bool announce_suspects(trp_device *device, uint32_t index)
 {
     bool any = false;
     trp__lock_take(&device->lock);
@@ -248,7 +248,7 @@ static bool tell_suspects(trp_device *device, uint32_t index)
         any = true;
         if (actor->cold || (!actor->answered && !actor->trial)) {
             actor->trial = !actor->answered;
-            trp__tell_actor(device, index, actor);
+            trp__announce_actor(device, index, actor);
         }
     }
     trp__lock_drop(&device->lock);
@@ -284,7 +284,7 @@ bool trp__actor_start_lanes_end(trp_device *device, trp_error *error)
 trp_status trp__actor_start_await(trp_device *device, uint32_t index, trp_error *error)
 {
     bool gone = false;
-    if (!tell_suspects(device, index))
+    if (!announce_suspects(device, index))
         return TRP_OK;
     while (!gone && left_to_make(device, index) > 0 && !atomic_load(&device->closing)) {
         const trp__process *p = &device->worker[index];

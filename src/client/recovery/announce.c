@@ -2,23 +2,23 @@
  * held. */
 #include "client/recovery/recovery.h"
 
-void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor)
+void trp__announce_actor(trp_device *device, uint32_t index, trp__client_actor *actor)
 {
     if (device->worker[index].ready)
-        trp__tell_one(
+        trp__send_news(
             device, index,
             &(trp__news){.type = TRP__MSG_ACTOR, .id = actor->id, .fd = -1, .actor = actor});
 }
 
-static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
+static void announce_segment(trp_device *device, uint32_t index, uint32_t id)
 {
     const trp__client_segment *s = &device->memory.segment[id];
-    trp__tell_one(device, index,
-                  &(trp__news){.type = TRP__MSG_HOST,
-                               .id = id,
-                               .bytes = s->bytes,
-                               .protection = s->plain,
-                               .fd = s->fd});
+    trp__send_news(device, index,
+                   &(trp__news){.type = TRP__MSG_HOST,
+                                .id = id,
+                                .bytes = s->bytes,
+                                .protection = s->plain,
+                                .fd = s->fd});
 }
 
 /* Whether a resource could not be made; its creator is about to drop it. */
@@ -29,50 +29,50 @@ static bool has_failed(bool answered, const trp_error *answer)
 
 /* Sends a new worker all live resources but actors that no worker has made yet: those go to one
  * worker only, whose answer counts. */
-void trp__tell_all(trp_device *device, uint32_t index)
+void trp__announce_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE && actor->answered &&
             (i < TRP__LANES || !has_failed(true, &actor->answer)) &&
             (index == device->active || !actor->cold))
-            trp__tell_actor(device, index, actor);
+            trp__announce_actor(device, index, actor);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         trp__client_arena *arena = &device->memory.arena[i];
         if (arena->state != TRP__NUMBER_LIVE)
             continue;
         trp__seal_announced(arena, index);
-        trp__tell_one(device, index,
-                      &(trp__news){.type = TRP__MSG_ARENA,
-                                   .id = i,
-                                   .bytes = arena->bytes,
-                                   .protection = arena->protection,
-                                   .fd = arena->fd});
+        trp__send_news(device, index,
+                       &(trp__news){.type = TRP__MSG_ARENA,
+                                    .id = i,
+                                    .bytes = arena->bytes,
+                                    .protection = arena->protection,
+                                    .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         const trp__client_segment *segment = &device->memory.segment[i];
         if (segment->state == TRP__NUMBER_LIVE && !has_failed(segment->answered, &segment->answer))
-            tell_segment(device, index, i);
+            announce_segment(device, index, i);
     }
 }
 
 /* Sends a worker that was just promoted the resources that standbys do not get, and again those
  * that its predecessor had not answered. */
-void trp__tell_promoted(trp_device *device)
+void trp__announce_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE &&
             (actor->cold ? !has_failed(actor->answered, &actor->answer) : !actor->answered)) {
             actor->trial = false;
-            trp__tell_actor(device, device->active, actor);
+            trp__announce_actor(device, device->active, actor);
         }
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->memory.segment[i].state == TRP__NUMBER_LIVE &&
             !device->memory.segment[i].answered)
-            tell_segment(device, device->active, i);
+            announce_segment(device, device->active, i);
     }
 }
 

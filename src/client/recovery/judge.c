@@ -114,7 +114,7 @@ static obstacle look_at_part(const trp_device *device, const trp__record *record
     uint64_t before = part->word[TRP__POISON];
     before = before > part->word[TRP__GOOD] && before < record->ticket ? before : 0;
     uint64_t cause = before > judged.ticket ? before : judged.bad ? judged.ticket : 0;
-    if (cause != 0 && !trp__was_told(record, access, cause))
+    if (cause != 0 && !trp__is_acked(record, access, cause))
         return (obstacle){part->word[TRP__LOST] == cause ? TRP_E_LOST : TRP_E_DEPENDENCY, cause};
     /* Delivery of a later failure does not repair half-written bytes. */
     uint64_t lost = standing_loss(part, &judged, record->ticket);

@@ -189,7 +189,7 @@ void trp__process_welcome(trp_device *device, uint32_t index)
     device->worker[index].ready = true;
     if (index != device->active)
         atomic_store(&device->standby_pid, device->worker[index].pid);
-    trp__tell_all(device, index);
+    trp__announce_all(device, index);
     trp__lock_drop(&device->lock);
     TRP__DEVICE_POINT(device, WELCOME_TOLD);
 }
@@ -304,7 +304,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     device->active = index;
     device->recovery.standby_failures = 0;
     atomic_store(&device->state, TRP_DEVICE_READY);
-    trp__tell_promoted(device);
+    trp__announce_promoted(device);
     pthread_cond_broadcast(&device->changed);
     trp__lock_drop(&device->lock);
     TRP__DEVICE_POINT(device, PROMOTE_DONE);

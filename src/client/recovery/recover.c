@@ -200,8 +200,8 @@ static void go_on_or_down(trp_device *device, const trp_error *cause)
 /* When the fault was first noticed: by the worker, if it has reported one. */
 static int64_t fault_time(const trp__reply *reply, int64_t now)
 {
-    int64_t told = atomic_load(&reply->fault_present) ? reply->fault_time_ns : now;
-    return told > 0 && told < now ? told : now;
+    int64_t reported = atomic_load(&reply->fault_present) ? reply->fault_time_ns : now;
+    return reported > 0 && reported < now ? reported : now;
 }
 
 /* Restarts the clocks of deadlines: requests that run again have their whole time again. */
@@ -245,9 +245,9 @@ static void end_active(trp_device *device, trp_error *cause)
 {
     uint32_t dead = device->active;
     const trp__process *p = &device->worker[dead];
-    bool told = !p->breach && atomic_load(&p->reply->fault_present) &&
-                p->reply->fault.fault == TRP_FAULT_GPU;
-    if (told && p->pid > 0)
+    bool reported = !p->breach && atomic_load(&p->reply->fault_present) &&
+                    p->reply->fault.fault == TRP_FAULT_GPU;
+    if (reported && p->pid > 0)
         trp__process_abandon(device, dead, cause);
     else
         device->recovery.unended = !trp__process_end(device, dead, true, cause);

@@ -23,9 +23,9 @@ void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
 void trp__look_after_mail(trp_device *device, uint32_t index);
 
 /* announce.c */
-void trp__tell_all(trp_device *device, uint32_t index);
-void trp__tell_promoted(trp_device *device);
-void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
+void trp__announce_all(trp_device *device, uint32_t index);
+void trp__announce_promoted(trp_device *device);
+void trp__announce_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
 void trp__number_answered_all(trp_device *device, uint32_t index);
 

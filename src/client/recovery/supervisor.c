@@ -202,7 +202,7 @@ static void *supervisor_main(void *argument)
     trp__is_service_thread = true;
     prctl(PR_SET_NAME, "troupe-super");
     prctl(PR_SET_TIMERSLACK, 1000UL);
-    trp__lock_take(&device->lock); /* trp__tell() compares with device->supervisor */
+    trp__lock_take(&device->lock); /* trp__broadcast() compares with device->supervisor */
     trp__lock_drop(&device->lock);
     trp_status status = start_first(device, &error);
     if (status == TRP_OK)

@@ -153,7 +153,7 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
 }
 
 /* Copies the error of a call that waits to its caller. */
-static trp_status tell(trp_status status, trp_error *error)
+static trp_status copy_error(trp_status status, trp_error *error)
 {
     if (error)
         *error = status == TRP_OK ? (trp_error){0} : *trp__error_last();
@@ -164,7 +164,7 @@ trp_status trp_await(trp_future future, int64_t timeout_ns, trp_error *error)
 {
     TRP__CALL_QUICK(trp__call_refused());
     trp_error result;
-    return tell(wait_for(future, timeout_ns, &result), error);
+    return copy_error(wait_for(future, timeout_ns, &result), error);
 }
 
 /* Ends the first future whose request has ended, or that is stale. TRP_E_TIMEOUT: there is none
@@ -214,7 +214,7 @@ trp_status trp_await_any(trp_future *futures, size_t count, int64_t timeout_ns, 
     if (index)
         *index = count;
     if (status != TRP_OK)
-        return tell(status, error);
+        return copy_error(status, error);
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
     while ((status = end_first(futures, count, index, &left)) == TRP_E_TIMEOUT && left > 0) {
         int64_t nap = 0;
@@ -231,7 +231,7 @@ trp_status trp_await_any(trp_future *futures, size_t count, int64_t timeout_ns, 
                                  "futures: expected one that is not zero among "
                                  "%zu, got none",
                                  count);
-    return tell(status, error);
+    return copy_error(status, error);
 }
 
 /* Waits for one of several, within their common time. A stale one counts as ended. */
@@ -268,7 +268,7 @@ trp_status trp_await_all(const trp_future *futures, size_t count, int64_t timeou
         status = trp__fail(TRP_E_TIMEOUT, "request %zu of %zu has not completed after %lld ns",
                            *index, count, (long long)timeout_ns);
     if (status != TRP_OK)
-        return tell(status, error);
+        return copy_error(status, error);
     for (size_t i = 0; i < count; i++) { /* all have ended */
         trp_error result = {0};
         if (futures[i].id == 0 || wait_for(futures[i], TRP_FOREVER, &result) == TRP_OK)
@@ -279,7 +279,7 @@ trp_status trp_await_all(const trp_future *futures, size_t count, int64_t timeou
         }
     }
     *index = failed;
-    return tell(failed == count ? TRP_OK : trp__error_raise(&first), error);
+    return copy_error(failed == count ? TRP_OK : trp__error_raise(&first), error);
 }
 
 void trp_future_drop(trp_future future)

@@ -161,9 +161,9 @@ static void find_failure(trp_device *device, trp__slot *leader)
         if (slot->status == TRP_OK)
             continue;
         trp_error error = device->slot_error[slot->index];
-        trp_error *told = &device->slot_error[leader->index];
-        *told = error;
-        snprintf(told->message, sizeof told->message, "request %u of the list: %.220s", i,
+        trp_error *combined = &device->slot_error[leader->index];
+        *combined = error;
+        snprintf(combined->message, sizeof combined->message, "request %u of the list: %.220s", i,
                  error.message);
         leader->list_status = slot->status;
         return;
@@ -182,7 +182,7 @@ void trp__list_gather(trp_device *device, trp__slot *slot, uint64_t generation)
     if (atomic_fetch_sub(&leader->left, 1) != 1)
         return; /* the slot may be reused by now */
     find_failure(device, leader);
-    trp__tell_end(device, leader, trp__generation_of(atomic_load(&leader->state)));
+    trp__report_end(device, leader, trp__generation_of(atomic_load(&leader->state)));
 }
 
 /* Ends members that are done of a list whose leader has ended. The list may end meanwhile and its

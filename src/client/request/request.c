@@ -124,18 +124,18 @@ static uint64_t written_by(const trp__record *record)
     return written;
 }
 
-static void note_last_told(trp_device *device, const trp__slot *slot, trp__record *record,
-                           uint64_t ticket)
+static void note_last_acked(trp_device *device, const trp__slot *slot, trp__record *record,
+                            uint64_t ticket)
 {
-    record->told_last = 0;
+    record->acked_last = 0;
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         uint64_t last =
-            a->mode & TRP__READ ? trp__access_last_told(device, a, ticket, &slot->look[i]) : 0;
-        record->told_last = last > record->told_last ? last : record->told_last;
+            a->mode & TRP__READ ? trp__access_last_acked(device, a, ticket, &slot->look[i]) : 0;
+        record->acked_last = last > record->acked_last ? last : record->acked_last;
     }
-    if (record->told_last != 0)
-        memset(record->told, 0, sizeof record->told);
+    if (record->acked_last != 0)
+        memset(record->acked, 0, sizeof record->acked);
 }
 
 /* Notes the failures that were delivered to the sender, and refuses the request if an input has
@@ -144,13 +144,13 @@ static void check_inputs(trp_device *device, const trp__slot *slot, trp__record 
                          uint64_t ticket)
 {
     trp_status refuse = TRP_OK;
-    note_last_told(device, slot, record, ticket);
+    note_last_acked(device, slot, record, ticket);
     for (uint32_t i = 0; i < record->access_count; i++) {
         trp__access *a = &record->access[i];
         if (!(a->mode & TRP__READ))
             continue;
         const trp__look *look = &slot->look[i];
-        uint64_t unnamed = trp__access_note_told(device, record, a, ticket, look);
+        uint64_t unnamed = trp__access_note_acked(device, record, a, ticket, look);
         if (refuse == TRP_OK)
             refuse = trp__access_readable_at(device, a, ticket, look, &record->cause);
         if (refuse == TRP_OK && unnamed != 0) {

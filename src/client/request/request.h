@@ -62,7 +62,7 @@ void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
 void trp__release_holdings(trp_device *device, trp__slot *slot);
 
 /* Delivers the end of a request, whose slot has that generation, to its queue or future. */
-void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation);
+void trp__report_end(trp_device *device, trp__slot *slot, uint64_t generation);
 void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
 
 /* causes.c */

@@ -107,7 +107,7 @@ void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned)
 }
 
 /* Hands the ended request to its queue or future; without either, gives the slot back. */
-void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation)
+void trp__report_end(trp_device *device, trp__slot *slot, uint64_t generation)
 {
     trp_queue *queue = slot->queue;
     if (queue) {
@@ -175,7 +175,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
         trp__release_holdings(device, slot);
     }
     if (atomic_load_explicit(&slot->leader, memory_order_relaxed) == TRP__NO_SLOT)
-        trp__tell_end(device, slot, generation);
+        trp__report_end(device, slot, generation);
     else
         trp__list_gather(device, slot, generation);
     return true;

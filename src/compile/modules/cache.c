@@ -27,7 +27,7 @@ struct trp__cached_module {
     char *input;   /* the request's input */
     uint64_t input_bytes;
     trp__extent *extent;
-    trp__home home;
+    trp__storage storage;
     uint64_t module; /* handle of the module that makes it, until that is freed */
     char *stamps;    /* MADE: of its headers */
     uint64_t stamps_bytes;
@@ -172,28 +172,28 @@ bool trp__module_cache_return_head(trp__module_cache *cache, trp__extent *extent
 /* Keeping. */
 
 trp__cached_module *trp__module_cache_add(trp__module_cache *cache, uint64_t sum,
-                                          const trp__home *home, uint32_t room, uint64_t module,
-                                          trp__extent *extent)
+                                          const trp__storage *storage, uint32_t room,
+                                          uint64_t module, trp__extent *extent)
 {
     if (!cache || cache->bytes_most == 0)
         return NULL;
     trp__cached_module *k = calloc(1, sizeof *k);
-    char *input = malloc(home->input_bytes + 1);
+    char *input = malloc(storage->input_bytes + 1);
     if (!k || !input) {
         free(k);
         free(input);
         return NULL;
     }
-    memcpy(input, trp__heap_at(cache->heap, trp__home_input_at(home)), home->input_bytes);
+    memcpy(input, trp__heap_at(cache->heap, trp__storage_input_at(storage)), storage->input_bytes);
     *k = (trp__cached_module){.holders = 2,
                               .sum = sum,
                               .room = room,
                               .input = input,
-                              .input_bytes = home->input_bytes,
+                              .input_bytes = storage->input_bytes,
                               .extent = extent,
-                              .home = *home,
+                              .storage = *storage,
                               .module = module,
-                              .bytes = home->input_bytes + sizeof *k};
+                              .bytes = storage->input_bytes + sizeof *k};
     trp__lock_take(&cache->lock);
     drop_old(cache, TRP__MODULE_CACHE_MOST - 1);
     k->used = ++cache->used;
@@ -207,39 +207,40 @@ trp__cached_module *trp__module_cache_add(trp__module_cache *cache, uint64_t sum
 
 /* The size of an output; 0: it can't be true. *good: it is whole, and can be used as long as its
  * headers are the same. */
-static uint64_t look_at_output(const trp__module_cache *cache, const trp__home *home,
-                               trp__home_output *head, bool *good)
+static uint64_t look_at_output(const trp__module_cache *cache, const trp__storage *storage,
+                               trp__storage_output *head, bool *good)
 {
-    const char *output = trp__heap_at(cache->heap, trp__home_output_at(home));
+    const char *output = trp__heap_at(cache->heap, trp__storage_output_at(storage));
     memcpy(head, output, sizeof *head);
-    uint64_t size = trp__home_output_size(head, home->output_bytes);
-    bool possible = head->magic == TRP__HOME_OUTPUT && size != UINT64_MAX;
+    uint64_t size = trp__storage_output_size(head, storage->output_bytes);
+    bool possible = head->magic == TRP__STORAGE_OUTPUT && size != UINT64_MAX;
     *good = possible && head->image_bytes > 0 && head->keepable &&
             trp__checksum(output + sizeof *head, size - sizeof *head) == head->checksum;
     return possible ? size : 0;
 }
 
-/* A module that was made: its stamps are copied, and its home is cut to what is in it. */
+/* A module that was made: its stamps are copied, and its storage is cut to what is in it. */
 static void take_made(trp__module_cache *cache, trp__cached_module *k)
 {
-    trp__home_output head;
+    trp__storage_output head;
     char *stamps = NULL;
     uint32_t incarnation = trp__heap_incarnation(cache->heap);
     bool good;
     trp__lock_take(&cache->lock); /* another thread may be at it */
-    const trp__home home = k->home;
+    const trp__storage storage = k->storage;
     trp__lock_drop(&cache->lock);
-    uint64_t size = look_at_output(cache, &home, &head, &good);
+    uint64_t size = look_at_output(cache, &storage, &head, &good);
     if (good)
         stamps = malloc(head.stamps_bytes + 1);
     if (stamps)
-        memcpy(stamps,
-               trp__heap_at(cache->heap, trp__home_output_at(&home) + size - head.stamps_bytes),
-               head.stamps_bytes);
+        memcpy(
+            stamps,
+            trp__heap_at(cache->heap, trp__storage_output_at(&storage) + size - head.stamps_bytes),
+            head.stamps_bytes);
     trp__lock_take(&cache->lock);
     if (k->state == MAKING && size > 0) {
-        k->home.output_bytes = (uint32_t)size;
-        trp__heap_cut(cache->heap, k->extent, trp__home_bytes(&k->home));
+        k->storage.output_bytes = (uint32_t)size;
+        trp__heap_cut(cache->heap, k->extent, trp__storage_bytes(&k->storage));
     }
     if (k->state == MAKING && stamps) {
         k->state = MADE;
@@ -247,7 +248,7 @@ static void take_made(trp__module_cache *cache, trp__cached_module *k)
         k->stamps_bytes = head.stamps_bytes;
         k->incarnation = incarnation;
         if (k->bytes > 0) { /* in the cache */
-            uint64_t more = trp__home_bytes(&k->home) + head.stamps_bytes;
+            uint64_t more = trp__storage_bytes(&k->storage) + head.stamps_bytes;
             k->bytes += more;
             cache->bytes += more;
         }
@@ -286,7 +287,7 @@ void trp__module_cache_settle(trp__module_cache *cache, trp__cached_module *k, b
 static bool same_files(const trp__cached_module *k)
 {
     for (uint64_t at = 0; at < k->stamps_bytes;) {
-        trp__home_stamp was;
+        trp__storage_stamp was;
         struct stat s;
         if (k->stamps_bytes - at < sizeof was)
             return false;
@@ -309,12 +310,12 @@ static bool same_files(const trp__cached_module *k)
     return true;
 }
 
-/* What is known of one that was found. */
+/* State of an entry that was found. */
 typedef struct look {
-    uint64_t module; /* of its maker, if that has not been seen to end */
+    uint64_t module; /* that makes the output, unless its request was seen to end */
     bool made;
     uint32_t incarnation;
-    trp__home home;
+    trp__storage storage;
 } look;
 
 /* The lock is held. */
@@ -323,19 +324,19 @@ static void look_at(const trp__cached_module *k, look *out)
     out->module = k->state == MAKING ? k->module : 0;
     out->made = k->state == MADE;
     out->incarnation = k->incarnation;
-    out->home = k->home;
+    out->storage = k->storage;
 }
 
 /* One of this request, held. */
-static trp__cached_module *find(trp__module_cache *cache, const trp__module_wish *wish, look *out)
+static trp__cached_module *find(trp__module_cache *cache, const trp__module_spec *spec, look *out)
 {
     trp__cached_module *found = NULL;
     trp__lock_take(&cache->lock);
     for (uint32_t i = 0; i < cache->count && !found; i++) {
         trp__cached_module *k = cache->entry[i];
-        if (cache->sum[i] != wish->sum || k->state == USELESS || k->room != wish->output_bytes ||
-            k->home.output_kind != wish->output_kind || k->input_bytes != wish->input_bytes ||
-            !wish->is_same(wish->request, k->input))
+        if (cache->sum[i] != spec->sum || k->state == USELESS || k->room != spec->output_bytes ||
+            k->storage.output_kind != spec->output_kind || k->input_bytes != spec->input_bytes ||
+            !spec->is_same(spec->request, k->input))
             continue;
         k->holders++;
         k->used = ++cache->used;
@@ -346,8 +347,9 @@ static trp__cached_module *find(trp__module_cache *cache, const trp__module_wish
     return found;
 }
 
-/* Looks whether the request that makes it has ended; its module may be freed meanwhile. */
-static void look_at_maker(trp__module_cache *cache, trp__cached_module *k, uint64_t module)
+/* Takes the output if the request that makes it has ended. That request's module may be freed
+ * meanwhile. */
+static void look_at_making(trp__module_cache *cache, trp__cached_module *k, uint64_t module)
 {
     trp__object *object;
     if (trp__object_hold(trp__heap_device(cache->heap), &trp__module_class, module, &object) !=
@@ -358,17 +360,17 @@ static void look_at_maker(trp__module_cache *cache, trp__cached_module *k, uint6
     trp__object_release(object);
 }
 
-trp__cached_module *trp__module_cache_find(trp__module_cache *cache, const trp__module_wish *wish,
-                                           trp__home *output)
+trp__cached_module *trp__module_cache_find(trp__module_cache *cache, const trp__module_spec *spec,
+                                           trp__storage *output)
 {
-    trp__home_output head;
+    trp__storage_output head;
     look l;
-    trp__cached_module *k = cache ? find(cache, wish, &l) : NULL;
+    trp__cached_module *k = cache ? find(cache, spec, &l) : NULL;
     if (!k)
         return NULL;
     bool on_its_way = l.module != 0;
     if (on_its_way) {
-        look_at_maker(cache, k, l.module);
+        look_at_making(cache, k, l.module);
         trp__lock_take(&cache->lock);
         look_at(k, &l);
         trp__lock_drop(&cache->lock);
@@ -376,12 +378,12 @@ trp__cached_module *trp__module_cache_find(trp__module_cache *cache, const trp__
     /* A worker that died may have written anywhere before. */
     uint32_t now = trp__heap_incarnation(cache->heap);
     if (l.made && l.incarnation != now) {
-        look_at_output(cache, &l.home, &head, &l.made);
+        look_at_output(cache, &l.storage, &head, &l.made);
         trp__lock_take(&cache->lock);
         k->incarnation = now;
         trp__lock_drop(&cache->lock);
     }
-    *output = l.home;
+    *output = l.storage;
     if (l.made && same_files(k))
         return k;
     if (!on_its_way)

@@ -22,17 +22,17 @@ void trp__module_cache_end(void *cache);
 void trp__module_cache_drop_all(void *cache);
 
 /* Adds a module that a repeatable request is about to make. `sum` is a checksum of the request; the
- * home's input, which is copied, describes it in full. `module` is the module's handle. The extent
- * then belongs to the entry returned, which the module holds. NULL: not cached, the extent is still
- * the caller's. */
+ * storage's input, which is copied, describes it in full. `module` is the module's handle. The
+ * extent then belongs to the entry returned, which the module holds. NULL: not cached, the extent
+ * is still the caller's. */
 trp__cached_module *trp__module_cache_add(trp__module_cache *cache, uint64_t sum,
-                                          const trp__home *home, uint32_t room, uint64_t module,
-                                          trp__extent *extent);
+                                          const trp__storage *storage, uint32_t room,
+                                          uint64_t module, trp__extent *extent);
 
 /* Finds the output of an equal request, and holds it; *output says where it lies. Found only if it
  * was made and every header is unchanged. NULL: none. */
-trp__cached_module *trp__module_cache_find(trp__module_cache *cache, const trp__module_wish *wish,
-                                           trp__home *output);
+trp__cached_module *trp__module_cache_find(trp__module_cache *cache, const trp__module_spec *spec,
+                                           trp__storage *output);
 
 void trp__module_cache_release(trp__module_cache *cache, trp__cached_module *k);
 

@@ -1,4 +1,4 @@
-/* Modules: objects with a home in the heap. */
+/* Modules: objects with storage in the heap. */
 #include "compile/modules/module.h"
 
 #include "base/call.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A range of trp__home_head in the application's own memory: a worker may have overwritten the
+/* A range of trp__storage_head in the application's own memory: a worker may have overwritten the
  * shared copy. */
 typedef struct module_set {
     trp__extent *extent; /* name and bytes; NULL: the place is free */
@@ -30,8 +30,8 @@ struct trp__module {
     trp__extent *extent;        /* NULL: it belongs to `cached` */
     trp__cached_module *cached; /* shared, or to be shared, with other modules; NULL: nothing */
     trp__lock lock;             /* guards what follows */
-    trp__home home;
-    bool cut; /* the home was trimmed to its output */
+    trp__storage storage;
+    bool cut; /* the storage was trimmed to its output */
     module_set set[TRP__MODULE_SETS];
 };
 
@@ -60,17 +60,17 @@ static void destroy(trp__object *object, bool made)
         if (m->set[i].extent)
             trp__heap_return(m->heap, m->set[i].extent);
     }
-    if (m->cached && !m->home.shared)
+    if (m->cached && !m->storage.shared)
         trp__module_cache_settle(m->cache, m->cached, made);
-    if (m->extent &&
-        !(m->home.shared && trp__module_cache_return_head(m->cache, m->extent, m->home.offset)))
+    if (m->extent && !(m->storage.shared &&
+                       trp__module_cache_return_head(m->cache, m->extent, m->storage.offset)))
         trp__heap_return(m->heap, m->extent);
     if (m->cached)
         trp__module_cache_release(m->cache, m->cached);
     free_module(m);
 }
 
-static trp__module *new_module(trp__pack *pack, const trp__module_wish *wish)
+static trp__module *new_module(trp__pack *pack, const trp__module_spec *spec)
 {
     trp__module *m = calloc(1, sizeof *m);
     if (!m)
@@ -79,9 +79,9 @@ static trp__module *new_module(trp__pack *pack, const trp__module_wish *wish)
     m->object.class = &trp__module_class;
     m->heap = pack->heap;
     m->cache = trp__heap_cache(pack->heap, &trp__module_class);
-    m->names = calloc(wish->name_count ? wish->name_count : 1, sizeof *m->names);
-    for (uint32_t i = 0; m->names && i < wish->name_count; i++) {
-        m->names[i] = strdup(wish->names[i]);
+    m->names = calloc(spec->name_count ? spec->name_count : 1, sizeof *m->names);
+    for (uint32_t i = 0; m->names && i < spec->name_count; i++) {
+        m->names[i] = strdup(spec->names[i]);
         m->name_count++;
         if (!m->names[i]) {
             free_module(m);
@@ -94,30 +94,30 @@ static trp__module *new_module(trp__pack *pack, const trp__module_wish *wish)
     return NULL;
 }
 
-static void cut_home(trp__module *m)
+static void cut_storage(trp__module *m)
 {
-    trp__home_output head;
+    trp__storage_output head;
     trp__lock_take(&m->lock);
     if (!m->cut && !m->cached) { /* cache.c trims a shared one */
-        memcpy(&head, trp__heap_at(m->heap, trp__home_output_at(&m->home)), sizeof head);
-        uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
-        if (head.magic == TRP__HOME_OUTPUT && size != UINT64_MAX) {
-            m->home.output_bytes = (uint32_t)size;
-            trp__heap_cut(m->heap, m->extent, trp__home_bytes(&m->home));
+        memcpy(&head, trp__heap_at(m->heap, trp__storage_output_at(&m->storage)), sizeof head);
+        uint64_t size = trp__storage_output_size(&head, m->storage.output_bytes);
+        if (head.magic == TRP__STORAGE_OUTPUT && size != UINT64_MAX) {
+            m->storage.output_bytes = (uint32_t)size;
+            trp__heap_cut(m->heap, m->extent, trp__storage_bytes(&m->storage));
             m->cut = true;
         }
     }
     trp__lock_drop(&m->lock);
 }
 
-/* Trims the home of a made module to its output: it was made with room for the largest. */
+/* Trims the storage of a made module to its output: it was made with room for the largest. */
 static void trim(trp__object *object)
 {
     trp__module *m = of(object);
-    if (m->cached && !m->home.shared)
+    if (m->cached && !m->storage.shared)
         trp__module_cache_settle(m->cache, m->cached, true);
     else
-        cut_home(m);
+        cut_storage(m);
 }
 
 const trp__object_class trp__module_class = {.name = "module",
@@ -127,26 +127,27 @@ const trp__object_class trp__module_class = {.name = "module",
                                              .trim = trim,
                                              .destroy = destroy};
 
-static void describe_place(trp__module *m, trp__module_place *place)
+static void describe_layout(trp__module *m, trp__module_layout *layout)
 {
     trp__lock_take(&m->lock);
-    place->home = m->home;
+    layout->storage = m->storage;
     trp__lock_drop(&m->lock);
-    place->input = trp__heap_at(m->heap, trp__home_input_at(&place->home));
-    place->output = trp__heap_at(m->heap, trp__home_output_at(&place->home));
-    place->head = (const trp__home_head *)(const void *)trp__heap_at(m->heap, place->home.offset);
-    place->name_count = m->name_count;
-    place->names = (const char *const *)m->names;
-    place->module = m;
+    layout->input = trp__heap_at(m->heap, trp__storage_input_at(&layout->storage));
+    layout->output = trp__heap_at(m->heap, trp__storage_output_at(&layout->storage));
+    layout->head =
+        (const trp__storage_head *)(const void *)trp__heap_at(m->heap, layout->storage.offset);
+    layout->name_count = m->name_count;
+    layout->names = (const char *const *)m->names;
+    layout->module = m;
 }
 
-static trp_status make_home(trp__pack *pack, trp__module *m, const trp__module_wish *wish)
+static trp_status make_storage(trp__pack *pack, trp__module *m, const trp__module_spec *spec)
 {
     uint64_t offset = 0;
-    m->home.segment = trp__heap_segment(m->heap);
-    m->home.output_kind = wish->output_kind;
-    uint64_t bytes = trp__home_bytes(&m->home);
-    m->extent = m->home.shared ? trp__module_cache_take_head(m->cache, &offset) : NULL;
+    m->storage.segment = trp__heap_segment(m->heap);
+    m->storage.output_kind = spec->output_kind;
+    uint64_t bytes = trp__storage_bytes(&m->storage);
+    m->extent = m->storage.shared ? trp__module_cache_take_head(m->cache, &offset) : NULL;
     if (!m->extent)
         m->extent = trp__heap_take(m->heap, bytes, &offset);
     if (!m->extent) {
@@ -158,27 +159,27 @@ static trp_status make_home(trp__pack *pack, trp__module *m, const trp__module_w
                               "the modules of this device, with room for those that are being "
                               "made, take all of %llu GiB: free some, or await some",
                               (unsigned long long)(TRP__HEAP_BYTES >> 30));
-    m->home.offset = offset;
+    m->storage.offset = offset;
     /* The kernel zeroes an extent that was used before, where it can. */
-    memset(trp__heap_at(m->heap, offset), 0, sizeof(trp__home_head));
-    if (!m->home.shared)
-        memset(trp__heap_at(m->heap, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
+    memset(trp__heap_at(m->heap, offset), 0, sizeof(trp__storage_head));
+    if (!m->storage.shared)
+        memset(trp__heap_at(m->heap, trp__storage_output_at(&m->storage)), 0, sizeof(uint64_t));
     return TRP_OK;
 }
 
-/* Gives a module its home and handle, and adds it to the record. Owns the module, also on
+/* Gives a module its storage and handle, and adds it to the record. Owns the module, also on
  * failure. */
-static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_wish *wish,
-                             trp_module *out, trp__module_place *place)
+static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_spec *spec,
+                             trp_module *out, trp__module_layout *layout)
 {
-    trp_status status = make_home(pack, m, wish);
+    trp_status status = make_storage(pack, m, spec);
     if (status != TRP_OK) {
         destroy(&m->object, false);
         return status;
     }
     status = pack->objects->make(pack, &m->object, &out->id);
     if (status == TRP_OK)
-        describe_place(m, place);
+        describe_layout(m, layout);
     return status;
 }
 
@@ -187,42 +188,42 @@ static trp_status no_memory(trp__pack *pack)
     return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
 }
 
-trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                            trp__module_place *place)
+trp_status trp__module_make(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
+                            trp__module_layout *layout)
 {
-    trp__module *m = new_module(pack, wish);
+    trp__module *m = new_module(pack, spec);
     if (!m)
         return no_memory(pack);
-    m->home = (trp__home){.input_bytes = (uint32_t)wish->input_bytes,
-                          .output_bytes = (uint32_t)wish->output_bytes};
-    return add_module(pack, m, wish, out, place);
+    m->storage = (trp__storage){.input_bytes = (uint32_t)spec->input_bytes,
+                                .output_bytes = (uint32_t)spec->output_bytes};
+    return add_module(pack, m, spec, out, layout);
 }
 
-trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                                  trp__module_place *place, bool *found)
+trp_status trp__module_make_again(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
+                                  trp__module_layout *layout, bool *found)
 {
     trp__module_cache *cache = trp__heap_cache(pack->heap, &trp__module_class);
-    trp__home output;
-    trp__cached_module *cached = trp__module_cache_find(cache, wish, &output);
+    trp__storage output;
+    trp__cached_module *cached = trp__module_cache_find(cache, spec, &output);
     *found = cached != NULL;
     if (!cached)
         return TRP_OK;
-    trp__module *m = new_module(pack, wish);
+    trp__module *m = new_module(pack, spec);
     if (!m) {
         trp__module_cache_release(cache, cached);
         return no_memory(pack);
     }
     m->cached = cached;
-    m->home =
-        (trp__home){.output_bytes = output.output_bytes, .shared = trp__home_output_at(&output)};
-    return add_module(pack, m, wish, out, place);
+    m->storage = (trp__storage){.output_bytes = output.output_bytes,
+                                .shared = trp__storage_output_at(&output)};
+    return add_module(pack, m, spec, out, layout);
 }
 
-void trp__module_keep(const trp__module_wish *wish, const trp__module_place *place)
+void trp__module_keep(const trp__module_spec *spec, const trp__module_layout *layout)
 {
-    trp__module *m = place->module;
-    m->cached = trp__module_cache_add(m->cache, wish->sum, &m->home, (uint32_t)wish->output_bytes,
-                                      m->object.handle, m->extent);
+    trp__module *m = layout->module;
+    m->cached = trp__module_cache_add(m->cache, spec->sum, &m->storage,
+                                      (uint32_t)spec->output_bytes, m->object.handle, m->extent);
     if (m->cached)
         m->extent = NULL;
 }
@@ -241,13 +242,13 @@ trp_status trp_module_free(trp_device *device, trp_module module)
 /* Using. */
 
 trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                           trp__module_place *place)
+                           trp__module_layout *layout)
 {
     trp__object *object = NULL;
     trp_status status =
         pack->objects->use(pack, &trp__module_class, name, module.id, mode, &object);
     if (status == TRP_OK)
-        describe_place(of(object), place);
+        describe_layout(of(object), layout);
     return status;
 }
 
@@ -261,7 +262,7 @@ static bool covers(const trp__module *m, const module_set *by, const module_set 
                   one->name_bytes) == 0;
 }
 
-static void drop_set(trp__module *m, module_set *s, trp__home_set *shared)
+static void drop_set(trp__module *m, module_set *s, trp__storage_set *shared)
 {
     atomic_store(&shared->number, 0);
     trp__heap_return(m->heap, s->extent);
@@ -270,11 +271,11 @@ static void drop_set(trp__module *m, module_set *s, trp__home_set *shared)
 
 /* Drops writes that will not be repeated: failed ones, and those that a finished later one covers.
  * That one has waited for all launches before it, so no repeated request needs the older one. */
-static void tidy_sets(trp__pack *pack, trp__module *m, trp__home_head *head)
+static void tidy_sets(trp__pack *pack, trp__module *m, trp__storage_head *head)
 {
     for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
         module_set *s = &m->set[i];
-        trp__home_set *shared = &head->set[i];
+        trp__storage_set *shared = &head->set[i];
         uint64_t number = atomic_load(&shared->number);
         if (!s->extent || !pack->objects->has_ended(pack, s->request))
             continue;
@@ -287,12 +288,13 @@ static void tidy_sets(trp__pack *pack, trp__module *m, trp__home_head *head)
     }
 }
 
-trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
+trp_status trp__module_add_set(trp__pack *pack, const trp__module_layout *layout,
                                const char *variable, uint64_t at, const void *data, uint32_t bytes,
                                uint32_t *set)
 {
-    trp__module *m = place->module;
-    trp__home_head *head = (trp__home_head *)(void *)trp__heap_at(m->heap, place->home.offset);
+    trp__module *m = layout->module;
+    trp__storage_head *head =
+        (trp__storage_head *)(void *)trp__heap_at(m->heap, layout->storage.offset);
     uint32_t name_bytes = (uint32_t)strlen(variable) + 1, i = 0;
     uint64_t offset = 0;
     trp_status status = TRP_OK;
@@ -305,7 +307,7 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
                               ? trp__heap_take(m->heap, (uint64_t)name_bytes + bytes, &offset)
                               : NULL;
     if (extent) {
-        trp__home_set *shared = &head->set[i];
+        trp__storage_set *shared = &head->set[i];
         char *room = trp__heap_at(m->heap, offset);
         memcpy(room, variable, name_bytes);
         memcpy(room + name_bytes, data, bytes);
@@ -352,29 +354,29 @@ static trp_module_state state_of(const trp__module *m)
 }
 
 /* Copies an output's head if its sizes are possible; false: there is none. */
-static bool read_head(const trp__module_place *place, trp__home_output *head)
+static bool read_head(const trp__module_layout *layout, trp__storage_output *head)
 {
-    if (place->home.output_bytes < sizeof *head)
+    if (layout->storage.output_bytes < sizeof *head)
         return false;
-    memcpy(head, place->output, sizeof *head);
-    return head->magic == TRP__HOME_OUTPUT &&
-           trp__home_output_size(head, place->home.output_bytes) != UINT64_MAX;
+    memcpy(head, layout->output, sizeof *head);
+    return head->magic == TRP__STORAGE_OUTPUT &&
+           trp__storage_output_size(head, layout->storage.output_bytes) != UINT64_MAX;
 }
 
 trp_status trp__module_info(trp_device *device, trp_module module, trp_module_info *out)
 {
     trp__module *m = NULL;
-    trp__module_place place;
-    trp__home_output head;
+    trp__module_layout layout;
+    trp__storage_output head;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
     trp_status status = hold(device, module, &m);
     if (status != TRP_OK || !m)
         return status;
     *out = (trp_module_info){.state = state_of(m), .names = m->name_count};
-    describe_place(m, &place);
-    out->output = (trp_jit_output)place.home.output_kind;
-    if (out->state != TRP_MODULE_PENDING && read_head(&place, &head)) {
+    describe_layout(m, &layout);
+    out->output = (trp_jit_output)layout.storage.output_kind;
+    if (out->state != TRP_MODULE_PENDING && read_head(&layout, &head)) {
         out->image_bytes = out->state == TRP_MODULE_READY ? head.image_bytes : 0;
         out->log_bytes = head.log_bytes;
         out->headers = head.headers;
@@ -389,16 +391,16 @@ trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module
     return trp__module_info(device, module, out);
 }
 
-static trp_status read_part(const trp__module_place *place, trp_module_state state,
+static trp_status read_part(const trp__module_layout *layout, trp_module_state state,
                             trp_module_part part, void *out, uint64_t size, uint64_t *bytes)
 {
-    trp__home_output head;
+    trp__storage_output head;
     *bytes = 0;
     if (state == TRP_MODULE_PENDING)
         return trp__fail(TRP_E_BUSY, "the request that makes the module has not ended");
     if (state == TRP_MODULE_FAILED && part == TRP_MODULE_IMAGE)
         return trp__fail(TRP_E_DEPENDENCY, "the request that should have made the module failed");
-    bool present = read_head(place, &head);
+    bool present = read_head(layout, &head);
     if (!present && state == TRP_MODULE_READY)
         return trp__fail(TRP_E_INTERNAL, "what the worker has left of the module can't be true");
     if (!present)
@@ -407,7 +409,7 @@ static trp_status read_part(const trp__module_place *place, trp_module_state sta
                                head.headers_bytes};
     const uint64_t before[] = {head.log_bytes + head.names_bytes + head.headers_bytes, 0,
                                head.log_bytes, head.log_bytes + head.names_bytes};
-    const char *from = place->output + sizeof head + before[part];
+    const char *from = layout->output + sizeof head + before[part];
     uint64_t count = length[part] < size ? length[part] : size;
     *bytes = length[part];
     if (out && count > 0)
@@ -421,7 +423,7 @@ trp_status trp__module_read(trp_device *device, trp_module module, trp_module_pa
                             uint64_t size, uint64_t *bytes)
 {
     trp__module *m = NULL;
-    trp__module_place place;
+    trp__module_layout layout;
     if ((uint32_t)part > TRP_MODULE_HEADERS)
         return trp__fail(TRP_E_ARGUMENT, "part: expected a trp_module_part, got %d", (int)part);
     if (!bytes || (!out && size > 0))
@@ -431,8 +433,8 @@ trp_status trp__module_read(trp_device *device, trp_module module, trp_module_pa
     if (status != TRP_OK || !m)
         return status;
     trp_module_state state = state_of(m);
-    describe_place(m, &place);
-    status = read_part(&place, state, part, out, size, bytes);
+    describe_layout(m, &layout);
+    status = read_part(&layout, state, part, out, size, bytes);
     trp__object_release(&m->object);
     return status;
 }

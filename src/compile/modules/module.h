@@ -4,7 +4,7 @@
 #define TRP_COMPILE_MODULES_MODULE_H
 
 #include "wire/actor_class.h"
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 
 #include <troupe/jit.h>
 
@@ -13,7 +13,7 @@ extern const trp__object_class trp__module_class;
 typedef struct trp__module trp__module;
 
 /* A module that a request is to make. */
-typedef struct trp__module_wish {
+typedef struct trp__module_spec {
     uint64_t input_bytes;
     uint64_t output_bytes; /* room for it */
     uint32_t output_kind;  /* trp_jit_output */
@@ -24,34 +24,34 @@ typedef struct trp__module_wish {
     uint64_t sum;
     bool (*is_same)(const void *request, const char *input);
     const void *request;
-} trp__module_wish;
+} trp__module_spec;
 
 /* A module that a request makes or uses; valid while the record is encoded. */
-typedef struct trp__module_place {
-    trp__home home;
-    char *input;  /* of the home, in this process */
+typedef struct trp__module_layout {
+    trp__storage storage;
+    char *input;  /* of the storage, in this process */
     char *output; /* likewise */
-    const trp__home_head *head;
+    const trp__storage_head *head;
     uint32_t name_count;
     const char *const *names;
     trp__module *module; /* the application's */
-} trp__module_place;
+} trp__module_layout;
 
 /* For encode functions. Makes a module, as the record's next access, which writes it whole: the
  * worker compiles it, or the caller fills it. The caller fills the input. */
-trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                            trp__module_place *place);
+trp_status trp__module_make(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
+                            trp__module_layout *layout);
 /* Makes a module that shares the cached output of an equal request; the worker only reports the
  * end. *found false: there is none, and nothing was done. */
-trp_status trp__module_make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                                  trp__module_place *place, bool *found);
+trp_status trp__module_make_again(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
+                                  trp__module_layout *layout, bool *found);
 /* Adds a module to the cache; its input is complete. */
-void trp__module_keep(const trp__module_wish *wish, const trp__module_place *place);
+void trp__module_keep(const trp__module_spec *spec, const trp__module_layout *layout);
 /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
 trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                           trp__module_place *place);
-/* Notes a write to a variable in the module's home; its index in *set. */
-trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
+                           trp__module_layout *layout);
+/* Notes a write to a variable in the module's storage; its index in *set. */
+trp_status trp__module_add_set(trp__pack *pack, const trp__module_layout *layout,
                                const char *variable, uint64_t at, const void *data, uint32_t bytes,
                                uint32_t *set);
 

@@ -40,67 +40,68 @@ void trp__cudnn_version(const trp__cudnn *lib, char *out, size_t size)
     trp__toolkit_version(lib->cudnnGetProperty, out, size);
 }
 
-trp__cudnn_maker trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor_type type,
-                                  trp_error *error)
+trp__cudnn_builder trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor_type type,
+                                    trp_error *error)
 {
-    trp__cudnn_maker maker = {.lib = lib, .error = error};
-    maker.status = trp__cudnn_check(lib, lib->cudnnBackendCreateDescriptor(type, &maker.descriptor),
-                                    "cudnnBackendCreateDescriptor", error);
-    if (maker.status != TRP_OK)
-        maker.descriptor = NULL;
-    return maker;
+    trp__cudnn_builder builder = {.lib = lib, .error = error};
+    builder.status =
+        trp__cudnn_check(lib, lib->cudnnBackendCreateDescriptor(type, &builder.descriptor),
+                         "cudnnBackendCreateDescriptor", error);
+    if (builder.status != TRP_OK)
+        builder.descriptor = NULL;
+    return builder;
 }
 
-void trp__cudnn_set(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+void trp__cudnn_set(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                     trp__cudnn_attribute_type type, int64_t count, const void *values)
 {
-    if (maker->status == TRP_OK)
-        maker->status = trp__cudnn_check(
-            maker->lib,
-            maker->lib->cudnnBackendSetAttribute(maker->descriptor, name, type, count, values),
-            "cudnnBackendSetAttribute", maker->error);
+    if (builder->status == TRP_OK)
+        builder->status = trp__cudnn_check(
+            builder->lib,
+            builder->lib->cudnnBackendSetAttribute(builder->descriptor, name, type, count, values),
+            "cudnnBackendSetAttribute", builder->error);
 }
 
-void trp__cudnn_set_enum(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+void trp__cudnn_set_enum(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                          trp__cudnn_attribute_type type, int value)
 {
-    trp__cudnn_set(maker, name, type, 1, &value);
+    trp__cudnn_set(builder, name, type, 1, &value);
 }
 
-void trp__cudnn_set_int(trp__cudnn_maker *maker, trp__cudnn_attribute name, int64_t value)
+void trp__cudnn_set_int(trp__cudnn_builder *builder, trp__cudnn_attribute name, int64_t value)
 {
-    trp__cudnn_set(maker, name, TRP__CUDNN_TYPE_INT64, 1, &value);
+    trp__cudnn_set(builder, name, TRP__CUDNN_TYPE_INT64, 1, &value);
 }
 
-void trp__cudnn_set_flag(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool value)
+void trp__cudnn_set_flag(trp__cudnn_builder *builder, trp__cudnn_attribute name, bool value)
 {
-    trp__cudnn_set(maker, name, TRP__CUDNN_TYPE_BOOLEAN, 1, &value);
+    trp__cudnn_set(builder, name, TRP__CUDNN_TYPE_BOOLEAN, 1, &value);
 }
 
-void trp__cudnn_set_real(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool is_double,
+void trp__cudnn_set_real(trp__cudnn_builder *builder, trp__cudnn_attribute name, bool is_double,
                          double value)
 {
     float single = (float)value;
-    trp__cudnn_set(maker, name, is_double ? TRP__CUDNN_TYPE_DOUBLE : TRP__CUDNN_TYPE_FLOAT, 1,
+    trp__cudnn_set(builder, name, is_double ? TRP__CUDNN_TYPE_DOUBLE : TRP__CUDNN_TYPE_FLOAT, 1,
                    is_double ? (const void *)&value : &single);
 }
 
-void trp__cudnn_set_descriptor(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+void trp__cudnn_set_descriptor(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                                trp__cudnn_descriptor value)
 {
-    trp__cudnn_set(maker, name, TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    trp__cudnn_set(builder, name, TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-trp_status trp__cudnn_finish(trp__cudnn_maker *maker, trp__cudnn_descriptor *out)
+trp_status trp__cudnn_finish(trp__cudnn_builder *builder, trp__cudnn_descriptor *out)
 {
-    if (maker->status == TRP_OK)
-        maker->status =
-            trp__cudnn_check(maker->lib, maker->lib->cudnnBackendFinalize(maker->descriptor),
-                             "cudnnBackendFinalize", maker->error);
-    if (maker->status != TRP_OK)
-        trp__cudnn_drop(maker->lib, &maker->descriptor);
-    *out = maker->descriptor;
-    return maker->status;
+    if (builder->status == TRP_OK)
+        builder->status =
+            trp__cudnn_check(builder->lib, builder->lib->cudnnBackendFinalize(builder->descriptor),
+                             "cudnnBackendFinalize", builder->error);
+    if (builder->status != TRP_OK)
+        trp__cudnn_drop(builder->lib, &builder->descriptor);
+    *out = builder->descriptor;
+    return builder->status;
 }
 
 trp__cudnn_descriptor trp__cudnn_properties(const trp__cudnn *lib, trp__cudnn_handle handle)
@@ -109,7 +110,8 @@ trp__cudnn_descriptor trp__cudnn_properties(const trp__cudnn *lib, trp__cudnn_ha
     trp_error ignored;
     if (lib->cudnnGetVersion() < TRP__CUDNN_VERSION_DEVICEPROP)
         return NULL;
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &ignored);
+    trp__cudnn_builder m =
+        trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &ignored);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_DEVICEPROP_HANDLE, TRP__CUDNN_TYPE_HANDLE, 1, &handle);
     (void)trp__cudnn_finish(&m, &device);
     return device;

@@ -45,28 +45,28 @@ void trp__cudnn_version(const trp__cudnn *lib, char *out, size_t size);
 
 /* A descriptor that is being made. Errors stick: after the first, calls do nothing, and finish()
  * gives it; so a descriptor can be made without a look at each step. */
-typedef struct trp__cudnn_maker {
+typedef struct trp__cudnn_builder {
     const trp__cudnn *lib;
     trp__cudnn_descriptor descriptor;
     trp_status status;
     trp_error *error;
-} trp__cudnn_maker;
+} trp__cudnn_builder;
 
-trp__cudnn_maker trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor_type type,
-                                  trp_error *error);
-void trp__cudnn_set(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+trp__cudnn_builder trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor_type type,
+                                    trp_error *error);
+void trp__cudnn_set(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                     trp__cudnn_attribute_type type, int64_t count, const void *values);
 /* One value that is an enumerator, an int64_t, a descriptor; a real number, as double or float. */
-void trp__cudnn_set_enum(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+void trp__cudnn_set_enum(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                          trp__cudnn_attribute_type type, int value);
-void trp__cudnn_set_int(trp__cudnn_maker *maker, trp__cudnn_attribute name, int64_t value);
-void trp__cudnn_set_flag(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool value);
-void trp__cudnn_set_real(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool is_double,
+void trp__cudnn_set_int(trp__cudnn_builder *builder, trp__cudnn_attribute name, int64_t value);
+void trp__cudnn_set_flag(trp__cudnn_builder *builder, trp__cudnn_attribute name, bool value);
+void trp__cudnn_set_real(trp__cudnn_builder *builder, trp__cudnn_attribute name, bool is_double,
                          double value);
-void trp__cudnn_set_descriptor(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+void trp__cudnn_set_descriptor(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                                trp__cudnn_descriptor value);
 /* Finalises it. On an error it is destroyed, and *out NULL. */
-trp_status trp__cudnn_finish(trp__cudnn_maker *maker, trp__cudnn_descriptor *out);
+trp_status trp__cudnn_finish(trp__cudnn_builder *builder, trp__cudnn_descriptor *out);
 
 /* The properties of the device that a handle is for, which plans can be made of. NULL: the library
  * can't do that. */

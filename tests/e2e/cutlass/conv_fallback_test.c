@@ -91,9 +91,9 @@ static h_kernels begin(bool compiles)
     trp_device_options options = h_options();
     options.proof = compiles ? TRP_PROOF_ON : TRP_PROOF_OFF;
     h_kernels k = h_kernels_open(&options);
-    h_kernels_tell(&k, "cudnn_takes", "all");
+    h_kernels_set(&k, "cudnn_takes", "all");
     if (!compiles)
-        h_kernels_tell(&k, "compile_ms", "100000");
+        h_kernels_set(&k, "compile_ms", "100000");
     return k;
 }
 
@@ -104,8 +104,8 @@ static void convolutions(void)
     const int count = H_SANITIZED ? 40 : 120;
     for (int i = 0; i < count; i++)
         H_CHECK(run(&k, draw((trp_conv_operation)(i % 3))));
-    H_EQUAL(h_kernels_told(&k, "runs"), 0);
-    H_CHECK(h_kernels_told(&k, "cudnn_runs") >= (size_t)count);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 0);
+    H_CHECK(h_kernels_reported(&k, "cudnn_runs") >= (size_t)count);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
 }
@@ -116,7 +116,7 @@ static void until_compiled(void)
     h_kernels k = begin(false);
     for (int i = 0; i < 3; i++) {
         cv_problem p = draw((trp_conv_operation)i);
-        h_kernels_tell(&k, "compile_ms", "100000");
+        h_kernels_set(&k, "compile_ms", "100000");
         while (!run(&k, p)) /* a kernel of another one was good for it */
             p = draw((trp_conv_operation)i);
         h_kernels_untell(&k, "compile_ms");
@@ -125,7 +125,7 @@ static void until_compiled(void)
         trp_device_trim(k.world.device);
         H_CHECK(!run(&k, p));
     }
-    H_CHECK(h_kernels_told(&k, "runs") > 0);
+    H_CHECK(h_kernels_reported(&k, "runs") > 0);
     h_kernels_close(&k);
 }
 
@@ -145,16 +145,16 @@ static void in_parts(void)
 {
     enum { COUNT = 12 };
     h_kernels k = begin(true);
-    h_kernels_tell(&k, "cudnn_takes", "conv");
+    h_kernels_set(&k, "cudnn_takes", "conv");
     H_CHECK(run(&k, draw_sums(TRP_CONV_FPROP)));
     while (run(&k, draw_sums(TRP_CONV_FPROP))) /* until a kernel and its reference are there */
         continue;
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     for (int i = 0; i < COUNT; i++) {
         while (!run(&k, draw_sums((trp_conv_operation)(i % 3)))) /* the kernel of the first */
             continue;
     }
-    H_CHECK(h_kernels_told(&k, "cudnn_runs") > COUNT);
+    H_CHECK(h_kernels_reported(&k, "cudnn_runs") > COUNT);
     h_kernels_close(&k);
 }
 
@@ -166,7 +166,7 @@ static void no_engine(void)
     for (int i = 0; i < 12; i++)
         seen += run(&k, draw((trp_conv_operation)(i % 3)));
     H_CHECK(seen > 0);
-    H_EQUAL(h_kernels_told(&k, "cudnn_runs"), 0);
+    H_EQUAL(h_kernels_reported(&k, "cudnn_runs"), 0);
     h_kernels_close(&k);
 }
 
@@ -273,8 +273,8 @@ static void others(void)
         kinds[i].change(&p);
         if (run(&k, p))
             h_fail(__FILE__, __LINE__, "%s: by cuDNN", kinds[i].name);
-        H_CHECK(h_kernels_told(&k, "runs") > 0); /* for its proof, too */
-        H_EQUAL(h_kernels_told(&k, "cudnn_runs"), 0);
+        H_CHECK(h_kernels_reported(&k, "runs") > 0); /* for its proof, too */
+        H_EQUAL(h_kernels_reported(&k, "cudnn_runs"), 0);
         h_kernels_close(&k);
     }
 }
@@ -374,7 +374,7 @@ static void missing(void)
         setenv("TROUPE_CUDNN", i ? path : "/nowhere/libcudnn.so", 1);
         h_kernels k = begin(true);
         H_CHECK(!run(&k, draw(TRP_CONV_FPROP)));
-        H_CHECK(h_kernels_told(&k, "runs") > 0); /* for its proof, too */
+        H_CHECK(h_kernels_reported(&k, "runs") > 0); /* for its proof, too */
         h_kernels_close(&k);
     }
     unlink(path);
@@ -388,7 +388,7 @@ static void killed(void)
     h_kernels k = begin(false);
     for (int i = 0; i < 3; i++) {
         cv_problem p = draw((trp_conv_operation)i);
-        h_kernels_tell(&k, "compile_ms", "100000");
+        h_kernels_set(&k, "compile_ms", "100000");
         cv_make(k.world.device, &p);
         H_OK(cv_send(k.world.device, k.cutlass, &p));
         H_CHECK(by_cudnn(&p.chosen));
@@ -455,7 +455,7 @@ static void with_products(void)
     }
     trp_device_trim(k.world.device);
     H_CHECK(run(&k, draw(TRP_CONV_FPROP)));
-    H_EQUAL(h_kernels_told(&k, "runs"), 0);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 0);
     h_kernels_close(&k);
 }
 

@@ -37,7 +37,7 @@ static void products(void)
 {
     h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c;
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     for (int i = 0; i < 20; i++) {
         h_product p = usual;
         p.m = 1 + (int)ref_rng_below(h_rng(), 40);
@@ -46,7 +46,7 @@ static void products(void)
         c = run(&k, p);
         H_CHECK(by_cublaslt(&c));
     }
-    H_EQUAL(h_kernels_told(&k, "runs"), 0);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 0);
     c = run(&k, usual);
     H_CHECK(by_cublaslt(&c));
     h_kernels_untell(&k, "compile_ms");
@@ -56,7 +56,7 @@ static void products(void)
     H_CHECK(c.ready);
     while (c.fallback) /* another kernel was faster to be there */
         c = run(&k, usual);
-    H_CHECK(h_kernels_told(&k, "runs") > 0);
+    H_CHECK(h_kernels_reported(&k, "runs") > 0);
     trp_device_trim(k.world.device);
     c = run(&k, usual);
     H_CHECK(!by_cublaslt(&c));
@@ -118,7 +118,7 @@ static void kinds(void)
                                {TRP_BF16, TRP_BF16, TRP_ROW_MAJOR, false, 1},
                                {TRP_BF16, TRP_F32, TRP_COL_MAJOR, false, 1}};
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     trp_buffer a = h_buffer(k.world.device, 8192), b = h_buffer(k.world.device, 8192),
                c = h_buffer(k.world.device, 8192), d = h_buffer(k.world.device, 8192);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -154,7 +154,7 @@ static void kinds(void)
                        2 * K + 3 * 2);
         }
     }
-    H_EQUAL(h_kernels_told(&k, "runs"), 0);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 0);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
 }
@@ -207,7 +207,7 @@ static void missing(void)
     h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c = run(&k, usual);
     H_CHECK(!by_cublaslt(&c) && !c.fallback && !c.ready);
-    H_EQUAL(h_kernels_told(&k, "runs"), 1);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 1);
     h_kernels_close(&k);
 }
 
@@ -247,7 +247,7 @@ static void no_c(void)
     trp_completion done = {0};
     trp_cutlass_chosen chosen = {0};
     h_fill(k.world.device, all, 0);
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     const trp_cutlass_gemm_request r = {
         .m = 16,
         .n = 16,
@@ -271,7 +271,7 @@ static void killed(void)
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         return;
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     run(&k, usual);
     h_product_make(&k, &p);
     H_OK(h_product_send(&k, &p));
@@ -291,8 +291,8 @@ static void searching(void)
 {
     h_product p = usual;
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "128x64");
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "fast", "128x64");
+    h_kernels_set(&k, "compile_ms", "100000");
     p.tune = TRP_TUNE_QUICK;
     trp_cutlass_chosen c = run(&k, p);
     H_CHECK(by_cublaslt(&c));

@@ -209,11 +209,11 @@ static void groups(void)
 {
     h_kernels k = h_kernels_open(NULL);
     const int count = H_SANITIZED ? 30 : 100;
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     for (int i = 0; i < count; i++)
         H_CHECK(run(&k, draw()));
-    H_EQUAL(h_kernels_told(&k, "runs"), 0);
-    H_CHECK(h_kernels_told(&k, "cublaslt_runs") >= (size_t)count);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 0);
+    H_CHECK(h_kernels_reported(&k, "cublaslt_runs") >= (size_t)count);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
 }
@@ -222,12 +222,12 @@ static void until_compiled(void)
 {
     h_kernels k = h_kernels_open(NULL);
     problem p = draw();
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     H_CHECK(run(&k, p));
     h_kernels_untell(&k, "compile_ms");
     while (run(&k, p))
         continue;
-    H_CHECK(h_kernels_told(&k, "runs") > 0);
+    H_CHECK(h_kernels_reported(&k, "runs") > 0);
     h_kernels_close(&k);
 }
 
@@ -288,7 +288,7 @@ static void wrong(void)
     h_kernels k = h_kernels_open(NULL);
     problem p = draw();
     trp_completion done = {0};
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     make(&k, &p);
     trp_cutlass_grouped_gemm_request r = request_of(&p);
     p.group[0].a += (int64_t)p.matrix[A].span + 2; /* behind its buffer */
@@ -307,7 +307,7 @@ static void missing(void)
     setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so", 1);
     h_kernels k = h_kernels_open(NULL);
     H_CHECK(!run(&k, draw()));
-    H_CHECK(h_kernels_told(&k, "runs") > 0);
+    H_CHECK(h_kernels_reported(&k, "runs") > 0);
     h_kernels_close(&k);
 }
 
@@ -319,7 +319,7 @@ static void killed(void)
     h_kernels k = h_kernels_open(NULL);
     problem p = draw();
     p.in_place = false;
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     make(&k, &p);
     send(&k, &p);
     H_CHECK(by_cublaslt(&p.chosen));
@@ -336,7 +336,7 @@ static void killed(void)
 static void cancelled(void)
 {
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     for (int i = 0; i < 20; i++) {
         problem p = draw(), q = draw();
         make(&k, &p);

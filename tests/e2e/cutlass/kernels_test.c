@@ -41,7 +41,7 @@ static void missing_headers(void)
     setenv("TROUPE_CUTLASS", "/nowhere", 1);
     H_IS(h_product_run(&k, usual, &error), TRP_E_MISSING);
     setenv("TROUPE_CUTLASS", kept, 1);
-    H_EQUAL(h_kernels_told(&k, "compiles"), 0);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 0);
     run(&k, usual);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
@@ -55,15 +55,15 @@ static void fails_with(const char *what, const char *log, const char *said)
 {
     trp_error error = {0};
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, what, log);
+    h_kernels_set(&k, what, log);
     H_IS(h_product_run(&k, usual, &error), TRP_E_DEPENDENCY);
     H_IS(h_product_run(&k, with_k(32), &error), TRP_E_LIBRARY);
     h_check_says(__FILE__, __LINE__, error.message, said);
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
     h_kernels_untell(&k, what);
     run(&k, usual);
     run(&k, with_k(32));
-    H_EQUAL(h_kernels_told(&k, "compiles"), 2);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 2);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
 }
@@ -107,9 +107,9 @@ static void many_problems(void)
         h_product_check(&k, &p[i]);
         h_product_free(&k, &p[i]);
     }
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
-    H_EQUAL(h_kernels_told(&k, "links"), 1);
-    H_EQUAL(h_kernels_told(&k, "runs"), COUNT);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "links"), 1);
+    H_EQUAL(h_kernels_reported(&k, "runs"), COUNT);
     free(p);
     h_kernels_close(&k);
 }
@@ -121,7 +121,7 @@ static void fallback(void)
     h_product first = usual, second = usual, third = usual;
     first.kernel = "s80_half_64x64x32_a1";
     run(&k, first);
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     second.first = third.first = TRP_CUTLASS_FIRST_FALLBACK;
     h_product_make(&k, &second);
     H_OK(h_product_send(&k, &second));
@@ -138,7 +138,7 @@ static void fallback(void)
         h_product_check(&k, &third);
     } while (third.chosen.fallback);
     H_CHECK(third.chosen.ready && strcmp(third.chosen.kernel, first.kernel) != 0);
-    H_EQUAL(h_kernels_told(&k, "compiles"), 2);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 2);
     h_product_free(&k, &second);
     h_product_free(&k, &third);
     h_kernels_close(&k);
@@ -169,13 +169,13 @@ static void threads(void)
     enum { COUNT = 4 };
     h_thread *thread[COUNT];
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "compile_ms", "30");
+    h_kernels_set(&k, "compile_ms", "30");
     for (int i = 0; i < COUNT; i++)
         thread[i] = h_start(send_some, &k);
     for (int i = 0; i < COUNT; i++)
         h_join(thread[i]);
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
-    H_EQUAL(h_kernels_told(&k, "runs"), COUNT * 20);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "runs"), COUNT * 20);
     h_kernels_close(&k);
 }
 
@@ -189,7 +189,7 @@ static bool cancelled_and_within(int64_t deadline_ns)
     h_product p = usual, late = with_k(32);
     if (h_isolation() == TRP_ISOLATION_PROCESS)
         late.deadline_ns = (uint64_t)deadline_ns;
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     h_product_make(&k, &p);
     h_product_make(&k, &late);
     H_OK(h_product_send(&k, &p));
@@ -209,8 +209,8 @@ static bool cancelled_and_within(int64_t deadline_ns)
     h_product_free(&k, &late);
     if (in_time) {
         run(&k, usual);
-        H_EQUAL(h_kernels_told(&k, "compiles"), 1);
-        H_EQUAL(h_kernels_told(&k, "runs"), 2);
+        H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
+        H_EQUAL(h_kernels_reported(&k, "runs"), 2);
         H_EQUAL(h_info(k.world.device).incarnation, 1);
     }
     h_kernels_close(&k);
@@ -232,7 +232,7 @@ static void destroyed_in_a_compile(void)
 {
     h_kernels k = h_kernels_open(NULL);
     h_product p = usual;
-    h_kernels_tell(&k, "compile_ms", "100");
+    h_kernels_set(&k, "compile_ms", "100");
     h_product_make(&k, &p);
     H_OK(h_product_send(&k, &p));
     trp_actor_destroy(k.cutlass);
@@ -249,7 +249,7 @@ static void closed_in_a_compile(void)
 {
     h_kernels k = h_kernels_open(NULL);
     h_product p = usual;
-    h_kernels_tell(&k, "compile_ms", "1000000");
+    h_kernels_set(&k, "compile_ms", "1000000");
     h_product_make(&k, &p);
     H_OK(h_product_send(&k, &p));
     h_kernels_await(&k, "compiles", 1);
@@ -281,8 +281,8 @@ static void built_once(void)
     }
     h_product_check(&k, &p);
     h_product_check(&k, &other);
-    H_EQUAL(h_kernels_told(&k, "builds"), 2 * BUILDS);
-    H_EQUAL(h_kernels_told(&k, "runs"), 2 * ROUNDS);
+    H_EQUAL(h_kernels_reported(&k, "builds"), 2 * BUILDS);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 2 * ROUNDS);
     h_product_free(&k, &p);
     h_product_free(&k, &other);
     h_kernels_close(&k);
@@ -310,7 +310,7 @@ static void refitted(void)
         }
     }
     /* The third has a workspace, which was asked for first. */
-    H_EQUAL(h_kernels_told(&k, "builds"), 4 * BUILDS);
+    H_EQUAL(h_kernels_reported(&k, "builds"), 4 * BUILDS);
     h_kernels_close(&k);
 }
 
@@ -340,7 +340,7 @@ static void forgotten(void)
     for (int i = 0; i < DEPTH; i++)
         H_OK(h_await(done[i].future, NULL));
     h_product_check(&k, &p); /* alpha is 1 again */
-    H_EQUAL(h_kernels_told(&k, "builds"), BUILDS);
+    H_EQUAL(h_kernels_reported(&k, "builds"), BUILDS);
     h_product_free(&k, &p);
     h_kernels_close(&k);
 }
@@ -358,7 +358,7 @@ static void shapes_forgotten(void)
     h_product_make(&k, &held); /* where the first has been */
     run(&k, p);
     h_product_free(&k, &held);
-    H_EQUAL(h_kernels_told(&k, "builds"), BUILDS * (COUNT + 1));
+    H_EQUAL(h_kernels_reported(&k, "builds"), BUILDS * (COUNT + 1));
     h_kernels_close(&k);
 }
 
@@ -371,7 +371,7 @@ static void workspace(void)
     h_product p = usual;
     h_product_make(&k, &p);
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        h_kernels_tell(&k, "workspace", bytes[i]);
+        h_kernels_set(&k, "workspace", bytes[i]);
         for (int round = 0; round < 3; round++) {
             H_OK(h_product_send(&k, &p));
             H_OK(h_await(p.done.future, NULL));
@@ -412,7 +412,7 @@ static void builder_goes_wrong(void)
         h_product p = with_k(8 * (int)(i + 1));
         trp_error error = {0};
         p.kernel = "s90_half_64x64x64_1x1_pingpong";
-        h_kernels_tell(&k, "build", ways[i].how);
+        h_kernels_set(&k, "build", ways[i].how);
         trp_status status = h_product_run(&k, p, &error);
         if (status != TRP_E_INTERNAL && status != TRP_E_LIBRARY)
             h_fail(__FILE__, __LINE__, "%s: %s %s", ways[i].how, trp_status_name(status),
@@ -423,7 +423,7 @@ static void builder_goes_wrong(void)
         run(&k, p);
     }
     H_EQUAL(h_info(k.world.device).incarnation, 1);
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
     h_kernels_close(&k);
 }
 
@@ -432,10 +432,10 @@ static void other_abi(void)
 {
     trp_error error = {0};
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "abi", "77");
+    h_kernels_set(&k, "abi", "77");
     H_IS(h_product_run(&k, usual, &error), TRP_E_VERSION);
     h_check_says(__FILE__, __LINE__, error.message, "other templates than this library's");
-    H_EQUAL(h_kernels_told(&k, "builds"), 0);
+    H_EQUAL(h_kernels_reported(&k, "builds"), 0);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
 }
@@ -517,9 +517,9 @@ static void packed(void)
                 send_packed(&k, buffer, orders, epilogue, packed_rows[i]);
         }
     }
-    H_EQUAL(h_kernels_told(&k, "compiles"), 0);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 0);
     send_packed(&k, buffer, 0, 0, "s80_half_64x64x32_a4");
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
     h_kernels_close(&k);
     unsetenv("TROUPE_CACHE_PACKS");
     h_folder_remove(folder);

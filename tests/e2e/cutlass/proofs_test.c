@@ -34,7 +34,7 @@ static h_product run(const bed *b, h_product p)
 
 static size_t runs(const bed *b)
 {
-    return h_kernels_told(&b->k, "runs");
+    return h_kernels_reported(&b->k, "runs");
 }
 
 /* Kernels of a name's tile become wrong: "s90_half_128x256x64_2x1". */
@@ -47,7 +47,7 @@ static void spoil(const bed *b, const char *kernel, char tile[32])
     }
     H_CHECK(m > 0 && n > 0);
     snprintf(tile, 32, "%ux%u,", m, n);
-    h_kernels_tell(&b->k, "cutlass_wrong", tile);
+    h_kernels_set(&b->k, "cutlass_wrong", tile);
 }
 
 static bed open_bed(void)
@@ -184,7 +184,7 @@ static void searched(void)
     H_CHECK(p.chosen.searching && p.ran.proven);
     char tile[32];
     spoil(&b, p.ran.kernel, tile);
-    h_kernels_tell(&b.k, "fast", tile);
+    h_kernels_set(&b.k, "fast", tile);
     h_product q = usual;
     q.tune = TRP_TUNE_QUICK;
     q.k *= 2;

@@ -172,11 +172,11 @@ static void groups_quick(void)
     h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c = run_groups(&k, usual, TRP_TUNE_OFF);
     h_kernels_expect(&c, false, false, NULL);
-    h_kernels_tell(&k, "fast", "128x64");
+    h_kernels_set(&k, "fast", "128x64");
     c = run_groups(&k, usual, TRP_TUNE_QUICK);
     h_kernels_expect(&c, false, true, NULL);
     h_kernels_check_last(&k, "128x64");
-    size_t runs = h_kernels_told(&k, "ran");
+    size_t runs = h_kernels_reported(&k, "ran");
     H_CHECK(runs > 20);
     trp_actor_destroy(k.cutlass);
     k.cutlass = h_actor(k.world.device, "cutlass");
@@ -187,7 +187,7 @@ static void groups_quick(void)
         other.m[0] -= 3;
         other.m[1] += 3;
     }
-    H_EQUAL(h_kernels_told(&k, "ran"), runs + 3);
+    H_EQUAL(h_kernels_reported(&k, "ran"), runs + 3);
     other.m[0] += GROUPS; /* another mean */
     c = run_groups(&k, other, TRP_TUNE_OFF);
     h_kernels_expect(&c, false, false, NULL);
@@ -205,17 +205,17 @@ static void groups_full(void)
     groups g = usual;
     h_kernels k = h_kernels_open(NULL);
     g.kernel = "s90_grouped_half_64x64x64_1x1_pingpong";
-    h_kernels_tell(&k, "fast", "64x64_s4_r2");
+    h_kernels_set(&k, "fast", "64x64_s4_r2");
     trp_cutlass_chosen c = run_groups(&k, g, TRP_TUNE_QUICK);
     h_kernels_expect(&c, true, false, g.kernel); /* there is nothing to search */
     c = run_groups(&k, g, TRP_TUNE_FULL);
     h_kernels_expect(&c, true, true, g.kernel);
     h_kernels_check_last(&k, "64x64_s4_r2");
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
     c = run_groups(&k, g, TRP_TUNE_OFF);
     h_kernels_check_last(&k, "64x64_s4_r2");
     g.kernel = NULL;
-    h_kernels_tell(&k, "fast", "64x128_s8_r2");
+    h_kernels_set(&k, "fast", "64x128_s8_r2");
     c = run_groups(&k, g, TRP_TUNE_FULL);
     h_kernels_expect(&c, false, true, NULL);
     h_kernels_check_last(&k, "64x128_s8_r2");
@@ -231,7 +231,7 @@ static void groups_written(void)
     static const trp_cutlass_grouping groupings[] = {
         TRP_CUTLASS_GROUPS_OF_M, TRP_CUTLASS_GROUPS_BY_TABLE, TRP_CUTLASS_GROUPS_BY_VALUE};
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "64x128_s4_r2");
+    h_kernels_set(&k, "fast", "64x128_s4_r2");
     for (int i = 0; i < 6; i++) {
         groups g = usual;
         g.grouping = groupings[i / 2];
@@ -258,7 +258,7 @@ static void groups_many(void)
     trp_completion done = {0};
     trp_cutlass_chosen chosen;
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "none"); /* so that each is measured by a few runs */
+    h_kernels_set(&k, "fast", "none"); /* so that each is measured by a few runs */
     trp_buffer a = h_buffer(k.world.device, MANY * K * 2), b = h_buffer(k.world.device, N * K * 2),
                out = h_buffer(k.world.device, sizeof d);
     h_fill(k.world.device, a, 0x3f803f80);
@@ -290,8 +290,8 @@ static void groups_killed(void)
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         return;
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "128x64");
-    h_kernels_tell(&k, "run_ms", "10");
+    h_kernels_set(&k, "fast", "128x64");
+    h_kernels_set(&k, "run_ms", "10");
     H_OK(send_groups(&k, &g, TRP_TUNE_QUICK));
     h_kernels_await(&k, "ran", 7);
     kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
@@ -347,17 +347,17 @@ static void conv_quick(void)
     h_kernels k = h_kernels_open(NULL);
     trp_cutlass_chosen c = run_conv(&k, other, TRP_TUNE_OFF);
     h_kernels_expect(&c, false, false, NULL);
-    h_kernels_tell(&k, "fast", "64x128");
+    h_kernels_set(&k, "fast", "64x128");
     c = run_conv(&k, other, TRP_TUNE_QUICK);
     h_kernels_expect(&c, false, true, NULL);
     h_kernels_check_last(&k, "64x128");
-    size_t runs = h_kernels_told(&k, "ran");
+    size_t runs = h_kernels_reported(&k, "ran");
     H_CHECK(runs > 20);
     trp_actor_destroy(k.cutlass);
     k.cutlass = h_actor(k.world.device, "cutlass");
     c = run_conv(&k, other, TRP_TUNE_OFF);
     h_kernels_expect(&c, true, false, NULL);
-    H_EQUAL(h_kernels_told(&k, "ran"), runs + 1);
+    H_EQUAL(h_kernels_reported(&k, "ran"), runs + 1);
     other.pad[1] = other.pad_after[1] = 0;
     other.input[1] += 2;
     cv_set_output(&other);
@@ -371,7 +371,7 @@ static void conv_quick(void)
 static void conv_written(void)
 {
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "64x64_s2_r1");
+    h_kernels_set(&k, "fast", "64x64_s2_r1");
     for (int i = 0; i < 12; i++) {
         cv_problem p = conv_of((trp_conv_operation)(i % 3));
         p.tree = i / 3 % 2;
@@ -406,11 +406,11 @@ static void conv_parts(void)
     p.pad[1] = 1;
     p.pad_after[1] = 0;
     cv_set_output(&p);
-    h_kernels_tell(&k, "fast", "128x128_s1_r0_k2_2");
+    h_kernels_set(&k, "fast", "128x128_s1_r0_k2_2");
     trp_cutlass_chosen c = run_conv(&k, p, TRP_TUNE_FULL);
     h_kernels_expect(&c, false, true, p.kernel);
     h_kernels_check_last(&k, "128x128_s1_r0_k2_2");
-    h_kernels_tell(&k, "fast", "64x64");
+    h_kernels_set(&k, "fast", "64x64");
     c = run_conv(&k, p, TRP_TUNE_OFF);
     h_kernels_expect(&c, true, false, p.kernel);
     h_kernels_check_last(&k, "128x128_s1_r0_k2_2");
@@ -421,7 +421,7 @@ static void conv_parts(void)
 static void conv_any(void)
 {
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "none");
+    h_kernels_set(&k, "fast", "none");
     for (int i = 0; i < 9; i++) {
         cv_problem p = conv_of((trp_conv_operation)(i % 3));
         p.channels = 1 + cv_below(20);

@@ -39,29 +39,29 @@ static trp_cutlass_chosen run(const h_kernels *k, h_product p, trp_tune tune)
 static void quick(void)
 {
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "128x64");
+    h_kernels_set(&k, "fast", "128x64");
     trp_cutlass_chosen c = run(&k, usual, TRP_TUNE_OFF);
     h_kernels_expect(&c, false, false, NULL);
-    H_EQUAL(h_kernels_told(&k, "runs"), 1);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 1);
     c = run(&k, usual, TRP_TUNE_QUICK);
     h_kernels_expect(&c, false, true, NULL);
     h_kernels_check_last(&k, "128x64");
-    H_EQUAL(h_kernels_told(&k, "compiles"), 4);
-    size_t runs = h_kernels_told(&k, "runs");
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 4);
+    size_t runs = h_kernels_reported(&k, "runs");
     H_CHECK(runs > 20);
     for (int i = 0; i < 3; i++) {
         c = run(&k, usual, i % 2 ? TRP_TUNE_QUICK : TRP_TUNE_OFF);
         h_kernels_expect(&c, true, false, "s80_half_128x64x32_a8");
         H_CHECK(c.ready);
     }
-    H_EQUAL(h_kernels_told(&k, "runs"), runs + 3);
+    H_EQUAL(h_kernels_reported(&k, "runs"), runs + 3);
     trp_actor_destroy(k.cutlass);
     k.cutlass = h_actor(k.world.device, "cutlass");
     c = run(&k, usual, TRP_TUNE_OFF);
     h_kernels_expect(&c, true, false, "s80_half_128x64x32_a8");
     c = run(&k, with_k(24), TRP_TUNE_OFF); /* another problem */
     h_kernels_expect(&c, false, false, NULL);
-    H_EQUAL(h_kernels_told(&k, "runs"), runs + 5);
+    H_EQUAL(h_kernels_reported(&k, "runs"), runs + 5);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
 }
@@ -71,19 +71,19 @@ static void full(void)
 {
     const h_product p = with_k(32);
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "128x64");
+    h_kernels_set(&k, "fast", "128x64");
     run(&k, p, TRP_TUNE_QUICK);
-    h_kernels_tell(&k, "fast", "64x128_s4_r2");
+    h_kernels_set(&k, "fast", "64x128_s4_r2");
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_FULL);
     h_kernels_expect(&c, true, true, "s80_half_128x64x32_a8");
     h_kernels_check_last(&k, "64x128_s4_r2");
-    size_t runs = h_kernels_told(&k, "runs");
+    size_t runs = h_kernels_reported(&k, "runs");
     for (int i = TRP_TUNE_OFF; i <= TRP_TUNE_FULL; i++) {
         c = run(&k, p, (trp_tune)i);
         h_kernels_expect(&c, true, false, NULL);
         h_kernels_check_last(&k, "64x128_s4_r2");
     }
-    H_EQUAL(h_kernels_told(&k, "runs"), runs + 3);
+    H_EQUAL(h_kernels_reported(&k, "runs"), runs + 3);
     h_kernels_close(&k);
 }
 
@@ -93,18 +93,18 @@ static void named(void)
     h_product p = with_k(40);
     p.kernel = "s90_half_64x64x64_1x1_pingpong";
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "64x64_s2_r1");
+    h_kernels_set(&k, "fast", "64x64_s2_r1");
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_QUICK);
     h_kernels_expect(&c, true, false, p.kernel);
-    H_EQUAL(h_kernels_told(&k, "runs"), 1);
+    H_EQUAL(h_kernels_reported(&k, "runs"), 1);
     c = run(&k, p, TRP_TUNE_FULL);
     h_kernels_expect(&c, true, true, p.kernel);
     h_kernels_check_last(&k, "64x64_s2_r1");
-    size_t runs = h_kernels_told(&k, "runs");
+    size_t runs = h_kernels_reported(&k, "runs");
     run(&k, p, TRP_TUNE_OFF);
     h_kernels_check_last(&k, "64x64_s2_r1");
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
-    H_EQUAL(h_kernels_told(&k, "runs"), runs + 1);
+    H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_reported(&k, "runs"), runs + 1);
     c = run(&k, with_k(40), TRP_TUNE_OFF);
     h_kernels_expect(&c, false, false, NULL);
     h_kernels_close(&k);
@@ -115,7 +115,7 @@ static void all_alike(void)
 {
     const h_product p = with_k(48);
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "run_ms", "2");
+    h_kernels_set(&k, "run_ms", "2");
     trp_cutlass_chosen first = run(&k, p, TRP_TUNE_OFF), c = run(&k, p, TRP_TUNE_QUICK);
     h_kernels_expect(&c, false, true, first.kernel);
     c = run(&k, p, TRP_TUNE_OFF);
@@ -130,7 +130,7 @@ static void damaged_records(void)
     char path[600], names[600];
     const h_product p = with_k(56);
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "64x128");
+    h_kernels_set(&k, "fast", "64x128");
     run(&k, p, TRP_TUNE_QUICK);
     trp_actor_destroy(k.cutlass);
     snprintf(names, sizeof names, "find %s -type f -size -4k -newer %s/fast", cache, k.folder);
@@ -164,7 +164,7 @@ static void what_is_written(void)
     trp_device *device = k.world.device;
     uint16_t one[M * K];
     float c[M * N], d[M * N], stored[M * N], sums[M];
-    h_kernels_tell(&k, "fast", "64x128");
+    h_kernels_set(&k, "fast", "64x128");
     for (int i = 0; i < M * K; i++)
         one[i] = 0x3f80;
     trp_buffer a = h_buffer(device, sizeof one), b = h_buffer(device, K * N * 2),
@@ -227,8 +227,8 @@ static void killed(void)
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         return;
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "64x128");
-    h_kernels_tell(&k, "run_ms", "10");
+    h_kernels_set(&k, "fast", "64x128");
+    h_kernels_set(&k, "run_ms", "10");
     p.tune = TRP_TUNE_QUICK;
     h_product_make(&k, &p);
     H_OK(h_product_send(&k, &p));
@@ -256,13 +256,13 @@ static void cancelled(void)
     p.tune = other.tune = TRP_TUNE_QUICK;
     h_product_make(&k, &p);
     h_product_make(&k, &other);
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "compile_ms", "100000");
     H_OK(h_product_send(&k, &p));
     h_kernels_await(&k, "compiles", 1);
     H_OK(trp_cancel(p.done.future));
     H_IS(h_await(p.done.future, NULL), TRP_E_CANCELLED);
     h_kernels_untell(&k, "compile_ms");
-    h_kernels_tell(&k, "run_ms", "5");
+    h_kernels_set(&k, "run_ms", "5");
     H_OK(h_product_send(&k, &other));
     h_kernels_await(&k, "runs", 5);
     H_OK(trp_cancel(other.done.future));
@@ -280,7 +280,7 @@ static bool searched_within(int64_t deadline_ns, h_product p, size_t *runs)
 {
     trp_error error = {0};
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "run_ms", "60");
+    h_kernels_set(&k, "run_ms", "60");
     p.tune = TRP_TUNE_FULL;
     p.deadline_ns = (uint64_t)deadline_ns;
     h_product_make(&k, &p);
@@ -293,7 +293,7 @@ static bool searched_within(int64_t deadline_ns, h_product p, size_t *runs)
         h_kernels_expect(&p.chosen, false, true, NULL);
     }
     bool in_time = !hung && h_info(k.world.device).incarnation == 1; /* it may have run again */
-    *runs = h_kernels_told(&k, "runs");
+    *runs = h_kernels_reported(&k, "runs");
     h_product_free(&k, &p);
     h_kernels_close(&k);
     return in_time;
@@ -323,7 +323,7 @@ static void faults(void)
         return;
     h_kernels k = h_kernels_open(NULL);
     run(&k, p, TRP_TUNE_OFF);
-    h_kernels_tell(&k, "run_traps", "1");
+    h_kernels_set(&k, "run_traps", "1");
     p.tune = TRP_TUNE_QUICK;
     H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
     h_kernels_untell(&k, "run_traps");
@@ -338,21 +338,21 @@ static void not_compiled(void)
     h_kernels k = h_kernels_open(NULL);
     p.kernel = "s80_half_64x64x32_a1";
     run(&k, p, TRP_TUNE_OFF);
-    h_kernels_tell(&k, "compile_fails", "x(1): error: no\n");
+    h_kernels_set(&k, "compile_fails", "x(1): error: no\n");
     p.kernel = NULL;
     p.first = TRP_CUTLASS_FIRST_FALLBACK;
-    while (h_kernels_told(&k, "compiles") < 6) { /* one finds that the one before has failed */
+    while (h_kernels_reported(&k, "compiles") < 6) { /* one finds that the one before has failed */
         trp_cutlass_chosen failed = run(&k, p, TRP_TUNE_OFF);
         H_CHECK(failed.fallback && strcmp(failed.kernel, "s80_half_64x64x32_a1") == 0);
     }
     h_kernels_untell(&k, "compile_fails");
-    size_t compiles = h_kernels_told(&k, "compiles");
+    size_t compiles = h_kernels_reported(&k, "compiles");
     trp_cutlass_chosen c;
     do
         c = run(&k, p, TRP_TUNE_OFF);
     while (c.fallback);
     H_CHECK(strcmp(c.kernel, "s80_half_64x64x32_a1") != 0);
-    H_CHECK(h_kernels_told(&k, "compiles") <=
+    H_CHECK(h_kernels_reported(&k, "compiles") <=
             compiles + 3); /* two may still have been on their way */
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
@@ -365,8 +365,8 @@ static void fallback(void)
     h_kernels k = h_kernels_open(NULL);
     p.kernel = "s80_half_64x64x32_a1";
     run(&k, p, TRP_TUNE_OFF);
-    h_kernels_tell(&k, "fast", "64x128");
-    h_kernels_tell(&k, "compile_ms", "100000");
+    h_kernels_set(&k, "fast", "64x128");
+    h_kernels_set(&k, "compile_ms", "100000");
     p.kernel = NULL;
     p.first = TRP_CUTLASS_FIRST_FALLBACK;
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_QUICK);
@@ -386,16 +386,16 @@ static void without_a_folder(void)
 {
     setenv("TROUPE_CACHE_DIR", "", 1);
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "fast", "128x64");
+    h_kernels_set(&k, "fast", "128x64");
     trp_cutlass_chosen c = run(&k, usual, TRP_TUNE_QUICK);
     h_kernels_expect(&c, false, true, NULL);
-    size_t runs = h_kernels_told(&k, "runs");
+    size_t runs = h_kernels_reported(&k, "runs");
     for (int i = 0; i < 3; i++) {
         c = run(&k, usual, TRP_TUNE_QUICK);
         h_kernels_expect(&c, false, true, NULL);
         h_kernels_check_last(&k, "128x64");
     }
-    H_EQUAL(h_kernels_told(&k, "runs"), runs + 3);
+    H_EQUAL(h_kernels_reported(&k, "runs"), runs + 3);
     c = run(&k, usual, TRP_TUNE_OFF);
     h_kernels_expect(&c, false, false, NULL);
     h_kernels_close(&k);

@@ -257,8 +257,8 @@ static void large_windows(void)
     dp_close(&world);
 }
 
-/* How a graph was run is told. */
-static void told(void)
+/* The request reports how its graph was run. */
+static void run_is_reported(void)
 {
     world = dp_open(&dnn);
     for (int64_t n = 0; n < 2; n++) {
@@ -278,4 +278,4 @@ static void told(void)
 }
 
 H_CASES(H_CASE(large_convolutions), H_CASE(larger_convolutions), H_CASE(convolutions_unlike),
-        H_CASE(narrow), H_CASE(large_windows), H_CASE(told))
+        H_CASE(narrow), H_CASE(large_windows), H_CASE(run_is_reported))

@@ -18,9 +18,9 @@ static db_bed open_bed(const char *takes)
     return db_open(&options, takes);
 }
 
-static size_t told(const db_bed *b, const char *name)
+static size_t reported(const db_bed *b, const char *name)
 {
-    return h_kernels_told(&b->k, name);
+    return h_kernels_reported(&b->k, name);
 }
 
 /* Graphs. */
@@ -96,12 +96,12 @@ static void parts(void)
     };
     db_bed b = open_bed("");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        h_kernels_tell(&b.k, "cudnn_takes", rows[i].takes);
+        h_kernels_set(&b.k, "cudnn_takes", rows[i].takes);
         trp_dnn_ran ran = conv(&b, (int64_t)i + 1, (trp_dnn_options){0});
         expect(&ran, rows[i].engine, rows[i].parts, false, rows[i].workspace);
     }
-    H_EQUAL(told(&b, "cudnn_runs"), 3);
-    H_EQUAL(told(&b, "compiles"), 2); /* the reference kernels, and the element-wise ones */
+    H_EQUAL(reported(&b, "cudnn_runs"), 3);
+    H_EQUAL(reported(&b, "compiles"), 2); /* the reference kernels, and the element-wise ones */
     db_close(&b);
 }
 
@@ -136,13 +136,13 @@ static void in_memory(void)
     db_bed b = open_bed("all");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
-    size_t plans = told(&b, "cudnn_plans");
+    size_t plans = reported(&b, "cudnn_plans");
     for (int i = 0; i < 3; i++) {
         ran = conv(&b, 1, (trp_dnn_options){0});
         expect(&ran, "eng0_k2=0", 1, true, 4096);
     }
-    H_EQUAL(told(&b, "cudnn_plans"), plans);
-    H_EQUAL(told(&b, "cudnn_runs"), 4);
+    H_EQUAL(reported(&b, "cudnn_plans"), plans);
+    H_EQUAL(reported(&b, "cudnn_runs"), 4);
     ran = conv(&b, 2, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
     ran = scale(&b, 5, 2);
@@ -160,17 +160,17 @@ static void on_disk(void)
     db_bed b = open_bed("conv");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 2, false, 4096);
-    size_t plans = told(&b, "cudnn_plans");
-    H_EQUAL(told(&b, "cudnn_reads"), 0);
-    h_kernels_tell(&b.k, "cudnn_takes", "");
+    size_t plans = reported(&b, "cudnn_plans");
+    H_EQUAL(reported(&b, "cudnn_reads"), 0);
+    h_kernels_set(&b.k, "cudnn_takes", "");
     for (int i = 1; i <= 2; i++) {
         db_reopen(&b);
         ran = conv(&b, 1, (trp_dnn_options){0});
         expect(&ran, "eng0_k2=0", 2, true, 4096);
-        H_EQUAL(told(&b, "cudnn_reads"), 2 * i); /* and the one of the worker's start */
+        H_EQUAL(reported(&b, "cudnn_reads"), 2 * i); /* and the one of the worker's start */
     }
-    H_EQUAL(told(&b, "cudnn_plans"), plans);
-    H_EQUAL(told(&b, "compiles"), 1);
+    H_EQUAL(reported(&b, "cudnn_plans"), plans);
+    H_EQUAL(reported(&b, "compiles"), 1);
     ran = conv(&b, 2, (trp_dnn_options){0});
     expect(&ran, "direct", 2, false, 0);
     db_close(&b);
@@ -181,11 +181,11 @@ static void not_read(void)
 {
     db_bed b = open_bed("all");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
-    h_kernels_tell(&b.k, "cudnn_reads_fail", "1");
+    h_kernels_set(&b.k, "cudnn_reads_fail", "1");
     db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
-    H_EQUAL(told(&b, "cudnn_reads"), 2);
+    H_EQUAL(reported(&b, "cudnn_reads"), 2);
     h_kernels_untell(&b.k, "cudnn_reads_fail");
     db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
@@ -225,13 +225,13 @@ static void killed(void)
         h_skip("a worker that is a thread can't be killed");
     db_bed b = open_bed("all");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
-    size_t plans = told(&b, "cudnn_plans");
+    size_t plans = reported(&b, "cudnn_plans");
     for (uint32_t i = 1; i <= 3; i++) {
         kill((pid_t)h_info(b.k.world.device).worker_pid, SIGKILL);
         h_await_incarnation(b.k.world.device, i + 1);
         ran = conv(&b, 1, (trp_dnn_options){0});
         expect(&ran, "eng0_k2=0", 1, true, 4096);
-        H_CHECK(told(&b, "cudnn_plans") >= plans && told(&b, "cudnn_plans") <= plans + i);
+        H_CHECK(reported(&b, "cudnn_plans") >= plans && reported(&b, "cudnn_plans") <= plans + i);
     }
     H_EQUAL(h_info(b.k.world.device).restarts, 3);
     db_close(&b);
@@ -251,25 +251,25 @@ static void check_tuned(const trp_dnn_ran *ran, const char *engine, bool found)
 static void quick(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "fast", "2");
+    h_kernels_set(&b.k, "fast", "2");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
     H_CHECK(!ran.tuned);
-    size_t runs = told(&b, "cudnn_runs");
+    size_t runs = reported(&b, "cudnn_runs");
     ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng2_k2=2", false);
     H_EQUAL(ran.workspace_bytes, 0);
-    H_CHECK(told(&b, "cudnn_runs") > runs + 20);
-    runs = told(&b, "cudnn_runs");
+    H_CHECK(reported(&b, "cudnn_runs") > runs + 20);
+    runs = reported(&b, "cudnn_runs");
     ran = conv(&b, 1, (trp_dnn_options){0});
     check_tuned(&ran, "eng2_k2=2", true);
     db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng2_k2=2", true);
-    H_EQUAL(told(&b, "cudnn_runs"), runs + 2);
+    H_EQUAL(reported(&b, "cudnn_runs"), runs + 2);
     ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_FULL}); /* goes on */
     check_tuned(&ran, "eng2_k2=2", false);
-    H_CHECK(told(&b, "cudnn_runs") > runs + 20);
+    H_CHECK(reported(&b, "cudnn_runs") > runs + 20);
     db_close(&b);
 }
 
@@ -277,12 +277,12 @@ static void quick(void)
 static void quick_in_parts(void)
 {
     db_bed b = open_bed("conv");
-    h_kernels_tell(&b.k, "fast", "1");
+    h_kernels_set(&b.k, "fast", "1");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng1_k2=1", false);
     H_EQUAL(ran.parts, 2);
     H_EQUAL(ran.workspace_bytes, 1000);
-    h_kernels_tell(&b.k, "cudnn_takes", "");
+    h_kernels_set(&b.k, "cudnn_takes", "");
     ran = conv(&b, 2, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "direct", false);
     db_close(&b);
@@ -292,7 +292,7 @@ static void quick_in_parts(void)
 static void all_alike(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "fast", "-1");
+    h_kernels_set(&b.k, "fast", "-1");
     trp_dnn_ran ran =
         conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK, .heuristic = TRP_DNN_HEURISTIC_B});
     check_tuned(&ran, "eng3_k2=3", false);
@@ -303,8 +303,8 @@ static void all_alike(void)
 static void fast_and_wrong(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "fast", "2");
-    h_kernels_tell(&b.k, "cudnn_wrong", "2");
+    h_kernels_set(&b.k, "fast", "2");
+    h_kernels_set(&b.k, "cudnn_wrong", "2");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng0_k2=0", false);
     db_close(&b);
@@ -318,13 +318,13 @@ static void no_compiler(void)
     trp_dnn_ran ran;
     trp_error error = {0};
     db_bed b = open_bed("");
-    h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
+    h_kernels_set(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     H_IS(db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error), TRP_E_LIBRARY);
     H_CHECK(strstr(error.message, "no such luck"));
-    h_kernels_tell(&b.k, "cudnn_takes", "all");
+    h_kernels_set(&b.k, "cudnn_takes", "all");
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
-    h_kernels_tell(&b.k, "cudnn_takes", "");
+    h_kernels_set(&b.k, "cudnn_takes", "");
     h_kernels_untell(&b.k, "compile_fails");
     ran = conv(&b, 2, (trp_dnn_options){0});
     expect(&ran, "direct", 2, false, 0);

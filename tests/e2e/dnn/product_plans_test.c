@@ -153,7 +153,7 @@ static void by_default(void)
     };
     db_bed b = db_open(NULL, "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        h_kernels_tell(&b.k, "cudnn_takes", rows[i].takes);
+        h_kernels_set(&b.k, "cudnn_takes", rows[i].takes);
         trp_dnn_ran ran = good(&b, rows[i].kind, (trp_dnn_options){.workspace_bytes = 1 << 20 | i});
         expect(&ran, rows[i].engine, rows[i].parts, false);
     }
@@ -202,10 +202,10 @@ static void killed(void)
 
 /* --- searches --- */
 
-static void tell_fast(const db_bed *b, const char *cudnn, const char *cublaslt)
+static void set_fast(const db_bed *b, const char *cudnn, const char *cublaslt)
 {
-    h_kernels_tell(&b->k, "fast", cudnn);
-    h_kernels_tell(&b->k, "fast_cublaslt", cublaslt);
+    h_kernels_set(&b->k, "fast", cudnn);
+    h_kernels_set(&b->k, "fast_cublaslt", cublaslt);
 }
 
 /* Both libraries are timed, whichever is the default, and what is fastest is kept. */
@@ -223,17 +223,18 @@ static void searched(void)
     db_bed b = db_open(NULL, "all");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trp_dnn_options options = {.workspace_bytes = 1 << 20 | i, .tune = TRP_TUNE_QUICK};
-        tell_fast(&b, rows[i].cudnn, rows[i].cublaslt);
+        set_fast(&b, rows[i].cudnn, rows[i].cublaslt);
         trp_dnn_ran ran = good(&b, rows[i].kind, options);
         expect(&ran, rows[i].engine, 1, false);
         H_CHECK(ran.tuned);
         db_reopen(&b);
         options.tune = i % 2 ? TRP_TUNE_QUICK : TRP_TUNE_OFF;
-        size_t runs = h_kernels_told(&b.k, "cublaslt_runs") + h_kernels_told(&b.k, "cudnn_runs");
+        size_t runs =
+            h_kernels_reported(&b.k, "cublaslt_runs") + h_kernels_reported(&b.k, "cudnn_runs");
         ran = good(&b, rows[i].kind, options);
         expect(&ran, rows[i].engine, 1, true);
         H_CHECK(ran.tuned);
-        H_EQUAL(h_kernels_told(&b.k, "cublaslt_runs") + h_kernels_told(&b.k, "cudnn_runs"),
+        H_EQUAL(h_kernels_reported(&b.k, "cublaslt_runs") + h_kernels_reported(&b.k, "cudnn_runs"),
                 runs + 1);
     }
     db_close(&b);
@@ -243,13 +244,13 @@ static void searched(void)
 static void fast_and_wrong(void)
 {
     db_bed b = db_open(NULL, "all");
-    tell_fast(&b, "-1", "66");
-    h_kernels_tell(&b.k, "cublaslt_wrong", "66");
+    set_fast(&b, "-1", "66");
+    h_kernels_set(&b.k, "cublaslt_wrong", "66");
     trp_dnn_ran ran = good(&b, ALONE, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     expect(&ran, "eng0", 1, false);
     h_kernels_untell(&b.k, "cublaslt_wrong");
-    tell_fast(&b, "2", "-1");
-    h_kernels_tell(&b.k, "cudnn_wrong", "2");
+    set_fast(&b, "2", "-1");
+    h_kernels_set(&b.k, "cudnn_wrong", "2");
     ran = good(&b, FUSED, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     expect(&ran, "cublaslt_a64", 1, false);
     db_close(&b);
@@ -266,7 +267,7 @@ static void missing(void)
     strcpy(kept, path);
     setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
     db_bed b = db_open(NULL, "all");
-    tell_fast(&b, "0", "-1");
+    set_fast(&b, "0", "-1");
     for (int i = 0; i < 2; i++) {
         trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
         expect(&ran, "eng0", 1, false);

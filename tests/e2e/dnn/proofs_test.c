@@ -19,9 +19,9 @@ static db_bed open_bed(const char *takes)
     return db_open(&options, takes);
 }
 
-static size_t told(const db_bed *b, const char *name)
+static size_t reported(const db_bed *b, const char *name)
 {
-    return h_kernels_told(&b->k, name);
+    return h_kernels_reported(&b->k, name);
 }
 
 static void conv(const db_bed *b, int64_t n, const char *engine, bool proven)
@@ -40,12 +40,12 @@ static void conv(const db_bed *b, int64_t n, const char *engine, bool proven)
 static void one_way(const char *file)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, file, "0");
+    h_kernels_set(&b.k, file, "0");
     conv(&b, 1, "eng1_k2=1", true);
-    size_t runs = told(&b, "cudnn_runs");
+    size_t runs = reported(&b, "cudnn_runs");
     conv(&b, 1, "eng1_k2=1", true); /* as planned */
-    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
-    h_kernels_tell(&b.k, file, "0,1");
+    H_EQUAL(reported(&b, "cudnn_runs"), runs + 1);
+    h_kernels_set(&b.k, file, "0,1");
     conv(&b, 2, "eng2_k2=2", true);
     db_close(&b);
 }
@@ -123,7 +123,7 @@ static trp_dnn_ran conv_f32(const db_bed *b, bool tf32)
 static void rounds(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "cudnn_rounds", "0,1");
+    h_kernels_set(&b.k, "cudnn_rounds", "0,1");
     trp_dnn_ran exact = conv_f32(&b, false), rounded = conv_f32(&b, true);
     H_CHECK(strcmp(exact.engine, "eng2_k2=2") == 0 && exact.proven);
     H_CHECK(strcmp(rounded.engine, "eng0_k2=0") == 0 && rounded.proven);
@@ -134,7 +134,7 @@ static void rounds(void)
 static void all_wrong(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "cudnn_wrong", "0,1,2,3,4");
+    h_kernels_set(&b.k, "cudnn_wrong", "0,1,2,3,4");
     conv(&b, 1, "direct", true);
     db_close(&b);
 }
@@ -144,7 +144,7 @@ static void good(void)
 {
     db_bed b = open_bed("all");
     conv(&b, 1, "eng0_k2=0", true);
-    H_EQUAL(told(&b, "cudnn_runs"), RELU_PROOF_RUNS + 1);
+    H_EQUAL(reported(&b, "cudnn_runs"), RELU_PROOF_RUNS + 1);
     db_close(&b);
 }
 
@@ -154,18 +154,18 @@ static void good(void)
 static void kept(void)
 {
     db_bed b = open_bed("conv");
-    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    h_kernels_set(&b.k, "cudnn_wrong", "0");
     conv(&b, 1, "eng1_k2=1", true);
-    size_t runs = told(&b, "cudnn_runs");
+    size_t runs = reported(&b, "cudnn_runs");
     h_kernels_untell(&b.k, "cudnn_wrong");
     db_reopen(&b);
     conv(&b, 1, "eng1_k2=1", true);
-    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    H_EQUAL(reported(&b, "cudnn_runs"), runs + 1);
     trp_dnn_ran ran;
     trp_error error = {0}; /* another plan of the same part */
     H_OK(db_conv(&b, 1, (trp_dnn_options){.workspace_bytes = 4200}, &ran, &error));
     H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven && !ran.found);
-    H_EQUAL(told(&b, "cudnn_runs"), runs + 2);
+    H_EQUAL(reported(&b, "cudnn_runs"), runs + 2);
     db_close(&b);
 }
 
@@ -188,7 +188,7 @@ static void listed(void)
     if (!getenv("TROUPE_COMMAND"))
         h_skip("there is no command");
     db_bed b = open_bed("conv");
-    h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
+    h_kernels_set(&b.k, "cudnn_wrong_extreme", "0");
     conv(&b, 1, "eng1_k2=1", true);
     command("proofs", out, sizeof out);
     H_CHECK(strstr(out, "rejected  dnn      eng0_k2=0 ") && strstr(out, "of saturating numbers"));
@@ -208,12 +208,12 @@ static void off(void)
     db_bed b = open_bed("all");
     b.options.proof = TRP_PROOF_OFF;
     db_reopen(&b);
-    size_t runs = told(&b, "cudnn_runs");
+    size_t runs = reported(&b, "cudnn_runs");
     conv(&b, 1, "eng0_k2=0", false);
-    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    H_EQUAL(reported(&b, "cudnn_runs"), runs + 1);
     b.options.proof = TRP_PROOF_ON;
     db_reopen(&b);
-    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    h_kernels_set(&b.k, "cudnn_wrong", "0");
     conv(&b, 1, "eng1_k2=1", true);
     b.options.proof = TRP_PROOF_OFF;
     db_reopen(&b);
@@ -232,7 +232,7 @@ static void little_memory(void)
     setenv("FAKE_CUDA_MEMORY_MB", "40", 1);
     db_reopen(&b);
     unsetenv("FAKE_CUDA_MEMORY_MB");
-    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    h_kernels_set(&b.k, "cudnn_wrong", "0");
     uint16_t *data = h_malloc(COUNT * sizeof *data);
     for (int i = 0; i < COUNT; i++)
         data[i] = (uint16_t)(0x3c00 + i % 0x3ff);
@@ -272,7 +272,7 @@ static void little_memory(void)
 static void no_reference(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
+    h_kernels_set(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     for (int i = 0; i < 3; i++)
         conv(&b, 1, "eng0_k2=0", false);
     H_CHECK(h_log_said("plans serve unproven") && h_log_said("no such luck"));
@@ -284,16 +284,16 @@ static void no_reference(void)
 static void compiled_first(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
-    h_kernels_tell(&b.k, "compile_ms", "100000");
+    h_kernels_set(&b.k, "cudnn_wrong_extreme", "0");
+    h_kernels_set(&b.k, "compile_ms", "100000");
     const trp_completion done = db_begin_conv(&b, 1);
-    while (told(&b, "compiles") == 0)
+    while (reported(&b, "compiles") == 0)
         h_sleep(H_MS);
     H_IS(trp_await(done.future, 20 * H_MS, NULL), TRP_E_TIMEOUT);
     db_reopen(&b);
     h_kernels_untell(&b.k, "compile_ms");
     conv(&b, 1, "eng1_k2=1", true);
-    H_EQUAL(told(&b, "compiles"), 2); /* one that was called off */
+    H_EQUAL(reported(&b, "compiles"), 2); /* one that was called off */
     db_close(&b);
 }
 
@@ -305,7 +305,7 @@ static void refused(void)
     char from[32];
     db_bed b = open_bed("all");
     snprintf(from, sizeof from, "0 %d", RELU_PROOF_RUNS + 2);
-    h_kernels_tell(&b.k, "cudnn_fails_from", from);
+    h_kernels_set(&b.k, "cudnn_fails_from", from);
     conv(&b, 1, "eng0_k2=0", true);
     conv(&b, 1, "eng1_k2=1", true);
     conv(&b, 1, "eng1_k2=1", true);
@@ -349,8 +349,8 @@ static trp_dnn_ran two_convs(const db_bed *b)
 static void refused_later(void)
 {
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "cudnn_nodes", "1");
-    h_kernels_tell(&b.k, "cudnn_fails_from", "0 12");
+    h_kernels_set(&b.k, "cudnn_nodes", "1");
+    h_kernels_set(&b.k, "cudnn_fails_from", "0 12");
     const trp_dnn_ran ran = two_convs(&b);
     H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
     H_EQUAL(ran.parts, 2);
@@ -363,9 +363,9 @@ static void all_refused(void)
 {
     char from[32];
     db_bed b = open_bed("conv");
-    h_kernels_tell(&b.k, "cudnn_wrong", "1,2,3,4");
+    h_kernels_set(&b.k, "cudnn_wrong", "1,2,3,4");
     snprintf(from, sizeof from, "0 %d", PROOF_RUNS + 1);
-    h_kernels_tell(&b.k, "cudnn_fails_from", from);
+    h_kernels_set(&b.k, "cudnn_fails_from", from);
     conv(&b, 1, "direct", true);
     db_close(&b);
 }
@@ -377,7 +377,7 @@ static void costs_a_worker(const char *file)
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         h_skip("a worker that is a thread can't be replaced");
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, file, "0");
+    h_kernels_set(&b.k, file, "0");
     conv(&b, 1, "eng1_k2=1", true);
     H_EQUAL(h_info(b.k.world.device).incarnation, 2);
     db_reopen(&b); /* it stays rejected */
@@ -409,7 +409,7 @@ static bool planned_beyond(int64_t deadline_ns)
     db_bed b = open_bed("");
     b.deadline_ns = (uint64_t)deadline_ns;
     snprintf(compile_ms, sizeof compile_ms, "%lld", (long long)(deadline_ns * 9 / 2 / H_MS));
-    h_kernels_tell(&b.k, "compile_ms", compile_ms); /* of a kernel without which nothing goes */
+    h_kernels_set(&b.k, "compile_ms", compile_ms); /* of a kernel without which nothing goes */
     trp_status status = db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error);
     bool hung = status == TRP_E_FAULT && error.fault == TRP_FAULT_HANG;
     if (!hung)
@@ -417,7 +417,7 @@ static bool planned_beyond(int64_t deadline_ns)
     bool killed = hung || h_info(b.k.world.device).incarnation != 1; /* it may run again */
     if (!killed) {
         H_CHECK(strcmp(ran.engine, "direct") == 0 && ran.proven);
-        H_CHECK(told(&b, "compiles") > 0);
+        H_CHECK(reported(&b, "compiles") > 0);
     }
     db_close(&b);
     return !killed;

@@ -1,8 +1,10 @@
-/* Lists of products: what comes out is what comes out one by one, the completion comes once, when
- * all have ended, and tells the first failure; whatever is cancelled, dies or is refused. */
+/* Lists of products: results are those of single products, the completion comes once, when all have
+ * ended, and reports the first failure; also when members are cancelled, die or are refused. */
 #include "support/gate.h"
 #include "support/harness.h"
+#include "support/reference/elements.h"
 
+#include <complex.h>
 #include <math.h>
 #include <pthread.h>
 
@@ -35,7 +37,6 @@ typedef struct product {
 
 typedef struct list {
     trp_dtype type, type_c;
-    ref_dtype ref, ref_c;
     bool row_major, own_sizes;
     trp_transpose trans_a, trans_b;
     double alpha, beta;
@@ -49,12 +50,12 @@ static double cell(const list *l, const double *x, bool trans, int64_t ld, int64
     return x[turn ? i * ld + j : j * ld + i];
 }
 
-static trp_buffer upload(ref_dtype type, const double *x, size_t count, char **copy)
+static trp_buffer upload(trp_dtype type, const double *x, size_t count, char **copy)
 {
-    size_t bytes = count * ref_dtype_size(type);
+    size_t bytes = count * trp_dtype_bits(type) / 8;
     char *raw = h_malloc(bytes);
     for (size_t i = 0; i < count; i++)
-        ref_store(type, raw, i, x[i]);
+        ref_element_store(type, raw, (int64_t)i, x[i]);
     trp_buffer b = h_buffer(world.device, bytes);
     h_write(world.device, b, 0, raw, bytes);
     if (copy)
@@ -88,18 +89,19 @@ static void make_product(const list *l, product *p)
     size_t nb = room(l, tb ? p->n : p->k, tb ? p->k : p->n, &p->ldb, gap);
     size_t nc = room(l, p->m, p->n, &p->ldc, gap) + offset + 5;
     double *a = integers(na), *b = integers(nb), *c = integers(nc);
-    p->a = upload(l->ref, a, na, NULL);
-    p->b = upload(l->ref, b, nb, NULL);
-    p->c = upload(l->ref_c, c, nc, &p->expected);
-    p->c_bytes = nc * ref_dtype_size(l->ref_c);
-    p->c_offset = offset * ref_dtype_size(l->ref_c);
+    p->a = upload(l->type, a, na, NULL);
+    p->b = upload(l->type, b, nb, NULL);
+    p->c = upload(l->type_c, c, nc, &p->expected);
+    p->c_bytes = nc * trp_dtype_bits(l->type_c) / 8;
+    p->c_offset = offset * trp_dtype_bits(l->type_c) / 8;
     for (int64_t i = 0; i < p->m; i++) {
         for (int64_t j = 0; j < p->n; j++) {
             double sum = 0;
             for (int64_t k = 0; k < p->k; k++)
                 sum += cell(l, a, ta, p->lda, i, k) * cell(l, b, tb, p->ldb, k, j);
             size_t at = offset + (size_t)(l->row_major ? i * p->ldc + j : j * p->ldc + i);
-            ref_store(l->ref_c, p->expected, at, l->alpha * sum + l->beta * c[at]);
+            ref_element_store(l->type_c, p->expected, (int64_t)at,
+                              l->alpha * sum + l->beta * c[at]);
         }
     }
     free(a);
@@ -111,16 +113,10 @@ static void make_list(list *l, int count)
 {
     static const struct {
         trp_dtype type, type_c;
-        ref_dtype ref, ref_c;
-    } types[] = {{TRP_F32, TRP_F32, REF_F32, REF_F32},
-                 {TRP_F64, TRP_F64, REF_F64, REF_F64},
-                 {TRP_F16, TRP_F16, REF_F16, REF_F16},
-                 {TRP_BF16, TRP_F32, REF_BF16, REF_F32}};
+    } types[] = {{TRP_F32, TRP_F32}, {TRP_F64, TRP_F64}, {TRP_F16, TRP_F16}, {TRP_BF16, TRP_F32}};
     size_t t = below(4);
     *l = (list){.type = types[t].type,
                 .type_c = types[t].type_c,
-                .ref = types[t].ref,
-                .ref_c = types[t].ref_c,
                 .row_major = below(2),
                 .own_sizes = below(2),
                 .trans_a = below(2) ? TRP_T : TRP_N,
@@ -180,13 +176,14 @@ static void check_and_free(list *l)
         product *p = &l->one[i];
         char *got = h_malloc(p->c_bytes);
         h_read(world.device, p->c, 0, got, p->c_bytes);
-        for (size_t at = 0; at < p->c_bytes / ref_dtype_size(l->ref_c); at++) {
-            double want = ref_load(l->ref_c, p->expected, at), have = ref_load(l->ref_c, got, at);
+        for (size_t at = 0; at < p->c_bytes * 8 / trp_dtype_bits(l->type_c); at++) {
+            double want = creal(ref_element_load(l->type_c, p->expected, (int64_t)at)),
+                   have = creal(ref_element_load(l->type_c, got, (int64_t)at));
             if (have != want)
                 h_fail(__FILE__, __LINE__,
                        "%s to %s, item %d of %d, %lld x %lld x %lld: element "
                        "%zu is %g, expected %g",
-                       ref_dtype_name(l->ref), ref_dtype_name(l->ref_c), i, l->count,
+                       trp_dtype_name(l->type), trp_dtype_name(l->type_c), i, l->count,
                        (long long)p->m, (long long)p->n, (long long)p->k, at, have, want);
         }
         free(got);

@@ -70,7 +70,7 @@ static trp_matmul_ran product(const bed *b, int64_t m)
 
 static size_t runs(const bed *b)
 {
-    return h_kernels_told(&b->k, "cublaslt_runs");
+    return h_kernels_reported(&b->k, "cublaslt_runs");
 }
 
 /* With the reference in the cache, as on a machine that has a pack. */
@@ -108,7 +108,7 @@ static void wrong(void)
 {
     bed b = open_bed();
     const size_t before = runs(&b);
-    h_kernels_tell(&b.k, "cublaslt_wrong", "64");
+    h_kernels_set(&b.k, "cublaslt_wrong", "64");
     product(&b, M);
     H_EQUAL(runs(&b), before + WRONG_RUNS + PROOF_RUNS + 1);
     h_kernels_untell(&b.k, "cublaslt_wrong");
@@ -122,10 +122,10 @@ static void wrong(void)
 static void searched(void)
 {
     bed b = open_bed();
-    h_kernels_tell(&b.k, "fast_cublaslt", "66");
+    h_kernels_set(&b.k, "fast_cublaslt", "66");
     b.tune = TRP_TUNE_QUICK;
     H_CHECK(product(&b, M).proven);
-    h_kernels_tell(&b.k, "cublaslt_wrong", "66");
+    h_kernels_set(&b.k, "cublaslt_wrong", "66");
     const trp_matmul_ran ran = product(&b, M + 1);
     H_CHECK(ran.proven);
     H_CHECK(strncmp(ran.algorithm, "cublaslt_a66_", 13) != 0);
@@ -136,7 +136,7 @@ static void searched(void)
 static void all_wrong(void)
 {
     bed b = open_bed();
-    h_kernels_tell(&b.k, "cublaslt_wrong", "64,65,66,67,68");
+    h_kernels_set(&b.k, "cublaslt_wrong", "64,65,66,67,68");
     product(&b, M);
     const size_t before = runs(&b);
     const trp_matmul_ran ran = product(&b, M);
@@ -157,7 +157,7 @@ static void off(void)
     H_CHECK(!ran.proven && strncmp(ran.algorithm, "cublaslt_", 9) == 0);
     b.options.proof = TRP_PROOF_ON;
     reenter(&b);
-    h_kernels_tell(&b.k, "cublaslt_wrong", "64");
+    h_kernels_set(&b.k, "cublaslt_wrong", "64");
     product(&b, M);
     b.options.proof = TRP_PROOF_OFF;
     reenter(&b);
@@ -171,7 +171,7 @@ static void compiled_first(void)
     bed b = {.options = h_options()};
     b.options.standby = TRP_STANDBY_OFF;
     h_kernels_make_folder(&b.k);
-    h_kernels_tell(&b.k, "compile_ms", "300");
+    h_kernels_set(&b.k, "compile_ms", "300");
     enter(&b);
     product(&b, 1);
     H_EQUAL(runs(&b), PROOF_RUNS + 1);
@@ -183,7 +183,7 @@ static void no_reference(void)
 {
     bed b = {.options = h_options()};
     h_kernels_make_folder(&b.k);
-    h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
+    h_kernels_set(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     enter(&b);
     for (int i = 0; i < 3; i++)
         H_CHECK(!product(&b, M).proven);

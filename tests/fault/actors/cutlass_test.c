@@ -32,7 +32,7 @@ static void killed_at(const char *file, const char *slow, size_t least, size_t m
     h_kernels k = h_kernels_open(NULL);
     h_product p = usual;
     h_product_make(&k, &p);
-    h_kernels_tell(&k, slow, "100000");
+    h_kernels_set(&k, slow, "100000");
     H_OK(h_product_send(&k, &p));
     h_kernels_await(&k, file, 1);
     kill_worker(&k);
@@ -42,7 +42,7 @@ static void killed_at(const char *file, const char *slow, size_t least, size_t m
     h_product_check(&k, &p);
     h_product_free(&k, &p);
     run(&k, usual);
-    size_t compiles = h_kernels_told(&k, "compiles");
+    size_t compiles = h_kernels_reported(&k, "compiles");
     H_CHECK(compiles >= least && compiles <= most);
     H_EQUAL(h_info(k.world.device).restarts, 1);
     h_kernels_close(&k);
@@ -70,8 +70,8 @@ static void killed_often(void)
     enum { COUNT = 120 };
     h_kernels k = h_kernels_open(NULL);
     h_product *p = h_malloc(COUNT * sizeof *p);
-    h_kernels_tell(&k, "workspace", "10000");
-    h_kernels_tell(&k, "compile_ms", "20");
+    h_kernels_set(&k, "workspace", "10000");
+    h_kernels_set(&k, "compile_ms", "20");
     for (int i = 0; i < COUNT; i++) {
         p[i] = (h_product){.m = 8 * (1 + (int)ref_rng_below(h_rng(), 4)),
                            .n = 8 * (1 + (int)ref_rng_below(h_rng(), 4)),
@@ -93,7 +93,7 @@ static void killed_often(void)
         h_product_check(&k, &p[i]);
         h_product_free(&k, &p[i]);
     }
-    H_CHECK(h_kernels_told(&k, "compiles") <= 2 + COUNT / 30);
+    H_CHECK(h_kernels_reported(&k, "compiles") <= 2 + COUNT / 30);
     free(p);
     h_kernels_close(&k);
 }
@@ -104,14 +104,14 @@ static void trap_at(const char *what, const char *text)
     h_kernels k = h_kernels_open(NULL);
     trp_error error = {0};
     run(&k, usual);
-    h_kernels_tell(&k, what, text);
+    h_kernels_set(&k, what, text);
     h_product p = {.m = 32, .n = 32, .k = 32};
     H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
     H_EQUAL(error.fault, TRP_FAULT_GPU);
     h_kernels_untell(&k, what);
     run(&k, usual);
     run(&k, p);
-    H_CHECK(h_kernels_told(&k, "compiles") <= 2);
+    H_CHECK(h_kernels_reported(&k, "compiles") <= 2);
     H_CHECK(h_info(k.world.device).restarts >= 1);
     h_kernels_close(&k);
 }
@@ -133,7 +133,7 @@ static void hangs_at(const char *what)
     trp_error error = {0};
     h_product p = {.m = 32, .n = 32, .k = 32, .deadline_ns = 200 * (uint64_t)H_MS};
     run(&k, usual);
-    h_kernels_tell(&k, what, "10000000");
+    h_kernels_set(&k, what, "10000000");
     H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
     H_EQUAL(error.fault, TRP_FAULT_HANG);
     h_kernels_untell(&k, what);
@@ -221,7 +221,7 @@ static void each_call_gives(const char *result)
 {
     outcome o = {0};
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "workspace", "5000");
+    h_kernels_set(&k, "workspace", "5000");
     setenv("FAKE_CUDA_FAIL_RESULT", result, 1);
     for (int call = 1; call <= CALLS; call++)
         fail_call(k.world.system, call, TRP_TUNE_OFF, &o);

@@ -241,8 +241,8 @@ static char *shared_modules(void)
     return (char *)(uintptr_t)base;
 }
 
-/* A worker may write anything into the records of what was set (src/compile/modules/home.h): that
- * is not looked up by the application, where it would be the end of it. */
+/* A worker may write anything into the records of what was set (src/compile/modules/storage.h):
+ * that is not looked up by the application, where it would be the end of it. */
 static void wild_writes_into_records(void)
 {
     enum { SETS = 32, WORDS = 5, DATA = 1, SIZES = 3 }; /* of a record, 8 bytes each */

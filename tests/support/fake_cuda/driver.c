@@ -198,7 +198,7 @@ fake_counts fake_cuda_count(void)
 }
 
 /* One line for each process that used the driver and came to an orderly end. */
-__attribute__((destructor)) static void tell_leaks(void)
+__attribute__((destructor)) static void report_leaks(void)
 {
     char line[320];
     if (!fake.settings.leaks || !fake.initialised || atomic_load(&fake.forked))

@@ -1,6 +1,6 @@
-/* The checker of `troupe matmul --check` and of the demo: it must see what is wrong, and only that.
- */
-#include "cli/commands/product_check.h"
+/* The check of products of f32 and f64, for the demo and `troupe doctor`: it must find what is
+ * wrong, and nothing else. */
+#include "cli/commands/matmul_check.h"
 #include "support/label.h"
 
 #include <math.h>
@@ -73,14 +73,15 @@ static void drop(product *p)
     free(p->c.data);
 }
 
-static check_result check_within(const product *p, double max_steps)
+static check_matmul_result check_within(const product *p, double max_steps)
 {
-    check_result result;
-    assert_true(check_product(&p->a, &p->b, &p->c, TRP_COMPUTE_DEFAULT, max_steps, &result));
+    check_matmul_result result;
+    const check_matmul x = check_matmul_of(&p->a, &p->b, &p->c);
+    assert_true(check_matmul_run(&x, max_steps, &result));
     return result;
 }
 
-static check_result check(const product *p)
+static check_matmul_result check(const product *p)
 {
     return check_within(p, CHECK_MAX_STEPS);
 }
@@ -95,10 +96,10 @@ static void right_products_pass(void **state)
         for (int variant = 0; variant < 4; variant++) {
             product p = make_product(variant & 1 ? TRP_F64 : TRP_F32, shapes[i][0], shapes[i][1],
                                      shapes[i][2], variant & 2);
-            check_result result = check(&p);
+            check_matmul_result result = check(&p);
             assert_int_equal(result.wrong, 0);
             assert_int_equal(result.rows, shapes[i][0]);
-            assert_true(result.error <= result.tolerance);
+            assert_true(result.of_bound <= 1);
             drop(&p);
         }
     }
@@ -113,7 +114,7 @@ static void one_wrong_element_is_found(void **state)
             uint64_t j = 149 - 3 * i;
             double right = get(&p.c, i, j);
             set(&p.c, i, j, right + (type == TRP_F64 ? 1e-12 : 1e-3));
-            check_result result = check(&p);
+            check_matmul_result result = check(&p);
             assert_int_equal(result.wrong, 1);
             assert_int_equal(result.row, i);
             assert_int_equal(result.col, j);
@@ -175,7 +176,7 @@ static void large_products_are_sampled(void **state)
 {
     (void)state;
     product p = make_product(TRP_F32, 1000, 20, 10, false);
-    check_result result = check_within(&p, 20 * 10 * 101);
+    check_matmul_result result = check_within(&p, 20 * 10 * 101);
     assert_int_equal(result.rows, 101);
     assert_int_equal(result.wrong, 0);
     set(&p.c, 0, 7, 100);

@@ -120,11 +120,11 @@ static void worker_refuses(void **state)
 static void send_change(const stage *s, uint64_t protection)
 {
     trp__lock_take(&s->device->lock);
-    trp__tell(s->device, &(trp__news){.type = TRP__MSG_PROTECT,
-                                      .id = s->id,
-                                      .bytes = TRP__SECOND,
-                                      .protection = protection,
-                                      .fd = -1});
+    trp__broadcast(s->device, &(trp__news){.type = TRP__MSG_PROTECT,
+                                           .id = s->id,
+                                           .bytes = TRP__SECOND,
+                                           .protection = protection,
+                                           .fd = -1});
     trp__lock_drop(&s->device->lock);
 }
 

@@ -79,12 +79,12 @@ static char *plan_of_graph(const attention *a)
 
 /* The single operation's: the first that the heuristic proposes. */
 
-static trp__cudnn_maker begin(int type, trp_error *error)
+static trp__cudnn_builder begin(int type, trp_error *error)
 {
     return trp__cudnn_begin(planner.lib, (trp__cudnn_descriptor_type)type, error);
 }
 
-static trp__cudnn_descriptor finish(trp__cudnn_maker *m)
+static trp__cudnn_descriptor finish(trp__cudnn_builder *m)
 {
     trp__cudnn_descriptor made;
     if (trp__cudnn_finish(m, &made) != TRP_OK)
@@ -96,7 +96,7 @@ static trp__cudnn_descriptor tensor(const int64_t dim[RANK], uint8_t type, int64
 {
     const int64_t stride[RANK] = {dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1};
     trp_error error;
-    trp__cudnn_maker m = begin(TRP__CUDNN_BACKEND_TENSOR_DESCRIPTOR, &error);
+    trp__cudnn_builder m = begin(TRP__CUDNN_BACKEND_TENSOR_DESCRIPTOR, &error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_TENSOR_DATA_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
                         trp__dnn_cudnn_type(type));
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_TENSOR_DIMENSIONS, TRP__CUDNN_TYPE_INT64, RANK, dim);
@@ -121,7 +121,7 @@ static trp__cudnn_descriptor operation_graph(const attention *a)
     const size_t count = sizeof parts / sizeof *parts - !a->stats;
     trp__cudnn_descriptor made[sizeof parts / sizeof *parts], operation, graph;
     trp_error error;
-    trp__cudnn_maker m = begin(SDPA_FORWARD, &error);
+    trp__cudnn_builder m = begin(SDPA_FORWARD, &error);
     for (size_t i = 0; i < count; i++) {
         made[i] = tensor(parts[i].dim, parts[i].type, (int64_t)i + 1, parts[i].name == SDPA_SCALE);
         trp__cudnn_set_descriptor(&m, (trp__cudnn_attribute)parts[i].name, made[i]);
@@ -143,7 +143,7 @@ static char *plan_of_operation(const attention *a)
     trp__dnn_engine engine = {0};
     trp_error error;
     int64_t count;
-    trp__cudnn_maker m = begin(TRP__CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &error);
+    trp__cudnn_builder m = begin(TRP__CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &error);
     trp__cudnn_set_descriptor(&m, TRP__CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_ENGINEHEUR_MODE, TRP__CUDNN_TYPE_HEUR_MODE,
                         TRP__CUDNN_HEUR_MODE_A);

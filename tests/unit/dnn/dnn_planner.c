@@ -32,7 +32,7 @@ void dnn_planner_open(trp__dnn_planner *planner)
         skip(error.message);
     if (planner->lib->cudnnGetVersion() < TRP__CUDNN_VERSION_DEVICEPROP)
         skip("a cuDNN that can't plan without a device");
-    trp__cudnn_maker m =
+    trp__cudnn_builder m =
         trp__cudnn_begin(planner->lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &error);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, TRP__CUDNN_TYPE_CHAR,
                    sizeof h200 - 1, h200);

@@ -390,7 +390,7 @@ static void harmless_probes(void **state)
 }
 
 /* The last test: the context is of no use after it. The guard behind the arena stops the write. */
-static void fault_is_told(void **state)
+static void fault_is_reported(void **state)
 {
     (void)state;
     trp__instance probe;
@@ -460,7 +460,7 @@ int main(void)
         UNIT(devices),           UNIT(copies_and_fills),      UNIT(rows),
         UNIT(read_only_mapping), UNIT(second_mapping),        UNIT(streams_wait_for_each_other),
         UNIT(a_futex_is_woken),  UNIT(stack_of_deep_kernels), UNIT(products),
-        UNIT(harmless_probes),   UNIT(fault_is_told),
+        UNIT(harmless_probes),   UNIT(fault_is_reported),
     };
     trp_error error = {0};
     uint32_t count;

@@ -469,7 +469,7 @@ static void trap(void)
 }
 
 /* A fault is told later; meanwhile its own stream stands still, and others go on. */
-static void told_later(void)
+static void reported_later(void)
 {
     setenv("FAKE_CUDA_REPORT_MS", "150", 1);
     trp__cu_stream other;
@@ -532,7 +532,7 @@ static int run(void (*run_case)(void))
     X(unmapped_while_queued)                                                                       \
     X(misaligned)                                                                                  \
     X(trap)                                                                                        \
-    X(told_later)
+    X(reported_later)
 CASES(CASE)
 
 static void test_touched_by_the_processor(void **state)

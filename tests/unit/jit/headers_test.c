@@ -355,12 +355,12 @@ static void asking(void **state)
     }
 }
 
-static const trp__jit_facts *facts_of(const char *path, bool *settled)
+static const trp__include_scan *scan_of(const char *path, bool *settled)
 {
-    const trp__jit_facts *facts;
+    const trp__include_scan *scan;
     trp__jit_stamp stamp;
-    assert_int_equal(trp__jit_facts_of_file(path, &facts, &stamp, settled), TRP__JIT_FILE_READ);
-    return facts;
+    assert_int_equal(trp__include_scan_file(path, &scan, &stamp, settled), TRP__JIT_FILE_READ);
+    return scan;
 }
 
 /* What is known of a file is taken again as long as nothing can have changed it unseen. */
@@ -374,19 +374,19 @@ static void known_files(void **state)
     put_file("k.h", "int k;\n");
     snprintf(path, sizeof path, "%s/k.h", folder);
     assert_int_equal(stat(path, &s), 0);
-    trp__jit_facts_counts(&read[0], &known[0]);
-    const trp__jit_facts *first = facts_of(path, &settled);
-    trp__jit_facts_counts(&read[1], &known[1]);
+    trp__include_scan_counts(&read[0], &known[0]);
+    const trp__include_scan *first = scan_of(path, &settled);
+    trp__include_scan_counts(&read[1], &known[1]);
     assert_int_equal(read[1], read[0] + 1);
     /* Some seconds must lie between its last change and its reading. */
     for (; !settled; usleep(50000)) {
-        const trp__jit_facts *next = facts_of(path, &settled);
+        const trp__include_scan *next = scan_of(path, &settled);
         assert_true(next != first);
-        trp__jit_facts_release(next);
+        trp__include_scan_release(next);
     }
-    trp__jit_facts_counts(&read[0], &known[0]);
-    const trp__jit_facts *again = facts_of(path, &settled);
-    trp__jit_facts_counts(&read[1], &known[1]);
+    trp__include_scan_counts(&read[0], &known[0]);
+    const trp__include_scan *again = scan_of(path, &settled);
+    trp__include_scan_counts(&read[1], &known[1]);
     assert_int_equal(read[1], read[0]);
     assert_int_equal(known[1], known[0] + 1);
     assert_true(settled && trp__hash_equal(&first->content, &again->content));
@@ -394,11 +394,11 @@ static void known_files(void **state)
     const struct timespec times[2] = {s.st_atim, s.st_mtim};
     put_file("k.h", "int j;\n");
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    const trp__jit_facts *other = facts_of(path, &settled);
+    const trp__include_scan *other = scan_of(path, &settled);
     assert_false(settled || trp__hash_equal(&first->content, &other->content));
-    trp__jit_facts_release(first);
-    trp__jit_facts_release(again);
-    trp__jit_facts_release(other);
+    trp__include_scan_release(first);
+    trp__include_scan_release(again);
+    trp__include_scan_release(other);
 }
 
 /* What is read ahead the trace does not read again; it is done once for the same folders. */
@@ -422,16 +422,16 @@ static void ahead(void **state)
     const char *const includes[] = {path};
     const trp__jit_program program = {
         .source = {"kernel.cu", "#include <1.h>\n"}, .includes = includes, .include_count = 1};
-    trp__jit_facts_counts(&read[0], &known[0]);
+    trp__include_scan_counts(&read[0], &known[0]);
     trp__jit_headers_ahead(&program);
-    trp__jit_facts_counts(&read[1], &known[1]);
+    trp__include_scan_counts(&read[1], &known[1]);
     assert_true(trp__cpu_count() < 2 || read[1] >= read[0] + FILES);
     trp__jit_headers_ahead(&program);
-    trp__jit_facts_counts(&read[2], &known[2]);
+    trp__include_scan_counts(&read[2], &known[2]);
     assert_true(read[2] == read[1] && known[2] == known[1]);
     trp__jit_headers h = {0};
     assert_int_equal(trp__jit_headers_trace(&program, &h, &error), TRP_OK);
-    trp__jit_facts_counts(&read[2], &known[2]);
+    trp__include_scan_counts(&read[2], &known[2]);
     assert_true(trp__cpu_count() < 2 || read[2] == read[1]);
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "include_paths[0]/%d.h", i);

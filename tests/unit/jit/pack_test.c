@@ -22,7 +22,7 @@ enum { BUFFER_BYTES = 1 << 20, ROOM = 128 << 20 };
 static trp__record record;
 static trp_error error;
 static uint32_t acquired, made;
-static char *home, piece[TRP__SMALL_BYTES]; /* the memory of the heap, and a piece */
+static char *heap_memory, piece[TRP__SMALL_BYTES]; /* the memory of the heap, and a piece */
 static trp__heap heap;
 static _Atomic uint32_t incarnation;
 static const char *const module_names[] = {"&table", "first", "second<int>"};
@@ -152,12 +152,12 @@ static void refused(trp_status (*function)(trp__pack *, const trp_request *), co
 static trp__object *used_module(trp_jit_output kind)
 {
     trp__pack p = {.record = &record, .error = &error, .objects = &objects, .heap = &heap};
-    const trp__module_wish wish = {
+    const trp__module_spec spec = {
         .output_bytes = 1000, .output_kind = kind, .name_count = 3, .names = module_names};
-    trp__module_place place;
+    trp__module_layout layout;
     trp_module module;
     memset(&record, 0, sizeof record);
-    assert_int_equal(trp__module_make(&p, &wish, &module, &place), TRP_OK);
+    assert_int_equal(trp__module_make(&p, &spec, &module, &layout), TRP_OK);
     trp__object *object = new_object;
     new_object = NULL;
     return object;
@@ -166,13 +166,13 @@ static trp__object *used_module(trp_jit_output kind)
 static int begin(void **state)
 {
     (void)state;
-    home = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                0);
-    assert_ptr_not_equal(home, MAP_FAILED);
+    heap_memory = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(heap_memory, MAP_FAILED);
     memset(&heap, 0, sizeof heap);
     trp__heap_init(&heap, NULL, &incarnation, NULL);
     assert_true(trp__heap_reserve(&heap));
-    trp__heap_begin(&heap, home, ROOM, 5);
+    trp__heap_begin(&heap, heap_memory, ROOM, 5);
     trp__heap_add_class(&heap, &trp__module_class);
     backend = TRP_BACKEND_CUDA;
     compute = 90;
@@ -189,7 +189,7 @@ static int end(void **state)
     for (uint32_t i = 0; i < TRP_JIT_CUBIN_LTO; i++)
         trp__module_class.destroy(used[i], false);
     trp__heap_end(&heap);
-    return munmap(home, ROOM);
+    return munmap(heap_memory, ROOM);
 }
 
 static trp_module out_module;
@@ -268,8 +268,8 @@ static void compile_accepted(void **state)
     assert_int_equal(pack(trp__jit_pack_compile, &r), TRP_OK);
     trp__jit_make make;
     memcpy(&make, record.payload, sizeof make);
-    trp__jit_blobs b =
-        trp__jit_blobs_begin(home + trp__home_input_at(&make.home), make.home.input_bytes);
+    trp__jit_blobs b = trp__jit_blobs_begin(heap_memory + trp__storage_input_at(&make.storage),
+                                            make.storage.input_bytes);
     trp__jit_compile_head head;
     memcpy(&head, trp__jit_blobs_head(&b, sizeof head), sizeof head);
     assert_true(head.options == 2 && head.includes == 2 && head.headers == 1 && head.names == 1);
@@ -535,8 +535,9 @@ static const char *noted_variable(void)
 {
     trp__jit_set s;
     memcpy(&s, record.payload, sizeof s);
-    const trp__home_head *head = (const trp__home_head *)(void *)(home + s.home.offset);
-    return home + head->set[s.set].data;
+    const trp__storage_head *head =
+        (const trp__storage_head *)(void *)(heap_memory + s.storage.offset);
+    return heap_memory + head->set[s.set].data;
 }
 
 static void set_and_query(void **state)

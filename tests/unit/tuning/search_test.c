@@ -56,7 +56,7 @@ static void run(device *d, trp__search *s)
 {
     trp__search_step step;
     while (trp__search_next(s, &step))
-        trp__search_tell(s, measure(d, s, &step));
+        trp__search_add_time(s, measure(d, s, &step));
 }
 
 static device draw_device(uint32_t ways, double noise)
@@ -160,7 +160,7 @@ static void noise(void **state)
         /* Medians of 10 and 9, each one round in three off. */
         const float us =
             (step.entry ? 9.0f : 10.0f) + (s.round % 3 == 1 ? (step.entry ? 2 : -2) : 0);
-        trp__search_tell(&s, us);
+        trp__search_add_time(&s, us);
     }
     assert_int_equal(trp__search_winner(&s), 0);
 }
@@ -240,7 +240,7 @@ static void hurry(void **state)
                 trp__search_final(&s);
                 continue;
             }
-            trp__search_tell(&s, measure(&d, &s, &step));
+            trp__search_add_time(&s, measure(&d, &s, &step));
             if (d.steps >= after)
                 trp__search_hurry(&s);
         }

@@ -134,7 +134,7 @@ static void all_accesses_and_no_more(void **unused)
     assert_int_equal(cause(TRP__BUFFERS - 1, 0), 7);
 }
 
-static void who_was_told(void **unused)
+static void acknowledged_failures(void **unused)
 {
     (void)unused;
     fails(7, 3);
@@ -160,7 +160,7 @@ static void late_tickets(void **unused)
     assert_true(cause(4, ticket) == ticket);
 }
 
-static void half_written_whatever_was_told(void **unused)
+static void half_written_though_acknowledged(void **unused)
 {
     (void)unused;
     fails_begun(7, 3);
@@ -234,7 +234,7 @@ static void heals_in_parts(void **unused)
 }
 
 /* Failures of ranges, of which each sender was told of some. */
-static void who_was_told_of_parts(void **unused)
+static void acknowledged_failures_of_parts(void **unused)
 {
     (void)unused;
     trp__record failed = request(6, WHOLE, 3), reader = request(20, TRP__READ, 3);
@@ -244,25 +244,25 @@ static void who_was_told_of_parts(void **unused)
     set_range(&failed.access[0], 30, 10);
     trp__poisons_add(&poisons, &failed, false);
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
-    reader.told_last = 9;
-    assert_true(trp__name_told(&reader, 9)); /* later, and of other bytes: it says nothing of 6 */
+    reader.acked_last = 9;
+    assert_true(trp__ack_failure(&reader, 9)); /* later, and of other bytes: it says nothing of 6 */
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
-    assert_true(trp__name_told(&reader, 6));
+    assert_true(trp__ack_failure(&reader, 6));
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
-    reader.told_last = 0;
+    reader.acked_last = 0;
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
     trp__set_accepted(&reader.access[0], 9);
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
     reader = request(5000, TRP__READ, 3);
-    reader.told_last = 4000;
-    assert_true(trp__name_told(&reader, 4000));
-    assert_true(trp__name_told(&reader, 4001 - TRP__TOLD_WINDOW));
-    assert_false(trp__name_told(&reader, 4000 - TRP__TOLD_WINDOW)); /* too old */
-    assert_false(trp__name_told(&reader, 4001));
-    assert_true(trp__was_told(&reader, &reader.access[0], 4001 - TRP__TOLD_WINDOW));
-    assert_false(trp__was_told(&reader, &reader.access[0], 4000 - TRP__TOLD_WINDOW));
-    assert_false(trp__was_told(&reader, &reader.access[0], 4002 - TRP__TOLD_WINDOW));
-    assert_false(trp__was_told(&reader, &reader.access[0], 4001));
+    reader.acked_last = 4000;
+    assert_true(trp__ack_failure(&reader, 4000));
+    assert_true(trp__ack_failure(&reader, 4001 - TRP__ACKED_WINDOW));
+    assert_false(trp__ack_failure(&reader, 4000 - TRP__ACKED_WINDOW)); /* too old */
+    assert_false(trp__ack_failure(&reader, 4001));
+    assert_true(trp__is_acked(&reader, &reader.access[0], 4001 - TRP__ACKED_WINDOW));
+    assert_false(trp__is_acked(&reader, &reader.access[0], 4000 - TRP__ACKED_WINDOW));
+    assert_false(trp__is_acked(&reader, &reader.access[0], 4002 - TRP__ACKED_WINDOW));
+    assert_false(trp__is_acked(&reader, &reader.access[0], 4001));
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
 }
 
@@ -372,7 +372,7 @@ static uint64_t expected_of(uint32_t events, const trp__record *reader, const tr
             halfway = halfway || !e->begun ? halfway : e->record.ticket;
         }
     }
-    return last != 0 && !trp__was_told(reader, read, last) ? last : halfway;
+    return last != 0 && !trp__is_acked(reader, read, last) ? last : halfway;
 }
 
 /* The causes that there are, by ticket; any may be said. Bytes go by GRAIN. */
@@ -420,9 +420,9 @@ static void random_histories(void **unused)
             trp__set_accepted(&record->access[k],
                               random_below(&rng, 3) ? i : random_below(&rng, i + 1));
         }
-        record->told_last = random_below(&rng, i + 1);
-        for (uint32_t k = random_below(&rng, 4); k-- > 0 && record->told_last > 0;)
-            (void)trp__name_told(record, 1 + random_below(&rng, i + 1));
+        record->acked_last = random_below(&rng, i + 1);
+        for (uint32_t k = random_below(&rng, 4); k-- > 0 && record->acked_last > 0;)
+            (void)trp__ack_failure(record, 1 + random_below(&rng, i + 1));
         uint64_t said = trp__poisons_cause(&poisons, record);
         assert_true(is_right(i, record, said));
         refused += said != 0;
@@ -447,11 +447,12 @@ UNIT_MAIN(cmocka_unit_test_setup(nothing_failed, setup),
           cmocka_unit_test_setup(only_readers_of_it, setup),
           cmocka_unit_test_setup(only_what_it_writes, setup),
           cmocka_unit_test_setup(all_accesses_and_no_more, setup),
-          cmocka_unit_test_setup(who_was_told, setup), cmocka_unit_test_setup(late_tickets, setup),
-          cmocka_unit_test_setup(half_written_whatever_was_told, setup),
+          cmocka_unit_test_setup(acknowledged_failures, setup),
+          cmocka_unit_test_setup(late_tickets, setup),
+          cmocka_unit_test_setup(half_written_though_acknowledged, setup),
           cmocka_unit_test_setup(only_all_of_it_heals, setup),
           cmocka_unit_test_setup(heals_in_parts, setup),
-          cmocka_unit_test_setup(who_was_told_of_parts, setup),
+          cmocka_unit_test_setup(acknowledged_failures_of_parts, setup),
           cmocka_unit_test_setup(very_many_parts, setup),
           cmocka_unit_test_setup(of_another_generation, setup),
           cmocka_unit_test_setup(counts_buffers, setup),

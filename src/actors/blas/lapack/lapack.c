@@ -179,20 +179,6 @@ static trp_status add_operands(problem *p)
     return status;
 }
 
-/* Checks that no output shares an element with another operand. */
-static trp_status check_apart(const problem *p)
-{
-    trp_status status = TRP_OK;
-    for (int i = 0; i < OPERANDS; i++) {
-        for (int k = 0; k < OPERANDS && status == TRP_OK; k++) {
-            if (k != i && p->operand[k].mode != 0 && (p->operand[i].mode & TRP__WRITE))
-                status =
-                    trp__operand_check_apart(p->pack, &p->operand[i], &p->operand[k], p->l.batch);
-        }
-    }
-    return status;
-}
-
 trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_lapack_request *r = (const trp_lapack_request *)request;
@@ -215,7 +201,7 @@ trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request)
     lay_out(&p);
     status = add_operands(&p);
     if (status == TRP_OK)
-        status = check_apart(&p);
+        status = trp__operands_check_apart(pack, p.operand, OPERANDS, p.l.batch);
     p.l.lda = p.operand[A].ld;
     p.l.ldb = p.operand[B].ld;
     p.l.a_stride = p.operand[A].stride;

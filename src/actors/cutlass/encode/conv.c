@@ -93,7 +93,7 @@ static trp_status take(making *m, const char *name, const int64_t *values, int64
     return TRP_OK;
 }
 
-/* What follows for the output, held against what the request says. */
+/* Computes the output's shape, and compares it with the request's. */
 static trp_status set_output(making *m)
 {
     trp__cutlass_conv *g = &m->g;
@@ -186,7 +186,7 @@ static trp_status set_epilogue(making *m)
 
 /* Places. */
 
-/* What a tensor is: its dimensions but the channels, in three, and these. */
+/* Dimensions of a tensor: three besides the channels, and these. */
 typedef struct shape {
     int64_t extent[1 + DIMS];
     int64_t channels;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { DIMS = TRP__CONV_DIMS };
-/* Of rows, columns and terms of a sum: kernels count a tile further in 32 bits. */
+/* Bounds rows, columns and terms of a sum: kernels count a tile further in 32 bits. */
 enum { SIZE_MAX_PRODUCT = INT32_MAX - 1023 };
 
 typedef struct making {
@@ -101,7 +101,7 @@ static void set_tree_strides(making *m)
     }
 }
 
-/* What tensor maps can describe. */
+/* Limits of tensor maps. */
 
 /* The corners and offsets of a map of im2col have 16 bits for all dimensions together. */
 static const char *why_not_tma(const trp__cutlass_conv *g, int dims)
@@ -159,7 +159,7 @@ static trp__cutlass_convolution describe(const making *m)
 
 /* The problem and its arguments. */
 
-/* Of A or B: lines are channels of one pixel. */
+/* Returns the alignment of A or B, whose lines are channels of one pixel. */
 static uint32_t alignment_of(const making *m, int which)
 {
     const trp__cutlass_conv *g = m->x->g;

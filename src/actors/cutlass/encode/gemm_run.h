@@ -5,7 +5,7 @@
 #include "actors/cutlass/catalogue/catalogue.h"
 #include "actors/cutlass/request/product.h"
 
-/* What a product says of its problem: sizes, types and layouts of A, B, C and D. */
+/* Sets a problem's sizes, types and layouts of A, B, C and D. */
 void trp__cutlass_set_types(trp__cutlass_problem *p, const trp__cutlass_gemm *g);
 
 /* Chooses a kernel, adds it and all operands as accesses, and writes the record. */

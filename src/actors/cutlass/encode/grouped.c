@@ -80,7 +80,7 @@ static trp_status check_sizes(making *m)
 
 /* Types and epilogue. */
 
-/* What kernels for groups have no visitor for. */
+/* Refuses nodes that kernels for groups have no visitor for. */
 static trp_status check_node(making *m, uint32_t i)
 {
     static const char *const refused[] = {

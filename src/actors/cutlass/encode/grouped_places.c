@@ -17,7 +17,8 @@ static bool cuts(const trp__grouped_pack *m)
     return m->g.grouping >= TRP_CUTLASS_GROUPS_OF_M;
 }
 
-/* What is the same of each kind: buffer, offset, element; and the mode, 0 for what is not there. */
+/* Sets the parts that all kinds have: buffer, offset, element, and the mode, 0 for an absent
+ * operand. */
 static void begin(trp__grouped_pack *m, int which, bool empty)
 {
     const trp_matmul_matrix *from = trp__grouped_matrix(m, which);
@@ -127,8 +128,7 @@ static trp__operand part_of(const trp__grouped_pack *m, const part *p)
     return x;
 }
 
-/* Of groups in the order of where they begin each is held against those that begin before it ends.
- */
+/* Compares each group, in the order of their beginnings, with those that begin before it ends. */
 static trp_status check_parts(trp__grouped_pack *m, part *parts, uint32_t count)
 {
     trp_status status = TRP_OK;
@@ -149,7 +149,7 @@ static trp_status check_parts(trp__grouped_pack *m, part *parts, uint32_t count)
     return TRP_OK;
 }
 
-/* What a group adds to what is known of all matrices. */
+/* Extends the ranges and alignments of all matrices by a group's. */
 static void reach(trp__grouped_pack *m, uint32_t index, const trp__group *group)
 {
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {

@@ -40,7 +40,7 @@ static int source_of(const trp__grouped_pack *m, int part)
     return part < TRP__GEMM_C && is_turned(m) ? 1 - part : part;
 }
 
-/* What matrices of groups have in common. */
+/* Common properties of the groups' matrices. */
 
 typedef struct common {
     uint64_t align[TRP__GEMM_MATRICES]; /* bytes, by "or" */
@@ -234,7 +234,7 @@ static void set_problem(trp__cutlass_running *w, const trp__grouped_pack *m)
     p->grouping = (uint8_t)w->args.grouping;
 }
 
-/* What kernels count in 32 bits. */
+/* Checks the numbers that kernels count in 32 bits. */
 static trp_status check_numbers(const trp__cutlass_running *w, const trp__grouped_pack *m)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* What the nodes of an epilogue tree are (tree.h). Read by NVRTC, too. */
+/* The kinds of nodes of an epilogue tree (tree.h). Read by NVRTC, too. */
 #ifndef TRP_ACTORS_CUTLASS_EPILOGUE_OPS_H
 #define TRP_ACTORS_CUTLASS_EPILOGUE_OPS_H
 

@@ -36,7 +36,7 @@ _Static_assert(sizeof(trp_cutlass_ran) == sizeof(trp_matmul_ran) &&
                    offsetof(trp_cutlass_ran, proven) == offsetof(trp_matmul_ran, proven) &&
                    offsetof(trp_cutlass_ran, workspace_bytes) ==
                        offsetof(trp_matmul_ran, workspace_bytes),
-               "what is told of both is the same");
+               "both report the same");
 
 trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
                                  bool reads_c)

@@ -44,8 +44,8 @@ extern const trp__run_library trp__by_cublaslt, trp__groups_by_cublaslt;
  * 0 it does not look at A and B, whatever they hold, nor always at C. */
 bool trp__by_cublaslt_multiplies(const uint8_t type[TRP__GEMM_MATRICES], trp_scalar alpha);
 
-/* Writes the record of a product that it takes. What the request says of a C that is not read is
- * not looked at, as it is not for kernels. */
+/* Writes the record of a product that it takes. Ignores the request's
+ * description of a C that is not read, as kernels do. */
 trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
                                  bool reads_c);
 trp_status trp__by_cublaslt_pack_groups(trp__grouped_pack *m);

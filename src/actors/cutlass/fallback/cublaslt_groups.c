@@ -46,8 +46,8 @@ static atomic_bool found;
 const trp__run_library trp__groups_by_cublaslt = {
     .name = "cublaslt", .takes = takes, .find = trp__cublaslt_find, .found = &found};
 
-/* Of a record that is written for one group only: its buffers are the request's matrices, of any
- * size, whose places are held against the real ones with all groups together. */
+/* For a record of one group only: its buffers are the request's matrices, of any size, whose ranges
+ * are compared with the buffers for all groups together. */
 static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
                           uint64_t *bytes)
 {

@@ -33,9 +33,9 @@ _Static_assert(sizeof(trp__cutlass_choice_key) % 8 == 0 &&
 
 typedef struct plan {
     trp_module module;
-    const trp__home_head *head; /* of the module's home, once it was used; else NULL */
-    uint64_t image;             /* checksum of the image; 0: not looked at */
-    bool ready;                 /* it was seen to be */
+    const trp__storage_head *head; /* of the module's storage, once it was used; else NULL */
+    uint64_t image;                /* checksum of the image; 0: not looked at */
+    bool ready;                    /* it was seen to be */
 } plan;
 
 typedef struct sender {
@@ -121,7 +121,7 @@ static trp_status compile(trp__pack *pack, const trp__cutlass_row *row,
     return status;
 }
 
-/* Why a kernel could not be compiled: the first lines of the log that tell of an error. */
+/* Why a kernel could not be compiled: the first lines of the log that report an error. */
 static trp_status say_why(trp__pack *pack, const trp__cutlass_row *row, trp_module module)
 {
     char log[4096] = "", *at;
@@ -205,7 +205,7 @@ static bool know_site(trp__pack *pack, sender *s)
     return true;
 }
 
-/* What workers have found of it is looked for where one has rejected it for some problem. */
+/* Looks up the workers' verdicts if one of them has rejected the kernel for some problem. */
 static bool is_rejected(trp__pack *pack, sender *s, plan *p, trp__cutlass_may_serve *may_serve,
                         void *context)
 {
@@ -214,7 +214,7 @@ static bool is_rejected(trp__pack *pack, sender *s, plan *p, trp__cutlass_may_se
 }
 
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
-                             const trp__cutlass_problem *problem, trp__module_place *place,
+                             const trp__cutlass_problem *problem, trp__module_layout *layout,
                              trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
                              void *context, bool *ready, bool *rejected)
 {
@@ -225,9 +225,9 @@ trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
     *ready = status == TRP_OK && p && p->ready;
     *rejected = *ready && is_rejected(pack, s, p, may_serve, context);
     if (status == TRP_OK && p && !*rejected && (*ready || want == TRP__CUTLASS_USE)) {
-        status = trp__module_use(pack, "kernel", p->module, TRP__READ, place);
+        status = trp__module_use(pack, "kernel", p->module, TRP__READ, layout);
         if (status == TRP_OK)
-            p->head = place->head;
+            p->head = layout->head;
     }
     pthread_mutex_unlock(&s->lock);
     return status;

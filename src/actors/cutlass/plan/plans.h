@@ -26,15 +26,15 @@ struct trp__verdicts;
 typedef bool trp__cutlass_may_serve(void *context, struct trp__verdicts *verdicts, uint64_t image);
 
 /* Adds the kernel of a row for a problem as the record's next access, and says whether it was
- * compiled already; with one of the other wishes only if it was. What is not known yet is rendered
+ * compiled already; with one of the other modes only if it was. An unknown kernel is rendered
  * and sent to a companion to be compiled; requests that use the module wait for it. `may_serve`,
  * NULL: all may, is asked about a kernel that was rejected for some problem; where it says no
  * *rejected is true, and nothing is added. Any thread.
  * TRP_E_LIBRARY: it could not be compiled, and why; of TRP__CUTLASS_USE the next request tries
- * again, the other wishes don't, for they have other kernels. TRP_E_MISSING: headers;
+ * again, the other modes don't, for they have other kernels. TRP_E_MISSING: headers;
  * TRP_E_UNSUPPORTED: the row can't have the tree; and those of trp_jit_compile(). */
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
-                             const trp__cutlass_problem *problem, trp__module_place *place,
+                             const trp__cutlass_problem *problem, trp__module_layout *layout,
                              trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
                              void *context, bool *ready, bool *rejected);
 
@@ -44,7 +44,7 @@ trp_status trp__cutlass_plan_ahead(trp__pack *pack, const trp__cutlass_row *row,
                                    const trp__cutlass_problem *problem, trp_module *module,
                                    bool *ready);
 
-/* What was chosen for a problem. */
+/* The kernel chosen for a problem. */
 typedef struct trp__cutlass_choice {
     const trp__cutlass_row *row;
     trp__cutlass_settings settings;
@@ -52,7 +52,7 @@ typedef struct trp__cutlass_choice {
     uint8_t asked; /* the most that was asked for */
 } trp__cutlass_choice;
 
-/* What the choice of a row depends on, of one device; `named` is the row that a request wants, or
+/* The key of a choice, on one device; `named` is the row that a request wants, or
  * NULL. No padding. */
 typedef struct trp__cutlass_choice_key {
     int64_t m, n, k, batch, group;
@@ -70,7 +70,7 @@ typedef struct trp__cutlass_choice_key {
 trp__cutlass_choice_key trp__cutlass_choice_key_of(const trp__cutlass_problem *problem,
                                                    const trp__cutlass_row *named);
 
-/* What was chosen before; false: nothing, or it is forgotten. Choosing takes many times as long as
+/* Finds an earlier choice; false: none, or it is forgotten. Choosing takes many times as long as
  * looking. Any thread. */
 bool trp__cutlass_remembered(trp__pack *pack, const trp__cutlass_choice_key *key,
                              trp__cutlass_choice *out);

@@ -1,4 +1,4 @@
-/* What searches among kernels have found (tuning/record.h). */
+/* Tuning records of searches among kernels (tuning/record.h). */
 #ifndef TRP_ACTORS_CUTLASS_PLAN_RECORD_H
 #define TRP_ACTORS_CUTLASS_PLAN_RECORD_H
 

@@ -84,12 +84,12 @@ static trp_status try_row(trp__cutlass_running *w, const trp__cutlass_row *row,
                           const trp__cutlass_settings *settings, trp__cutlass_want want, bool *used)
 {
     trp__cutlass_settings variants[TRP__CUTLASS_VARIANTS_MAX];
-    trp__module_place place;
+    trp__module_layout layout;
     bool ready, rejected;
     if (!settings)
         trp__cutlass_row_variants(row, &w->problem, variants);
     trying t = {w, row, settings ? settings : variants};
-    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &place, want,
+    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &layout, want,
                                           w->any ? NULL : may_serve, &t, &ready, &rejected);
     w->rejected = w->rejected || rejected;
     *used = status == TRP_OK && !rejected && (ready || want == TRP__CUTLASS_USE);
@@ -99,7 +99,7 @@ static trp_status try_row(trp__cutlass_running *w, const trp__cutlass_row *row,
     if (!*used)
         return status;
     trp__cutlass_set(t.settings, &w->args);
-    w->run.home = place.home;
+    w->run.storage = layout.storage;
     w->subject = trp__cutlass_subject_of(&w->problem, &w->args, w->in_place, row->name);
     if (w->chosen) {
         *w->chosen = (trp_cutlass_chosen){.ready = ready,
@@ -171,7 +171,7 @@ static trp_status add_last(trp__cutlass_running *w, const trp__cutlass_row *row,
     if (wait || !w->library || !w->library->takes(w->asked) || !is_there(w->library))
         return try_row(w, row, settings, TRP__CUTLASS_USE, used);
     w->by_library = *used = true;
-    if (w->ran) /* but of products, of which the worker tells more */
+    if (w->ran) /* but of products the worker reports more */
         trp__copy_string(w->ran->kernel, sizeof w->ran->kernel, w->library->name);
     if (w->chosen) {
         *w->chosen = (trp_cutlass_chosen){.ready = true, .fallback = true};
@@ -201,7 +201,7 @@ static trp_status add_best(trp__cutlass_running *w, const trp__cutlass_row *cons
     return status == TRP_OK && !used ? add_last(w, row[best - 1], NULL, &used) : status;
 }
 
-/* What is known already, if it is all that the request wants. */
+/* Uses an earlier choice, if it has all that the request wants. */
 static trp_status add_known(trp__cutlass_running *w, const trp__cutlass_choice *known, bool *used)
 {
     bool wait = w->first == TRP_CUTLASS_FIRST_WAIT || w->named;
@@ -313,8 +313,8 @@ trp_status trp__run_add_operand(trp__cutlass_running *w, const trp__operand *o, 
     return status;
 }
 
-/* What a reduction writes is set to its neutral value before: each of the batch, or all at once
- * where they follow each other. */
+/* Sets the outputs of a reduction to its neutral value: each of the batch, or all at once where
+ * they follow each other. */
 static trp_status add_fills(trp__cutlass_running *w, const trp__tree_node *n, uint32_t access)
 {
     const trp__tree_place *place = &w->operands->place[n->slot];

@@ -36,11 +36,11 @@ enum { TRP__RUN_ADDRESSES_MAX = TRP_CUTLASS_BUFFERS_MAX + 2 * TRP__GEMM_OPERANDS
 typedef struct trp__cutlass_running {
     trp__pack *pack;
     trp__cutlass_problem problem;
-    const trp__tree *tree; /* count 0: alpha and beta in integers. Of the transposed problem where
+    const trp__tree *tree; /* count 0: alpha and beta in integers. The transposed problem's where
                             * D is column-major */
     const trp__tree_operands *operands;
 
-    /* The request's wishes. */
+    /* The request's options. */
     const char *kernel; /* by name, or NULL */
     trp_cutlass_first first;
     trp_tune tune;
@@ -68,14 +68,14 @@ typedef struct trp__cutlass_running {
  * `distances` are counts of elements. */
 uint32_t trp__run_alignment(const trp__operand *o, const int64_t *distances, size_t count);
 
-/* Of auxiliary matrices of the tree, and of vectors that are read along lines of D. */
+/* Returns the alignment of the tree's auxiliary matrices, and of vectors read along lines of D. */
 uint32_t trp__run_alignment_of_tree(const trp__cutlass_running *w, int64_t batch);
 
 /* Bytes of shared memory that a block can have. */
 uint32_t trp__run_shared_bytes(uint32_t capability);
 
-/* What is misaligned is the sender's mistake, and not a lack of kernels: whether each operand lies
- * at a multiple of its element. */
+/* Checks that each operand lies at a multiple of its element: a misaligned one is the sender's
+ * mistake, and not a lack of kernels. */
 trp_status trp__run_check_offsets(const trp__cutlass_running *w, const trp__operand *matrix,
                                   size_t count);
 
@@ -93,8 +93,8 @@ void trp__run_note_address(trp__cutlass_running *w, size_t at, uint32_t access);
 /* And how many bytes it has. */
 void trp__run_note_bytes(trp__cutlass_running *w, size_t at, uint32_t access);
 
-/* What nodes of the tree have in memory or by value, in the slots of the arguments, and what
- * reductions begin with. */
+/* Fills the slots of the arguments: the nodes' operands in memory or by value, and the initial
+ * values of reductions. */
 trp_status trp__run_add_slots(trp__cutlass_running *w);
 
 /* Writes the piece and the record's payload. Last. */

@@ -1,5 +1,5 @@
-/* What a proof of a kernel is about: the problem with its strides, as it travels with the request,
- * and the key of the verdict, which the worker keeps and the sender looks up. */
+/* The subject of a proof of a kernel: the problem with its strides, as it travels with the request,
+ * and the key of the verdict, which the worker stores and the sender looks up. */
 #ifndef TRP_ACTORS_CUTLASS_PLAN_SUBJECT_H
 #define TRP_ACTORS_CUTLASS_PLAN_SUBJECT_H
 

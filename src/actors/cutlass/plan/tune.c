@@ -18,7 +18,7 @@ enum { ROWS_QUICK = 4, ROWS_FULL = TRP__RUN_CANDIDATES_MAX };
 /* Rows whose estimate is more than this much above the best one's are not tried. */
 #define HOPELESS 2.0
 
-/* What a search takes at most, unless one kernel takes longer. */
+/* Most time of a search, unless one kernel takes longer. */
 #define BUDGET_QUICK (1 * TRP__SECOND)
 #define BUDGET_FULL  (8 * TRP__SECOND)
 
@@ -109,13 +109,13 @@ trp_status trp__cutlass_pack_load(trp__pack *pack, const trp_request *request)
 {
     const trp__cutlass_load_request *r = (const trp__cutlass_load_request *)request;
     trp__cutlass_run run = {0};
-    trp__module_place place;
+    trp__module_layout layout;
     if (pack->backend != TRP_BACKEND_CUDA)
         return trp__error_set(pack->error, TRP_E_UNSUPPORTED, "modules on the host");
-    trp_status status = trp__module_use(pack, "module", r->module, TRP__READ, &place);
+    trp_status status = trp__module_use(pack, "module", r->module, TRP__READ, &layout);
     if (status != TRP_OK)
         return status;
-    run.home = place.home;
+    run.storage = layout.storage;
     memcpy(pack->record->payload, &run, sizeof run);
     if (r->token) {
         r->token[0] = pack->record->access[0].slot;
@@ -161,7 +161,7 @@ static uint32_t list_rows(const trp__cutlass_running *w, const trp__cutlass_row 
     return n;
 }
 
-/* Has all of them compiled. What can't be is left out; all of it: the last one's error. */
+/* Has all of them compiled. One that fails is left out; if all fail: the last one's error. */
 static trp_status compile_all(trp__cutlass_running *w, const trp__cutlass_row **rows,
                               trp_module *module, uint32_t *count, bool *ready)
 {

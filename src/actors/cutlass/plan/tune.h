@@ -6,8 +6,8 @@
 #include "actors/cutlass/plan/run.h"
 #include "cache/key.h"
 
-/* What is known of the request's problem, from memory, or from the kernel cache where a search may
- * have left something. False: nothing; *out is all zero then. */
+/* Finds the tuning record of the request's problem, in memory, or in the kernel cache, where a
+ * search may have left one. False: none; *out is all zero then. */
 bool trp__tune_known(trp__cutlass_running *w, trp__cutlass_choice *out);
 
 /* Begins a search among the rows, the likeliest first, of which `known` may be one: has all of them

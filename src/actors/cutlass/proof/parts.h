@@ -1,4 +1,4 @@
-/* What the files of proofs share. */
+/* Shared by the files of proofs. */
 #ifndef TRP_ACTORS_CUTLASS_PROOF_PARTS_H
 #define TRP_ACTORS_CUTLASS_PROOF_PARTS_H
 
@@ -31,7 +31,7 @@ typedef struct trp__cutlass_proving {
 
 /* --- operands.c --- */
 
-/* Of the arguments and the tree, with room for what the reference needs besides. */
+/* Adds the operands of the arguments and the tree, with room for the reference's own. */
 void trp__proving_add_operands(trp__cutlass_proving *x);
 
 /* How many a request has of matrix `which`: of groups cut along a dimension one. */
@@ -46,7 +46,7 @@ bool trp__proving_lay_out(trp__cutlass_proving *x);
 
 /* --- tree.c --- */
 
-/* What is known of what a tree makes of exact sums. */
+/* Properties of a tree's results for exact sums. */
 typedef struct trp__proving_tree {
     bool exact;    /* the same bits */
     bool foretold; /* nothing jumps, or is divided by, that is only nearly known */

@@ -50,8 +50,8 @@ static trp_status find_parameter(const proving *x, const trp__cutlass_problem_ke
 {
     const int64_t end = trp__deadline(BUILDER_NS);
     trp_status status;
-    while ((status = trp__cutlass_builder_find(x->builder, x->trial->facts, key, out, error)) ==
-           TRP_AGAIN) {
+    while ((status = trp__cutlass_builder_find(x->builder, x->trial->properties, key, out,
+                                               error)) == TRP_AGAIN) {
         if (trp__now_ns() > end)
             return trp__error_set(error, TRP_E_LIBRARY, "the kernel's builder does not end");
         nanosleep(&(struct timespec){.tv_nsec = BUILDER_NAP}, NULL);
@@ -73,7 +73,7 @@ static trp_status set_bytes(const proving *x, uint64_t at, uint64_t bytes, trp__
     return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, "cuMemsetD8Async");
 }
 
-/* What reductions begin with, as the sender of a request has it set. */
+/* Sets the initial values of reductions, as a request does. */
 static trp_status set_neutral(const proving *x, const trp_cutlass_args *args, trp__cu_stream stream,
                               trp_error *error)
 {
@@ -129,9 +129,10 @@ static trp_status run_kernel(void *context, const trp__proof_place *place, trp_e
         status = set_bytes(x, key.args.workspace + parameter->zero_at, parameter->zero_bytes,
                            place->stream, error);
     if (status == TRP_OK && x->table != UINT32_MAX)
-        status = trp__cutlass_prepare(&launcher, t->facts, &key.args,
+        status = trp__cutlass_prepare(&launcher, t->properties, &key.args,
                                       (uintptr_t)place->at[x->table], error);
-    return status == TRP_OK ? trp__cutlass_launch(&launcher, t->facts, parameter, error) : status;
+    return status == TRP_OK ? trp__cutlass_launch(&launcher, t->properties, parameter, error)
+                            : status;
 }
 
 /* --- Runs of the reference --- */

@@ -13,7 +13,7 @@
 typedef struct trp__cutlass_trial {
     trp__cutlass_subject subject;
     trp__cutlass_problem_key key; /* of the request; addresses count for their alignment */
-    const trp__cutlass_facts *facts;
+    const trp__cutlass_properties *properties;
     uint64_t workspace; /* bytes that the request's parameter needs */
 } trp__cutlass_trial;
 

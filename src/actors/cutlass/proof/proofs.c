@@ -137,7 +137,7 @@ static bool is_same(const trp__cutlass_judged_key *x, const trp__cutlass_judged_
     return memcmp((const char *)x, (const char *)y, sizeof *x) == 0;
 }
 
-/* What the side thread has found, for the request in hand or another one. */
+/* Takes the side thread's verdict, for this request or another one. */
 static trp_status take_judgement(trp__cutlass_proofs *p, bool ours, trp_error *error)
 {
     p->proving = false;
@@ -174,7 +174,7 @@ trp_status trp__cutlass_judge(trp__cutlass_proofs *p, const trp__jit_loaded *mod
     }
     p->key = wanted;
     p->trial = (trp__cutlass_trial){
-        .subject = *subject, .key = *key, .facts = module->extra, .workspace = workspace};
+        .subject = *subject, .key = *key, .properties = module->extra, .workspace = workspace};
     p->image = module->image_sum;
     p->proving = true;
     atomic_store(&p->unwanted, false);

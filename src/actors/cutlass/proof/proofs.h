@@ -1,4 +1,4 @@
-/* Which kernels may serve which problems, in the worker: verdicts that are kept (tuning/proofs.h),
+/* Which kernels may serve which problems, in the worker: stored verdicts (tuning/proofs.h),
  * a proof in the loader's side thread where there is none, and the reference kernel, which computes
  * what a kernel may not. The scheduler's thread, but for the side thread's part. */
 #ifndef TRP_ACTORS_CUTLASS_PROOF_PROOFS_H
@@ -9,9 +9,9 @@
 #include "compile/own_module.h"
 #include "tuning/proofs.h"
 
-enum { TRP__CUTLASS_JUDGEMENTS = 1024 /* that are kept in memory */ };
+enum { TRP__CUTLASS_JUDGEMENTS = 1024 /* in memory */ };
 
-/* What a parameter's `judged` says. */
+/* Values of a parameter's `judged`. */
 typedef enum trp__cutlass_judgement {
     TRP__CUTLASS_NOT_JUDGED,
     TRP__CUTLASS_PROVEN,
@@ -19,7 +19,7 @@ typedef enum trp__cutlass_judgement {
     TRP__CUTLASS_REJECTED, /* the reference serves */
 } trp__cutlass_judgement;
 
-/* What a judgement is about. */
+/* The key of a judgement. */
 typedef struct trp__cutlass_judged_key {
     trp__cutlass_subject subject;
     trp__cutlass_settings settings;
@@ -51,7 +51,7 @@ typedef struct trp__cutlass_proofs {
 /* Zeroed before. */
 trp_status trp__cutlass_proofs_open(trp__cutlass_proofs *p, trp__jit_loader *loader,
                                     trp_error *error);
-/* The side thread has ended. What was not opened is ignored. */
+/* The side thread has ended. Parts that were not opened are ignored. */
 void trp__cutlass_proofs_close(trp__cutlass_proofs *p);
 
 /* Whether the kernel of a module may serve a problem. TRP_AGAIN while it is proven. */

@@ -114,7 +114,7 @@ static void set_rooms(proving *x)
         x->args.group_room[i] = operand[i] < x->operands ? bytes_of(&x->operand[operand[i]]) : 0;
 }
 
-/* Of groups with places of their own the sizes are those in the mean. */
+/* Sets mean sizes for groups that have places of their own. */
 static void set_mean_sizes(proving *x)
 {
     const trp__cutlass_choice_key *p = &x->trial->subject.problem;

@@ -1,4 +1,4 @@
-/* What can be foretold of an epilogue tree. */
+/* Predicts properties of an epilogue tree's results. */
 #include "actors/cutlass/epilogue/render.h"
 #include "actors/cutlass/proof/parts.h"
 

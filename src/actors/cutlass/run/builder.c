@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of a shape. */
+/* A shape: a problem without addresses and numbers. */
 typedef struct shape {
     trp__refit *refit;           /* on its own; NULL: its parameters are built each time */
     uint32_t maps;               /* tensor maps */
@@ -236,7 +236,7 @@ static trp_status refit(trp__cutlass_builder *b, const trp__cutlass_problem_key 
 
 /* Building. */
 
-/* What the builder has written: looked at with suspicion, for it ran where kernels run. */
+/* Takes the builder's output, and validates it, since kernels could have overwritten it. */
 static trp_status take(trp__cutlass_builder *b, trp_error *error)
 {
     trp_cutlass_built built;
@@ -284,24 +284,24 @@ static trp_status wait_for_it(trp__cutlass_builder *b)
     return TRP_AGAIN;
 }
 
-static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
+static trp_status start(trp__cutlass_builder *b, const trp__cutlass_properties *properties,
                         const trp__cutlass_problem_key *key, trp_error *error)
 {
     const trp__cutlass_problem_key all = shape_of(key);
     trp_status status = TRP_OK;
     b->key = *key;
     b->builds = trp__lru_find(b->shapes, &all) ? 1 : TRP__REFIT_BUILDS;
-    b->expected = facts->info[TRP_CUTLASS_INFO_PARAMS];
+    b->expected = properties->info[TRP_CUTLASS_INFO_PARAMS];
     memset(b->room, 0, TRP__REFIT_BUILDS * TRP_CUTLASS_RESULT_SIZE);
     for (uint32_t i = 0; i < b->builds && status == TRP_OK; i++) {
         trp_cutlass_args args =
             i ? trp__refit_marked(&key->args, &all.addresses, i - 1) : key->args;
         trp__cu_address room = b->room_address + (uint64_t)i * TRP_CUTLASS_RESULT_SIZE;
         void *parameters[] = {&args, &room};
-        status = trp_cuda_check(
-            b->instance,
-            b->cu->cuLaunchKernel(facts->builder, 1, 1, 1, 1, 1, 1, 0, b->stream, parameters, NULL),
-            "cuLaunchKernel", error);
+        status = trp_cuda_check(b->instance,
+                                b->cu->cuLaunchKernel(properties->builder, 1, 1, 1, 1, 1, 1, 0,
+                                                      b->stream, parameters, NULL),
+                                "cuLaunchKernel", error);
     }
     if (status == TRP_OK)
         status = trp_cuda_check(b->instance, b->cu->cuEventRecord(b->done, b->stream),
@@ -310,7 +310,8 @@ static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts
     return status == TRP_OK ? wait_for_it(b) : status;
 }
 
-trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_builder_find(trp__cutlass_builder *b,
+                                     const trp__cutlass_properties *properties,
                                      const trp__cutlass_problem_key *key,
                                      trp__cutlass_parameter **out, trp_error *error)
 {
@@ -335,5 +336,5 @@ trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass
         if (*out || (ours && status != TRP_OK))
             return status;
     }
-    return start(b, facts, key, error);
+    return start(b, properties, key, error);
 }

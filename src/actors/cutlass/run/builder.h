@@ -1,7 +1,7 @@
 /* The parameter of a kernel, which only the kernel's own module can make: its builder runs on the
- * device, on a stream of its own beside whatever the actor's stream does, and what it has made is
- * kept by its arguments, so that the same problem again needs none of that, and with other
- * addresses or numbers next to nothing. */
+ * device, on a stream of its own beside the actor's. Its output is cached by its arguments, so that
+ * the same problem again needs no builder; with other addresses or numbers the worker patches it.
+ */
 #ifndef TRP_ACTORS_CUTLASS_RUN_BUILDER_H
 #define TRP_ACTORS_CUTLASS_RUN_BUILDER_H
 
@@ -11,13 +11,13 @@
 
 #include <troupe/worker.h>
 
-/* What a module says of itself, and what is known of its kernel. */
-typedef struct trp__cutlass_facts {
+/* A module's report of itself, and its functions. */
+typedef struct trp__cutlass_properties {
     uint32_t info[TRP_CUTLASS_INFO_WORDS];
     trp__cu_function kernel, builder;
     trp__cu_function prepare; /* NULL: there is none */
     int32_t blocks_per_processor;
-} trp__cutlass_facts;
+} trp__cutlass_properties;
 
 /* A problem: the module by its token, and all arguments; which of their words are addresses. */
 typedef struct trp__cutlass_problem_key {
@@ -46,23 +46,24 @@ typedef struct trp__cutlass_builder {
     void *room; /* of the host, which the device writes */
     trp__cu_address room_address;
     trp__lru *known;  /* parameters */
-    trp__lru *shapes; /* what is known of problems but for addresses and numbers */
+    trp__lru *shapes; /* of problems, without addresses and numbers */
     bool busy;        /* with `key`, */
     trp__cutlass_problem_key key;
     uint32_t builds;   /* so many: of the arguments, and of those with marks */
     uint32_t expected; /* bytes of the parameter */
 } trp__cutlass_builder;
 
-enum { TRP__CUTLASS_PARAMETERS = 1024, TRP__CUTLASS_SHAPES = 512 }; /* that are kept */
+enum { TRP__CUTLASS_PARAMETERS = 1024, TRP__CUTLASS_SHAPES = 512 }; /* capacities of the caches */
 
 /* Zeroed before, but for `makes`. One thread at a time. */
 trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *instance,
                                      const trp__cuda *cu, trp_error *error);
-/* What was not opened is ignored. */
+/* Parts that were not opened are ignored. */
 void trp__cutlass_builder_close(trp__cutlass_builder *b);
 
 /* The parameter of a problem, valid until the next call. TRP_AGAIN while it is made. */
-trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_builder_find(trp__cutlass_builder *b,
+                                     const trp__cutlass_properties *properties,
                                      const trp__cutlass_problem_key *key,
                                      trp__cutlass_parameter **out, trp_error *error);
 

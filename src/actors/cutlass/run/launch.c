@@ -4,26 +4,29 @@
 
 #include <string.h>
 
-trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l,
+                                const trp__cutlass_properties *properties,
                                 const trp_cutlass_args *args, uint64_t table, trp_error *error)
 {
-    const uint32_t threads = facts->info[TRP_CUTLASS_INFO_PREPARE];
-    const uint32_t most = facts->info[TRP_CUTLASS_INFO_PREPARE + 1];
+    const uint32_t threads = properties->info[TRP_CUTLASS_INFO_PREPARE];
+    const uint32_t most = properties->info[TRP_CUTLASS_INFO_PREPARE + 1];
     trp_cutlass_args copy = *args;
     void *parameters[] = {&copy, &table};
-    if (!facts->prepare || threads == 0 || most == 0 || args->l < 1)
+    if (!properties->prepare || threads == 0 || most == 0 || args->l < 1)
         return trp__error_set(error, TRP_E_INTERNAL, "a kernel of groups that prepares none");
     const uint32_t blocks = ((uint32_t)args->l - 1) / threads + 1;
     return trp_cuda_check(l->instance,
-                          l->cu->cuLaunchKernel(facts->prepare, blocks < most ? blocks : most, 1, 1,
-                                                threads, 1, 1, 0, l->stream, parameters, NULL),
+                          l->cu->cuLaunchKernel(properties->prepare, blocks < most ? blocks : most,
+                                                1, 1, threads, 1, 1, 0, l->stream, parameters,
+                                                NULL),
                           "cuLaunchKernel", error);
 }
 
-trp_status trp__cutlass_launch(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_launch(const trp__cutlass_launcher *l,
+                               const trp__cutlass_properties *properties,
                                const trp__cutlass_parameter *p, trp_error *error)
 {
-    const uint32_t *info = facts->info, *cluster = info + TRP_CUTLASS_INFO_CLUSTER;
+    const uint32_t *info = properties->info, *cluster = info + TRP_CUTLASS_INFO_CLUSTER;
     trp__cu_launch_attribute attribute[2];
     void *parameters[] = {p->data};
     memset(attribute, 0, sizeof attribute);
@@ -49,6 +52,6 @@ trp_status trp__cutlass_launch(const trp__cutlass_launcher *l, const trp__cutlas
         one->value.programmatic = 1;
     }
     return trp_cuda_check(l->instance,
-                          l->cu->cuLaunchKernelEx(&config, facts->kernel, parameters, NULL),
+                          l->cu->cuLaunchKernelEx(&config, properties->kernel, parameters, NULL),
                           "cuLaunchKernelEx", error);
 }

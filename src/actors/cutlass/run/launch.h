@@ -6,17 +6,19 @@
 
 typedef struct trp__cutlass_launcher {
     const trp__cuda *cu;
-    trp_instance *instance; /* that is told of errors */
+    trp_instance *instance; /* gets errors of calls */
     trp__cu_stream stream;
 } trp__cutlass_launcher;
 
-/* Of grouped products: the arrays that the kernel reads are made of what is on the device by then,
+/* For grouped products: makes the arrays that the kernel reads from those on the device,
  * at `table`, in the workspace, which belongs to whatever runs in the stream. */
-trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_prepare(const trp__cutlass_launcher *l,
+                                const trp__cutlass_properties *properties,
                                 const trp_cutlass_args *args, uint64_t table, trp_error *error);
 
 /* The kernel. The workspace has its zeros by then. */
-trp_status trp__cutlass_launch(const trp__cutlass_launcher *l, const trp__cutlass_facts *facts,
+trp_status trp__cutlass_launch(const trp__cutlass_launcher *l,
+                               const trp__cutlass_properties *properties,
                                const trp__cutlass_parameter *parameter, trp_error *error);
 
 #endif

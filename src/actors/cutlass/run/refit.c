@@ -118,7 +118,7 @@ bool trp__refit_learn(const trp_cutlass_args *args, const trp__refit_set *words,
                 return false;
         }
     }
-    /* What marks say must be what the arguments say. */
+    /* Marks and arguments must agree. */
     trp__refit_apply(out, args, again);
     if (memcmp(again, built[0], bytes) != 0)
         return false;

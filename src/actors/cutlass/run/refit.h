@@ -1,4 +1,4 @@
-/* What of a kernel's parameter follows from what of its arguments, so that the same problem with
+/* Which words of a kernel's parameter follow from which arguments, so that the same problem with
  * other addresses or numbers needs no builder: their words are put where the builder would put
  * them. That is not read out of the builder's text but found out, from what it makes of arguments
  * in which these words are marks; and what it made of the arguments themselves has to be the same.

@@ -57,7 +57,7 @@ void trp__cutlass_tuner_close(trp__cutlass_tuner *t)
     memset(t, 0, sizeof *t);
 }
 
-/* What a request has taken along. */
+/* Data that a request brings along. */
 
 static trp_status damaged(trp_error *error)
 {
@@ -218,7 +218,7 @@ static void add_settings(trp__cutlass_tuner *t)
     }
 }
 
-/* What has won is to be kept. */
+/* Stores the winner. */
 static void decide(trp__cutlass_tuner *t)
 {
     const uint32_t best = trp__search_winner(&t->search);
@@ -300,7 +300,8 @@ static trp_status step(trp__cutlass_tuner *t, const trp__tune_ways *ways, trp_er
         *error = of_one; /* the device's end, not the kernel's */
         return status;
     }
-    trp__search_tell(&t->search, status == TRP_OK ? us : -1); /* what can't be run is left out */
+    trp__search_add_time(&t->search,
+                         status == TRP_OK ? us : -1); /* what can't be run is left out */
     if (trp__now_ns() > t->until)
         trp__search_hurry(&t->search);
     return TRP_OK;

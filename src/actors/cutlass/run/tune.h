@@ -1,6 +1,6 @@
 /* Searching in the worker: times kernels on the operands of the request that searches, in the
- * actor's stream, step by step, so that nothing ever waits for the device. What a kernel writes is
- * written again by the request itself, which comes after all of them. */
+ * actor's stream, step by step, so that nothing ever waits for the device. The request itself
+ * comes after all of them and writes again what kernels wrote. */
 #ifndef TRP_ACTORS_CUTLASS_RUN_TUNE_H
 #define TRP_ACTORS_CUTLASS_RUN_TUNE_H
 
@@ -54,7 +54,7 @@ typedef struct trp__tune_ways {
 /* Zeroed before. */
 trp_status trp__cutlass_tuner_open(trp__cutlass_tuner *t, trp__jit_loader *loader,
                                    trp_error *error);
-/* What was not opened is ignored. */
+/* Parts that were not opened are ignored. */
 void trp__cutlass_tuner_close(trp__cutlass_tuner *t);
 
 /* Goes on with the search of the request `ticket`, or begins it: `search` is what it has taken

@@ -5,7 +5,7 @@
 #define TRP_ACTORS_CUTLASS_WIRE_RUN_H
 
 #include "actors/cutlass/catalogue/catalogue.h"
-#include "compile/modules/home.h"
+#include "compile/modules/storage.h"
 #include "wire/record.h"
 
 #include <troupe/cutlass.h>
@@ -41,7 +41,7 @@ typedef struct trp__run_fill {
 } trp__run_fill;
 
 typedef struct trp__cutlass_run {
-    trp__home home;
+    trp__storage storage;
     /* The piece has trp_cutlass_args up to the last used slot, then the arrays counted here, at
      * multiples of 8 bytes, then a trp__run_search with its data. */
     uint32_t args_bytes; /* 0: nothing to do */

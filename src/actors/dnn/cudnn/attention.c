@@ -40,13 +40,13 @@ static const trp__dnn_tensor *tensor_at(const composer *c, int port)
     return number == TRP__DNN_NO_PORT ? NULL : &c->graph->tensor[number];
 }
 
-static trp__cudnn_maker begin(const composer *c, trp__cudnn_descriptor_type type)
+static trp__cudnn_builder begin(const composer *c, trp__cudnn_descriptor_type type)
 {
-    trp__cudnn_maker m = {.lib = c->lib, .error = c->error, .status = c->status};
+    trp__cudnn_builder m = {.lib = c->lib, .error = c->error, .status = c->status};
     return c->status == TRP_OK ? trp__cudnn_begin(c->lib, type, c->error) : m;
 }
 
-static descriptor finish(composer *c, trp__cudnn_maker *m, bool operation)
+static descriptor finish(composer *c, trp__cudnn_builder *m, bool operation)
 {
     trp__dnn_composed *out = c->out;
     descriptor made = NULL;
@@ -69,7 +69,7 @@ static descriptor finish(composer *c, trp__cudnn_maker *m, bool operation)
 static descriptor tensor(composer *c, uint8_t type, int64_t uid, uint32_t alignment,
                          trp__dnn_place place, const int64_t dim[RANK], const int64_t stride[RANK])
 {
-    trp__cudnn_maker m = begin(c, TRP__CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    trp__cudnn_builder m = begin(c, TRP__CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_TENSOR_DATA_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
                         trp__dnn_cudnn_type(type));
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_TENSOR_DIMENSIONS, TRP__CUDNN_TYPE_INT64, RANK, dim);
@@ -82,7 +82,7 @@ static descriptor tensor(composer *c, uint8_t type, int64_t uid, uint32_t alignm
 }
 
 /* Sets the strides of dimensions of 1, which do not matter but which the library reads. */
-static trp__dnn_tensor told(const trp__dnn_tensor *given)
+static trp__dnn_tensor with_strides(const trp__dnn_tensor *given)
 {
     trp__dnn_tensor t = *given;
     int64_t whole = 1;
@@ -108,7 +108,7 @@ static descriptor given(composer *c, int port)
     int64_t dim[RANK] = {1, 1, 1, 1}, stride[RANK] = {1, 1, 1, 1};
     if (!t || c->given[port])
         return c->given[port];
-    const trp__dnn_tensor lies = told(t);
+    const trp__dnn_tensor lies = with_strides(t);
     for (int i = 0; i < RANK && !value; i++) {
         int from = !turned || i < 2 ? i : 5 - i;
         dim[i] = lies.dim[from];
@@ -151,7 +151,7 @@ typedef struct pointwise {
 static descriptor element_wise(composer *c, pointwise how, descriptor x, descriptor b, descriptor t,
                                descriptor y)
 {
-    trp__cudnn_maker m = begin(c, TRP__CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    trp__cudnn_builder m = begin(c, TRP__CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_POINTWISE_MODE, TRP__CUDNN_TYPE_POINTWISE_MODE,
                         how.mode);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_POINTWISE_MATH_PREC, TRP__CUDNN_TYPE_DATA_TYPE,
@@ -210,7 +210,7 @@ static descriptor multiply(composer *c, descriptor a, descriptor b, int m_port, 
     } lengths[] = {{m_port, OP(MATMUL_GEMM_M_OVERRIDE_DESC)},
                    {n_port, OP(MATMUL_GEMM_N_OVERRIDE_DESC)},
                    {k_port, OP(MATMUL_GEMM_K_OVERRIDE_DESC)}};
-    trp__cudnn_maker m = begin(c, TRP__CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    trp__cudnn_builder m = begin(c, TRP__CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_MATMUL_COMP_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
                         TRP__CUDNN_DATA_FLOAT);
     descriptor made = finish(c, &m, false);
@@ -229,7 +229,7 @@ static descriptor multiply(composer *c, descriptor a, descriptor b, int m_port, 
 
 static descriptor reduce(composer *c, int mode, descriptor x, descriptor y)
 {
-    trp__cudnn_maker m = begin(c, TRP__CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    trp__cudnn_builder m = begin(c, TRP__CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_REDUCTION_OPERATOR,
                         TRP__CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, mode);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_REDUCTION_COMP_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
@@ -245,7 +245,7 @@ static descriptor reduce(composer *c, int mode, descriptor x, descriptor y)
 
 static descriptor reshape(composer *c, descriptor x, descriptor y)
 {
-    trp__cudnn_maker m = begin(c, TRP__CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    trp__cudnn_builder m = begin(c, TRP__CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     trp__cudnn_set_descriptor(&m, OP(RESHAPE_XDESC), x);
     trp__cudnn_set_descriptor(&m, OP(RESHAPE_YDESC), y);
     finish(c, &m, true);
@@ -405,7 +405,7 @@ trp_status trp__dnn_compose_attention(const trp__cudnn *lib, const trp__dnn_grap
     c.heads = q->dim[1];
     c.rows = q->dim[2];
     c.depth = q->dim[3];
-    c.k = told(tensor_at(&c, TRP__DNN_ATTENTION_K));
+    c.k = with_strides(tensor_at(&c, TRP__DNN_ATTENTION_K));
     c.columns = c.k.dim[2];
     c.width = tensor_at(&c, TRP__DNN_ATTENTION_V)->dim[3];
     c.type = q->type;

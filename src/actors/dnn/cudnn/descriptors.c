@@ -321,7 +321,7 @@ static trp_status make_tensor(const trp__cudnn *lib, uint32_t number, const trp_
     if (type < 0)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "cuDNN has no tensors of %s",
                               trp_dtype_name((trp_dtype)t->type));
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_TENSOR_DESCRIPTOR, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_TENSOR_DESCRIPTOR, error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_TENSOR_DATA_TYPE, TRP__CUDNN_TYPE_DATA_TYPE, type);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_TENSOR_DIMENSIONS, TRP__CUDNN_TYPE_INT64, s.rank, s.dim);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_TENSOR_STRIDES, TRP__CUDNN_TYPE_INT64, s.rank, s.stride);
@@ -349,7 +349,7 @@ static trp_status finish_graph(const trp__dnn_planner *planner, uint32_t count,
                                const trp__cudnn_descriptor operation[], trp__cudnn_descriptor *out,
                                trp_error *error)
 {
-    trp__cudnn_maker m =
+    trp__cudnn_builder m =
         trp__cudnn_begin(planner->lib, TRP__CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, error);
     if (!planner->device)
         trp__cudnn_set(&m, TRP__CUDNN_ATTR_OPERATIONGRAPH_HANDLE, TRP__CUDNN_TYPE_HANDLE, 1,

@@ -187,7 +187,7 @@ static const int16_t norms[] = {
 };
 
 /* Sets spatial parameters, with an additional first one if the library gets a dimension more. */
-static void set_spatial(trp__cudnn_maker *m, trp__cudnn_attribute name, const trp__dnn_node *node,
+static void set_spatial(trp__cudnn_builder *m, trp__cudnn_attribute name, const trp__dnn_node *node,
                         const int32_t numbers[], int64_t neutral)
 {
     int64_t values[TRP__DNN_SPATIAL + 1];
@@ -207,7 +207,7 @@ static int64_t spatial_of(const trp__dnn_node *node)
 static trp_status make_convolution(const trp__cudnn *lib, const trp__dnn_node *node,
                                    trp__cudnn_descriptor *out, trp_error *error)
 {
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_CONVOLUTION_COMP_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
                         trp__dnn_cudnn_type(node->compute));
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_CONVOLUTION_CONV_MODE, TRP__CUDNN_TYPE_CONVOLUTION_MODE,
@@ -223,13 +223,13 @@ static trp_status make_convolution(const trp__cudnn *lib, const trp__dnn_node *n
 static trp_status make_matmul(const trp__cudnn *lib, const trp__dnn_node *node,
                               trp__cudnn_descriptor *out, trp_error *error)
 {
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_MATMUL_DESCRIPTOR, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_MATMUL_DESCRIPTOR, error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_MATMUL_COMP_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
                         trp__dnn_cudnn_type(node->compute));
     return trp__cudnn_finish(&m, out);
 }
 
-static void set_parameters(trp__cudnn_maker *m, const trp__dnn_node *node)
+static void set_parameters(trp__cudnn_builder *m, const trp__dnn_node *node)
 {
     bool wide = node->compute == TRP_F64;
     const double *p = node->parameter;
@@ -251,7 +251,7 @@ static trp_status make_pointwise(const trp__cudnn *lib, const trp__dnn_node *nod
                                  trp__cudnn_descriptor *out, trp_error *error)
 {
     const int16_t *modes = node->kind == TRP_DNN_POINTWISE ? pointwise : gradients;
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_POINTWISE_DESCRIPTOR, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_POINTWISE_DESCRIPTOR, error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_POINTWISE_MODE, TRP__CUDNN_TYPE_POINTWISE_MODE,
                         modes[node->mode]);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_POINTWISE_MATH_PREC, TRP__CUDNN_TYPE_DATA_TYPE,
@@ -264,7 +264,7 @@ static trp_status make_pointwise(const trp__cudnn *lib, const trp__dnn_node *nod
 static trp_status make_reduction(const trp__cudnn *lib, const trp__dnn_node *node,
                                  bool deterministic, trp__cudnn_descriptor *out, trp_error *error)
 {
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_REDUCTION_DESCRIPTOR, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_REDUCTION_DESCRIPTOR, error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_REDUCTION_OPERATOR,
                         TRP__CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, reductions[node->mode]);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_REDUCTION_COMP_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
@@ -278,7 +278,7 @@ static trp_status make_resample(const trp__cudnn *lib, const trp__dnn_node *node
                                 trp__cudnn_descriptor *out, trp_error *error)
 {
     bool most = node->mode == TRP_DNN_POOL_MAX;
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_RESAMPLE_DESCRIPTOR, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_RESAMPLE_DESCRIPTOR, error);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_RESAMPLE_MODE, TRP__CUDNN_TYPE_RESAMPLE_MODE,
                         resamples[node->mode]);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_RESAMPLE_COMP_TYPE, TRP__CUDNN_TYPE_DATA_TYPE,
@@ -320,7 +320,7 @@ static trp_status make_how(const trp__cudnn *lib, const trp__dnn_node *node, boo
     }
 }
 
-static void set_scaling(trp__cudnn_maker *m, const trp__dnn_node *node)
+static void set_scaling(trp__cudnn_builder *m, const trp__dnn_node *node)
 {
     static const trp__cudnn_attribute names[][2] = {
         [TRP_DNN_CONV_FORWARD] = {OP(CONVOLUTION_FORWARD_ALPHA), OP(CONVOLUTION_FORWARD_BETA)},
@@ -335,7 +335,7 @@ static void set_scaling(trp__cudnn_maker *m, const trp__dnn_node *node)
 }
 
 /* Sets an operation's attributes other than tensors and the mode descriptor. */
-static void set_rest(trp__cudnn_maker *m, const trp__dnn_node *node)
+static void set_rest(trp__cudnn_builder *m, const trp__dnn_node *node)
 {
     switch (node->kind) {
     case TRP_DNN_CONV_FORWARD:
@@ -373,7 +373,7 @@ trp_status trp__dnn_operation(const trp__cudnn *lib, const trp__dnn_node *node, 
     trp_status status = make_how(lib, node, deterministic, &how, error);
     if (status != TRP_OK)
         return status;
-    trp__cudnn_maker m = trp__cudnn_begin(lib, r->type, error);
+    trp__cudnn_builder m = trp__cudnn_begin(lib, r->type, error);
     if (how)
         trp__cudnn_set_descriptor(&m, r->how, how);
     for (uint32_t i = 0; i < TRP__DNN_PORTS; i++) {

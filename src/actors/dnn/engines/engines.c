@@ -43,7 +43,7 @@ static trp_status get(const trp__cudnn *lib, trp__cudnn_descriptor from, trp__cu
                             "cudnnBackendGetAttribute", error);
 }
 
-static trp_status finish_plan(const trp__cudnn *lib, trp__cudnn_maker *m, trp__dnn_engine *out,
+static trp_status finish_plan(const trp__cudnn *lib, trp__cudnn_builder *m, trp__dnn_engine *out,
                               trp_error *error)
 {
     int64_t bytes = 0, count;
@@ -57,9 +57,9 @@ static trp_status finish_plan(const trp__cudnn *lib, trp__cudnn_maker *m, trp__d
     return status;
 }
 
-static trp__cudnn_maker begin_plan(const trp__dnn_planner *planner, trp_error *error)
+static trp__cudnn_builder begin_plan(const trp__dnn_planner *planner, trp_error *error)
 {
-    trp__cudnn_maker m =
+    trp__cudnn_builder m =
         trp__cudnn_begin(planner->lib, TRP__CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, error);
     if (planner->device)
         trp__cudnn_set_descriptor(&m, TRP__CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, planner->device);
@@ -100,7 +100,7 @@ trp_status trp__dnn_engine_write(const trp__cudnn *lib, const trp__dnn_engine *e
 trp_status trp__dnn_engine_read(const trp__dnn_planner *planner, const char *text, size_t bytes,
                                 trp__dnn_engine *out, trp_error *error)
 {
-    trp__cudnn_maker m = begin_plan(planner, error);
+    trp__cudnn_builder m = begin_plan(planner, error);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, TRP__CUDNN_TYPE_CHAR,
                    (int64_t)bytes, text);
     return finish_plan(planner->lib, &m, out, error);
@@ -217,7 +217,7 @@ static trp_status try_config(search *s, trp__cudnn_descriptor config)
     if (status == TRP_OK)
         name_engine(lib, engine, config, made);
     if (status == TRP_OK && is_wanted(s, made) && is_allowed(s, engine)) {
-        trp__cudnn_maker m = begin_plan(s->planner, &s->last);
+        trp__cudnn_builder m = begin_plan(s->planner, &s->last);
         trp__cudnn_set_descriptor(&m, TRP__CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
         status = finish_plan(lib, &m, made, &s->last);
         if (status == TRP_OK && made->workspace > s->head->workspace) {
@@ -234,7 +234,7 @@ static trp_status try_config(search *s, trp__cudnn_descriptor config)
 static trp_status ask(search *s, int mode, trp__cudnn_descriptor *heuristics)
 {
     const trp__dnn_planner *planner = s->planner;
-    trp__cudnn_maker m =
+    trp__cudnn_builder m =
         trp__cudnn_begin(planner->lib, TRP__CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &s->last);
     trp__cudnn_set_descriptor(&m, TRP__CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, s->graph);
     trp__cudnn_set_enum(&m, TRP__CUDNN_ATTR_ENGINEHEUR_MODE, TRP__CUDNN_TYPE_HEUR_MODE, mode);

@@ -34,7 +34,7 @@ static trp_status make_pack(const trp__dnn_problem *p, const trp__proof_place *p
         at[count++] =
             p->place[t] == TRP__DNN_PLACE_VALUE ? p->value[t] : place->at[p->operand_of[t]];
     }
-    trp__cudnn_maker m =
+    trp__cudnn_builder m =
         trp__cudnn_begin(p->planner->lib, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, error);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, TRP__CUDNN_TYPE_INT64, count, uid);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, TRP__CUDNN_TYPE_VOID_PTR, count,

@@ -105,9 +105,9 @@ typedef struct trp__dnn_node {
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
     int32_t window[TRP__DNN_SPATIAL];     /* BLOCK_SCALE_...: the first is the block; training
                                            * kinds: see train.h */
-    double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity. Of UNIFORM
-                                           * the third is y's largest number below `high` */
-    /* Of SLICE; of TRANSPOSE start is the order, see TRP__DNN_MARGINS. */
+    double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity. The
+                                           * third of UNIFORM is y's largest number below `high` */
+    /* For SLICE; for TRANSPOSE start is the order, see TRP__DNN_MARGINS. */
     int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK];
 } trp__dnn_node;
 

@@ -14,13 +14,13 @@ enum {
 typedef enum trp__dnn_lowering {
     TRP__DNN_LOWER_NEEDED, /* only what the library never supports */
     TRP__DNN_LOWER_MORE,   /* also what it supports only next to certain others */
-    /* What libraries need, and convolutions as libraries support them: equal padding on both sides,
+    /* As libraries need it, and convolutions as they support them: equal padding on both sides,
      * where the excess of one side becomes part of an image in memory; inputs of one type; sums of
      * another type than that in f32, rounded by a step behind. */
     TRP__DNN_LOWER_ALIKE,
     TRP__DNN_LOWER_F32, /* the same; convolutions of several types in f32 throughout */
-    /* What libraries need, and gradients of layer and RMS norms by elements, means of rows and sums
-     * over rows: for rows that no kernel holds. */
+    /* As libraries need it, and gradients of layer and RMS norms by elements, means of rows and
+     * sums over rows: for rows that no kernel holds. */
     TRP__DNN_LOWER_SLOPES,
     TRP__DNN_LOWERINGS,
 } trp__dnn_lowering;

@@ -473,7 +473,7 @@ static trp_status make_pack(trp__dnn_plan *plan, trp__dnn_step *step, trp_error 
     trp__cudnn_drop(plan->lib, &step->pack);
     for (uint32_t i = 0; i < step->tensors; i++)
         uid[i] = trp__dnn_uid(step->tensor[i]);
-    trp__cudnn_maker m =
+    trp__cudnn_builder m =
         trp__cudnn_begin(plan->lib, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, error);
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, TRP__CUDNN_TYPE_INT64,
                    step->tensors, uid);

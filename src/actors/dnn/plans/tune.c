@@ -167,7 +167,8 @@ static void measure_all(tuner *t)
 {
     trp__search_step step;
     while (trp__search_next(&t->search, &step))
-        trp__search_tell(&t->search, measure(t, engine_of(t, step.entry), step.runs, step.kind));
+        trp__search_add_time(&t->search,
+                             measure(t, engine_of(t, step.entry), step.runs, step.kind));
 }
 
 /* Accepts the fastest engine only if the first elements of its results equal those of the first

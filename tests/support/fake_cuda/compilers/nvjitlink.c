@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "support/fake_cuda/cutlass/cutlass.h"
 #include "support/fake_cuda/hooks.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include "actors/cutlass/epilogue/render.h"
 #include "libs/nvjitlink/nvjitlink_abi.h"
@@ -230,7 +230,7 @@ static void add_words(FILE *f, const char *space, const char *name, const uint32
 
 static void add_info(FILE *f, const fake_cutlass_kernel *k)
 {
-    unsigned long abi = fake_told_number("abi");
+    unsigned long abi = fake_setting_number("abi");
     const uint32_t info[TRP_CUTLASS_INFO_WORDS] = {
         [TRP_CUTLASS_INFO_ABI] = abi ? (uint32_t)abi : TRP_CUTLASS_ABI,
         [TRP_CUTLASS_INFO_PARAMS] = sizeof(fake_cutlass_parameter),
@@ -286,8 +286,8 @@ static char *write_ptx(const struct trp__nvjitlink_opaque *h, const fake_cutlass
 trp__nvjitlink_result nvJitLinkComplete(trp__nvjitlink_handle h)
 {
     fake_cutlass_kernel k;
-    fake_tell("links", h->architecture);
-    if (fake_told("link_fails", h->log, sizeof h->log))
+    fake_report("links", h->architecture);
+    if (fake_setting("link_fails", h->log, sizeof h->log))
         return FAILED;
     if (!h->input || !read_kernel(h->input, &k)) {
         strcpy(h->log, "fake nvJitLink: error: what was compiled says too little\n");

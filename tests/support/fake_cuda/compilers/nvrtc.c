@@ -4,7 +4,7 @@
 #include "support/fake_cuda/compilers/nvrtc.h"
 #include "support/fake_cuda/cutlass/cutlass.h"
 #include "support/fake_cuda/hooks.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include "libs/nvrtc/nvrtc_abi.h"
 
@@ -129,7 +129,7 @@ static bool take_time(const struct trp__nvrtc_program_opaque *p)
     for (unsigned long ms = 0;; ms++) {
         if (p->flow && p->flow(p->flow_argument, NULL))
             return false;
-        if (ms >= fake_told_number("compile_ms"))
+        if (ms >= fake_setting_number("compile_ms"))
             return true;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -139,11 +139,11 @@ static bool take_time(const struct trp__nvrtc_program_opaque *p)
 static bool fails_by_name(struct trp__nvrtc_program_opaque *p)
 {
     char name[64];
-    if (!fake_told("compile_fails_of", name, sizeof name))
+    if (!fake_setting("compile_fails_of", name, sizeof name))
         return false;
     name[strcspn(name, "\n")] = '\0';
     return strncmp(p->name, name, strlen(name)) == 0 &&
-           fake_told("compile_fails_log", p->log, sizeof p->log);
+           fake_setting("compile_fails_log", p->log, sizeof p->log);
 }
 
 static bool kept(const char *line)
@@ -184,16 +184,16 @@ trp__nvrtc_result nvrtcCompileProgram(trp__nvrtc_program p, int count, const cha
     bool lto = false;
     for (int i = 0; i < count; i++)
         lto = lto || strcmp(options[i], "-dlto") == 0;
-    fake_tell("compiles", p->name);
+    fake_report("compiles", p->name);
     if (!take_time(p)) {
-        fake_tell("cancelled", p->name);
+        fake_report("cancelled", p->name);
         return TRP__NVRTC_ERROR_CANCELLED;
     }
-    if (fake_told("compile_fails", p->log, sizeof p->log) || fails_by_name(p))
+    if (fake_setting("compile_fails", p->log, sizeof p->log) || fails_by_name(p))
         return TRP__NVRTC_ERROR_COMPILATION;
     if (is_own(p)) {
         p->image = fake_nvrtc_direct(&p->texts, count, options, p->log, sizeof p->log);
-        fake_tell("compiled", p->name);
+        fake_report("compiled", p->name);
         return p->image ? TRP__NVRTC_SUCCESS : TRP__NVRTC_ERROR_COMPILATION;
     }
     if (!lto || !p->texts.source || !strstr(p->texts.source, "#define TRP_A ")) {
@@ -201,7 +201,7 @@ trp__nvrtc_result nvrtcCompileProgram(trp__nvrtc_program p, int count, const cha
         return TRP__NVRTC_ERROR_COMPILATION;
     }
     p->image = collect(p->texts.source);
-    fake_tell("compiled", p->name);
+    fake_report("compiled", p->name);
     return p->image ? TRP__NVRTC_SUCCESS : TRP__NVRTC_ERROR_OUT_OF_MEMORY;
 }
 

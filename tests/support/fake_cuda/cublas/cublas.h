@@ -8,6 +8,11 @@
 
 #include <complex.h>
 
+/* Every function of the table, as in fake.h. */
+#define FAKE_CUBLAS_DECLARE(result, name, parameters, required) FAKE_API result name parameters;
+TRP__CUBLAS_FUNCTIONS(FAKE_CUBLAS_DECLARE)
+#undef FAKE_CUBLAS_DECLARE
+
 #define FAKE_CUBLAS_STATUSES(X)                                                                    \
     X(SUCCESS, 0)                                                                                  \
     X(NOT_INITIALIZED, 1)                                                                          \
@@ -26,6 +31,14 @@ enum {
 #define FAKE_ONE_OF_2(value) ((unsigned int)(value) < 2)
 #define FAKE_ONE_OF_3(value) ((unsigned int)(value) < 3)
 
+struct trp__cublas_opaque {
+    int magic;
+    trp__cu_stream stream;
+    trp__cublas_pointer_mode mode;
+    trp__cublas_strategy strategy;
+};
+
+bool fake_cublas_good(trp__cublas_handle handle);
 /* False: no handle. */
 bool fake_cublas_mode(trp__cublas_handle handle, trp__cublas_pointer_mode *mode);
 /* As fake_cuda_enqueue(), to the handle's stream. */

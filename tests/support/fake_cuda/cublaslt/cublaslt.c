@@ -107,7 +107,7 @@ fake_cublaslt_counts fake_cublaslt_count(void)
 
 /* For tests whose worker is another process: one line for each that ends in order. In a broken one
  * nothing can be given back. */
-__attribute__((destructor)) static void tell_counts(void)
+__attribute__((destructor)) static void report_counts(void)
 {
     const char *path = getenv("FAKE_CUBLASLT_COUNTS");
     FILE *file = path && !fake_cuda_stopping() ? fopen(path, "ae") : NULL;

@@ -1,7 +1,7 @@
 /* The algorithms of the fake cuBLASLt. There are five for every product that it can do; they differ
  * in what they need, not in what they compute. */
 #include "support/fake_cuda/cublaslt/cublaslt.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include <string.h>
 
@@ -111,7 +111,7 @@ trp__cublas_status cublasLtMatmulAlgoGetHeuristic(
     if (requested <= 0 || !results || !found || !preference || preference->magic != LT_PREFERENCE)
         return INVALID_VALUE;
     *found = 0;
-    fake_tell_mine("cublaslt_plans", "heuristic");
+    fake_report_mine("cublaslt_plans", "heuristic");
     if (status == SUCCESS)
         status = fake_lt_check(handle, desc, a, b, c, d, &p);
     if (status != SUCCESS)

@@ -1,6 +1,6 @@
 /* What the fake cuBLASLt computes: sums in f64, one rounding to the type of the result. */
 #include "support/fake_cuda/cublaslt/cublaslt.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -383,7 +383,7 @@ static void begin(work *w, const job *j)
         if (workspace)
             memset(workspace, 0xa5, j->workspace_bytes);
     }
-    if (fake_told_of("cublaslt_wrong", (int)j->algo))
+    if (fake_setting_has("cublaslt_wrong", (int)j->algo))
         w->one_alpha *= 3;
     let_go(w);
 }
@@ -393,8 +393,8 @@ static void take_time(const job *j)
 {
     char text[64];
     snprintf(text, sizeof text, "algorithm %u", j->algo);
-    fake_tell("cublaslt_runs", text);
-    if (fake_told("fast_cublaslt", text, sizeof text))
+    fake_report("cublaslt_runs", text);
+    if (fake_setting("fast_cublaslt", text, sizeof text))
         fake_cuda_took((uint32_t)atoi(text) == j->algo ? FAST_NS : SLOW_NS);
 }
 

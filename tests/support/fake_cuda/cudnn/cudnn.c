@@ -60,7 +60,7 @@ void fake_cudnn_count(int more)
 }
 
 /* One line for each process that ends in order; in a broken one nothing can be given back. */
-__attribute__((destructor)) static void tell_counts(void)
+__attribute__((destructor)) static void report_counts(void)
 {
     const char *path = getenv("FAKE_CUDNN_COUNTS");
     FILE *file = path && !fake_cuda_stopping() ? fopen(path, "ae") : NULL;

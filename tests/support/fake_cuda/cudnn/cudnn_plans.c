@@ -1,6 +1,6 @@
 /* Operation graphs, heuristics, engines and execution plans of the fake cuDNN. */
 #include "support/fake_cuda/cudnn/cudnn.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,14 +142,14 @@ int fake_finalize_heuristics(fake_descriptor *d)
     const fake_descriptor *of = fake_attribute_descriptor(d, ATTR(ENGINEHEUR_OPERATION_GRAPH));
     const char *preset = getenv("FAKE_CUDNN_TAKES");
     char list[256];
-    if (!fake_told("cudnn_takes", list, sizeof list))
+    if (!fake_setting("cudnn_takes", list, sizeof list))
         snprintf(list, sizeof list, "%s", preset ? preset : "");
     if (of->type != TRP__CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "heuristics of what is no graph");
     if (!fake_attribute_of(d, ATTR(ENGINEHEUR_DEVICEPROP)) &&
         !fake_attribute_of(of, ATTR(OPERATIONGRAPH_HANDLE)))
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "heuristics for no device");
-    const unsigned long most = fake_told_number("cudnn_nodes");
+    const unsigned long most = fake_setting_number("cudnn_nodes");
     if (most && of->graph->nodes > most)
         return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "more than %lu operations", most);
     for (uint32_t i = 0; i < of->graph->nodes; i++) {
@@ -276,17 +276,17 @@ int fake_finalize_plan(fake_descriptor *d)
     if (!text == !config)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "a plan of a text or of an engine");
     if (text) {
-        fake_tell("cudnn_reads", "plan");
-        fake_tell_mine("cudnn_plans", "read");
-        if (fake_told_number("cudnn_reads_fail"))
+        fake_report("cudnn_reads", "plan");
+        fake_report_mine("cudnn_plans", "read");
+        if (fake_setting_number("cudnn_reads_fail"))
             return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "a plan of another version");
         return read_text(d, text->values) ? FAKE_CUDNN_SUCCESS
                                           : fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "no plan's text");
     }
     if (config->type != TRP__CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "no engine's configuration");
-    fake_tell("cudnn_plans", "plan");
-    fake_tell_mine("cudnn_plans", "made");
+    fake_report("cudnn_plans", "plan");
+    fake_report_mine("cudnn_plans", "made");
     d->engine = config->engine;
     return fake_descriptor_take(d, config->graph)
                ? FAKE_CUDNN_SUCCESS

@@ -1,7 +1,7 @@
 /* What the fake cuDNN's engines compute: the dnn actor's own kernels, of what descriptors say. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 #include "support/fake_cuda/direct.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include "actors/dnn/math/functions.h"
 
@@ -168,7 +168,7 @@ static bool fails_by_now(int engine)
 {
     char text[32];
     int number, from;
-    return fake_told("cudnn_fails_from", text, sizeof text) &&
+    return fake_setting("cudnn_fails_from", text, sizeof text) &&
            sscanf(text, "%d %d", &number, &from) == 2 && number == engine &&
            atomic_load(&runs[engine]) + 1 >= from;
 }
@@ -236,12 +236,12 @@ static void restore_inputs(const job *j, void *kept[])
  * named. */
 static bool goes_wrong(const job *j)
 {
-    if (fake_told_of("cudnn_wrong", j->engine) ||
-        (fake_told_of("cudnn_reads_workspace", j->engine) && j->found_rubbish) ||
-        (fake_told_of("cudnn_reads_beside", j->engine) && j->rubbish_beside) ||
-        (fake_told_of("cudnn_reads_output", j->engine) && j->rubbish_written) ||
-        (fake_told_of("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
-        (fake_told_of("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
+    if (fake_setting_has("cudnn_wrong", j->engine) ||
+        (fake_setting_has("cudnn_reads_workspace", j->engine) && j->found_rubbish) ||
+        (fake_setting_has("cudnn_reads_beside", j->engine) && j->rubbish_beside) ||
+        (fake_setting_has("cudnn_reads_output", j->engine) && j->rubbish_written) ||
+        (fake_setting_has("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
+        (fake_setting_has("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
         return true;
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
         const trp__dnn_tensor *t = &j->graph.tensor[i];
@@ -268,7 +268,7 @@ static void lose_overflow(const job *j)
 static void take_time(const job *j)
 {
     char fast[16];
-    if (fake_told("fast", fast, sizeof fast))
+    if (fake_setting("fast", fast, sizeof fast))
         fake_cuda_took(atoi(fast) == j->engine ? FAST_NS : SLOW_NS);
 }
 
@@ -277,14 +277,14 @@ static void run(void *arguments)
     job *j = *(job **)arguments;
     char line[64];
     snprintf(line, sizeof line, "engine %d of %u nodes", j->engine, j->graph.nodes);
-    fake_tell("cudnn_runs", line);
+    fake_report("cudnn_runs", line);
     take_time(j);
-    if (fake_told_of("cudnn_faults", j->engine)) {
+    if (fake_setting_has("cudnn_faults", j->engine)) {
         fake_pin pin;
         (void)fake_cuda_reach(&pin, 64, 64, true); /* where nothing is mapped */
     } else if (use_workspace(j) && place_all(j)) {
         void *kept[TRP__DNN_LOWERED_TENSORS] = {NULL};
-        const bool rounds = fake_told_of("cudnn_rounds", j->engine);
+        const bool rounds = fake_setting_has("cudnn_rounds", j->engine);
         look_for_rubbish(j);
         if (rounds)
             round_inputs(j, kept);
@@ -292,14 +292,14 @@ static void run(void *arguments)
             run_node(j, &j->graph.node[i]);
         if (rounds)
             restore_inputs(j, kept);
-        if (fake_told_of("cudnn_loses_overflow", j->engine))
+        if (fake_setting_has("cudnn_loses_overflow", j->engine))
             lose_overflow(j);
         bool wrong = goes_wrong(j);
         for (uint32_t i = 0; i < j->graph.tensors && wrong; i++) {
             if (j->graph.tensor[i].written)
                 memset(j->at[i], 0x33, fake_direct_bytes(&j->graph.tensor[i]));
         }
-        if (fake_told_of("cudnn_beside", j->engine))
+        if (fake_setting_has("cudnn_beside", j->engine))
             write_beside(j);
     }
     leave_all(j);
@@ -388,9 +388,9 @@ trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descr
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NOT_FINALIZED, "no handle, plan or pack");
     if (getenv("FAKE_CUDNN_RUN_RESULT"))
         return fake_cudnn_say(atoi(getenv("FAKE_CUDNN_RUN_RESULT")), "it was not to be run");
-    if (fake_told_of("cudnn_kills", plan->engine))
+    if (fake_setting_has("cudnn_kills", plan->engine))
         raise(SIGKILL);
-    if (fake_told_of("cudnn_fails", plan->engine) || fails_by_now(plan->engine))
+    if (fake_setting_has("cudnn_fails", plan->engine) || fails_by_now(plan->engine))
         return fake_cudnn_say(FAKE_CUDNN_EXECUTION_FAILED, "an invalid grid");
     job *j = calloc(1, sizeof *j);
     if (!j)

@@ -6,7 +6,7 @@
 #include "actors/cutlass/epilogue/eval.h"
 #include "actors/cutlass/epilogue/render.h"
 #include "support/reference/elements.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 #include "support/reference/matmul_reference.h"
 
 #include <complex.h>
@@ -37,7 +37,7 @@ uint64_t fake_cutlass_bytes_of_all(uint8_t type, uint64_t elements)
 
 void fake_cutlass_take_time(const char *name)
 {
-    for (unsigned long ms = 0; ms < fake_told_number(name) && !fake_interrupted(); ms++)
+    for (unsigned long ms = 0; ms < fake_setting_number(name) && !fake_interrupted(); ms++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -48,7 +48,7 @@ static _Atomic int64_t taken;
 int64_t fake_cutlass_clock(void)
 {
     char fast[64];
-    return fake_told("fast", fast, sizeof fast) ? atomic_load(&taken) : fake_now();
+    return fake_setting("fast", fast, sizeof fast) ? atomic_load(&taken) : fake_now();
 }
 
 void fake_cuda_took(int64_t ns)
@@ -64,8 +64,8 @@ static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_ar
     char fast[64], label[64];
     snprintf(label, sizeof label, "%ux%u_s%d_r%d_k%d_%d", k->tile[0], k->tile[1], args->swizzle,
              args->raster, args->stream_k, args->splits);
-    fake_tell("ran", label);
-    if (!fake_told("fast", fast, sizeof fast))
+    fake_report("ran", label);
+    if (!fake_setting("fast", fast, sizeof fast))
         return;
     bool same_tile = strncmp(label, fast, strcspn(label, "_")) == 0;
     const int ms = strncmp(label, fast, strlen(fast)) == 0 ? 2 : same_tile ? 100 : 300;
@@ -79,7 +79,7 @@ static bool is_wrong(const fake_cutlass_kernel *k)
     if (getenv("TROUPE_FAKE_CUTLASS_WRONG"))
         return true;
     snprintf(label, sizeof label, "%ux%u,", k->tile[0], k->tile[1]);
-    return fake_told("cutlass_wrong", tiles, sizeof tiles) && strstr(tiles, label);
+    return fake_setting("cutlass_wrong", tiles, sizeof tiles) && strstr(tiles, label);
 }
 
 /* The kernel. */
@@ -490,13 +490,13 @@ void fake_cutlass_run(const uint64_t *parameter)
     if (!x)
         return fake_fault(FAKE_ERROR_LAUNCH_FAILED);
     memcpy(&x->p, parameter, sizeof x->p);
-    fake_tell("runs", "run");
+    fake_report("runs", "run");
     fake_cutlass_take_time("run_ms");
     x->failed = !fake_cutlass_read(parameter[sizeof x->p / 8], &x->k);
     if (!x->failed)
         take_time_if_slow(&x->k, &x->p.args);
     x->wrong = !x->failed && is_wrong(&x->k);
-    if (fake_told_number("run_traps"))
+    if (fake_setting_number("run_traps"))
         fail(x);
     if (!x->failed && x->k.tree_bytes > 0 &&
         !trp__tree_decode(x->k.tree, x->k.tree_bytes, &x->tree))

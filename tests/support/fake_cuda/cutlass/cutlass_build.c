@@ -2,7 +2,7 @@
 #include "support/fake_cuda/cutlass/cutlass_parts.h"
 
 #include "actors/cutlass/epilogue/render.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include <string.h>
 
@@ -151,7 +151,7 @@ static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsig
         memcpy(room, &built, sizeof built);
         return;
     }
-    p.workspace_bytes = fake_told_number("workspace");
+    p.workspace_bytes = fake_setting_number("workspace");
     if (k->stream_k && p.workspace_bytes == 0)
         p.workspace_bytes = BARRIERS + (uint64_t)a->m * (uint64_t)a->n * 4;
     p.zero_bytes = p.workspace_bytes < BARRIERS ? p.workspace_bytes : BARRIERS;
@@ -221,12 +221,12 @@ void fake_cutlass_build(const uint64_t *parameter)
     fake_pin pin;
     char how[32];
     memcpy(&args, parameter, sizeof args);
-    fake_tell("builds", "build");
+    fake_report("builds", "build");
     fake_cutlass_take_time("build_ms");
     unsigned char *room = fake_cuda_reach(&pin, parameter[ARGS], TRP_CUTLASS_RESULT_SIZE, true);
     if (room && fake_cutlass_read(parameter[ARGS + 1], &k)) {
         build(&k, &args, room);
-        if (fake_told("build", how, sizeof how))
+        if (fake_setting("build", how, sizeof how))
             spoil(how, room);
     }
     fake_cuda_let_go(&pin);
@@ -241,7 +241,7 @@ void fake_cutlass_prepare(const uint64_t *parameter)
     trp_group_vector vector[FAKE_CUTLASS_VECTORS];
     fake_pin of_table, of_arrays;
     memcpy(&args, parameter, sizeof args);
-    fake_tell("runs", "prepare");
+    fake_report("runs", "prepare");
     if (!fake_cutlass_read(parameter[ARGS + 1], &k))
         return;
     const trp_group_kind kind = fake_cutlass_kind(&k);

@@ -4,7 +4,7 @@
 #include "support/fake_cuda/cutlass/cutlass_reference.h"
 
 #include "support/fake_cuda/cutlass/cutlass_parts.h"
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 #include "support/reference/matmul_reference.h"
 
 #include <string.h>
@@ -165,7 +165,7 @@ void fake_cutlass_reference(const uint64_t *parameter)
     running x = {0};
     memcpy(&x.r, parameter, sizeof x.r);
     reach_all(&x);
-    fake_tell("reference_runs", x.r.sample ? "sample" : "all");
+    fake_report("reference_runs", x.r.sample ? "sample" : "all");
     if (!x.failed)
         trp_cutlass_reference(x.r);
     for (uint32_t i = 0; i < x.pins; i++)

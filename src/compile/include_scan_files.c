@@ -1,5 +1,5 @@
 /* Scans of files, cached as long as the file is unchanged. */
-#include "compile/facts.h"
+#include "compile/include_scan.h"
 
 #include "base/os/descriptor.h"
 
@@ -78,7 +78,7 @@ enum { BUCKETS = 1024, KNOWN_MOST = 8192 };
 typedef struct known {
     struct known *next;
     trp__jit_stamp stamp;
-    const trp__jit_facts *facts;
+    const trp__include_scan *scan;
     bool used;
 } known;
 
@@ -95,25 +95,25 @@ static known **bucket_of(const trp__jit_stamp *stamp)
     return &table.bucket[trp__checksum(file, sizeof file) % BUCKETS];
 }
 
-static const trp__jit_facts *hold(const trp__jit_facts *facts)
+static const trp__include_scan *hold(const trp__include_scan *scan)
 {
-    atomic_fetch_add(&((trp__jit_facts *)(uintptr_t)facts)->holders, 1);
-    return facts;
+    atomic_fetch_add(&((trp__include_scan *)(uintptr_t)scan)->holders, 1);
+    return scan;
 }
 
-static const trp__jit_facts *find_known(const trp__jit_stamp *stamp)
+static const trp__include_scan *find_known(const trp__jit_stamp *stamp)
 {
-    const trp__jit_facts *facts = NULL;
+    const trp__include_scan *scan = NULL;
     pthread_mutex_lock(&table.lock);
-    for (known *k = *bucket_of(stamp); k && !facts; k = k->next) {
+    for (known *k = *bucket_of(stamp); k && !scan; k = k->next) {
         if (same_stamp(&k->stamp, stamp)) {
             k->used = true;
-            facts = hold(k->facts);
+            scan = hold(k->scan);
             table.hits++;
         }
     }
     pthread_mutex_unlock(&table.lock);
-    return facts;
+    return scan;
 }
 
 static void drop(known **at)
@@ -121,7 +121,7 @@ static void drop(known **at)
     known *k = *at;
     *at = k->next;
     table.count--;
-    trp__jit_facts_release(k->facts);
+    trp__include_scan_release(k->scan);
     free(k);
 }
 
@@ -145,7 +145,7 @@ static void drop_unused(void)
 }
 
 /* Adds a result, replacing that of an older version of the file. */
-static void note_known(const trp__jit_stamp *stamp, const trp__jit_facts *facts)
+static void note_known(const trp__jit_stamp *stamp, const trp__include_scan *scan)
 {
     known *k = malloc(sizeof *k);
     if (!k)
@@ -160,13 +160,13 @@ static void note_known(const trp__jit_stamp *stamp, const trp__jit_facts *facts)
         else
             at = &(*at)->next;
     }
-    *k = (known){.next = *head, .stamp = *stamp, .facts = hold(facts), .used = true};
+    *k = (known){.next = *head, .stamp = *stamp, .scan = hold(scan), .used = true};
     *head = k;
     table.count++;
     pthread_mutex_unlock(&table.lock);
 }
 
-void trp__jit_facts_counts(uint64_t *read, uint64_t *known_files)
+void trp__include_scan_counts(uint64_t *read, uint64_t *known_files)
 {
     pthread_mutex_lock(&table.lock);
     *read = table.reads;
@@ -174,8 +174,8 @@ void trp__jit_facts_counts(uint64_t *read, uint64_t *known_files)
     pthread_mutex_unlock(&table.lock);
 }
 
-static trp__jit_file read_file(const char *path, const trp__jit_facts **out, trp__jit_stamp *stamp,
-                               bool *settled)
+static trp__jit_file read_file(const char *path, const trp__include_scan **out,
+                               trp__jit_stamp *stamp, bool *settled)
 {
     struct stat before = {0}, after;
     size_t bytes = 0;
@@ -188,7 +188,7 @@ static trp__jit_file read_file(const char *path, const trp__jit_facts **out, trp
     bool good = fstat(fd, &before) == 0 && S_ISREG(before.st_mode) && before.st_size <= FILE_MOST;
     char *text = good ? read_whole(fd, &before, &bytes, &result) : NULL;
     if (text) {
-        *out = trp__jit_facts_of(text, bytes);
+        *out = trp__include_scan_text(text, bytes);
         result = *out ? TRP__JIT_FILE_READ : TRP__JIT_FILE_NO_MEMORY;
     } else if (!good && S_ISDIR(before.st_mode)) {
         result = TRP__JIT_FILE_NONE;
@@ -205,7 +205,7 @@ static trp__jit_file read_file(const char *path, const trp__jit_facts **out, trp
     return result;
 }
 
-trp__jit_file trp__jit_facts_of_file(const char *path, const trp__jit_facts **out,
+trp__jit_file trp__include_scan_file(const char *path, const trp__include_scan **out,
                                      trp__jit_stamp *stamp, bool *settled)
 {
     struct stat s;

@@ -1,4 +1,4 @@
-#include "compile/kept.h"
+#include "compile/cached.h"
 
 #include "base/bytes.h"
 #include "base/os/clock.h"
@@ -67,9 +67,9 @@ static void put(trp__store *store, const trp__store_request *request, const trp_
     free((void *)(uintptr_t)entry.note);
 }
 
-trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
-                         trp__jit_maker_function make, void *context, trp__jit_made *made,
-                         trp_error *error)
+trp_status trp__jit_find_or_make(const trp__key *key, const trp__jit_stop *stop,
+                                 trp__jit_make_function make, void *context, trp__jit_made *made,
+                                 trp_error *error)
 {
     const trp__store_request request = {.key = key};
     const trp__store_wait wait = {.deadline_ns = trp__deadline(PATIENCE_NS),
@@ -95,7 +95,7 @@ trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
     return status;
 }
 
-bool trp__jit_find_kept(const trp__key *key, trp__jit_made *made)
+bool trp__jit_find_cached(const trp__key *key, trp__jit_made *made)
 {
     const trp__store_request request = {.key = key};
     trp__store_hit hit = {0};

@@ -1,10 +1,11 @@
 /* The companion of the jit actor in the worker. It compiles and links one module at a time in a
  * side thread. It needs no device, so it is the same on all backends.
  *
- * A cancelled request releases its memory at once, and perhaps the module's home. So the home is
- * only accessed while the request can't be cancelled: in handle(), and while `progress` is not 0.
- * The input is copied from the home first, and the result is copied to it at the end. In between,
- * which takes long, the request can be cancelled at any time, and the compiler is told to stop. */
+ * A cancelled request releases its memory at once, and perhaps the module's storage. So the storage
+ * is only accessed while the request can't be cancelled: in handle(), and while `progress` is not
+ * 0. The input is copied from the storage first, and the result is copied to it at the end. In
+ * between, which takes long, the request can be cancelled at any time, and the compiler gets a
+ * request to stop. */
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
 #include "base/checksum.h"
@@ -35,8 +36,8 @@ typedef struct state {
     phase phase;
     uint64_t ticket; /* of the request in work */
     bool linking;
-    trp__home home;
-    const char *input; /* in the home */
+    trp__storage storage;
+    const char *input; /* in the storage */
     char *output;
     /* Data of the side thread. */
     char *copy;
@@ -75,10 +76,10 @@ static bool stop_wanted(void *argument)
 /* Copies the output of a module, and checks that it is complete. */
 static trp_status copy_image(state *s, uint32_t i)
 {
-    trp__home_output head;
+    trp__storage_output head;
     memcpy(&head, s->source[i], sizeof head);
-    uint64_t size = trp__home_output_size(&head, s->source_room[i]);
-    if (head.magic != TRP__HOME_OUTPUT || size == UINT64_MAX)
+    uint64_t size = trp__storage_output_size(&head, s->source_room[i]);
+    if (head.magic != TRP__STORAGE_OUTPUT || size == UINT64_MAX)
         return trp__error_set(&s->error, TRP_E_LIBRARY, "module %u to link has no image", i);
     uint64_t body = size - sizeof head;
     s->image_copy[i] = malloc(body + 1);
@@ -99,9 +100,9 @@ static void copy_in(void *argument)
 {
     state *s = argument;
     s->status = TRP_OK;
-    s->copy = malloc(s->home.input_bytes + 1);
+    s->copy = malloc(s->storage.input_bytes + 1);
     if (s->copy)
-        memcpy(s->copy, s->input, s->home.input_bytes);
+        memcpy(s->copy, s->input, s->storage.input_bytes);
     else
         s->status = trp__error_set(&s->error, TRP_E_MEMORY, "no memory for a source");
     for (uint32_t i = 0; i < s->images && s->status == TRP_OK; i++)
@@ -112,10 +113,10 @@ static void make(void *argument)
 {
     state *s = argument;
     const trp__jit_stop stop = {.wanted = stop_wanted, .argument = s};
-    s->status =
-        s->linking
-            ? trp__jit_link(s->copy, s->home.input_bytes, s->image, s->images, &s->made, &s->error)
-            : trp__jit_compile(s->copy, s->home.input_bytes, &stop, &s->made, &s->error);
+    s->status = s->linking
+                    ? trp__jit_link(s->copy, s->storage.input_bytes, s->image, s->images, &s->made,
+                                    &s->error)
+                    : trp__jit_compile(s->copy, s->storage.input_bytes, &stop, &s->made, &s->error);
 }
 
 static char *put(char *at, const char *data, size_t bytes)
@@ -130,14 +131,14 @@ static size_t made_bytes(const trp__jit_made *m)
     return m->log_bytes + m->names_bytes + m->headers_bytes + m->image_bytes + m->stamps_bytes;
 }
 
-/* Writes the result, or after a failure the log, to the home. */
+/* Writes the result, or after a failure the log, to the storage. */
 static void copy_out(void *argument)
 {
     state *s = argument;
     trp__jit_made *m = &s->made;
     size_t rest = s->status == TRP_OK ? made_bytes(m) - m->log_bytes : 0;
-    size_t room = s->home.output_bytes;
-    trp__home_output head = {.names = m->name_count, .headers = m->header_count};
+    size_t room = s->storage.output_bytes;
+    trp__storage_output head = {.names = m->name_count, .headers = m->header_count};
     if (room < sizeof head)
         return;
     room -= sizeof head;
@@ -164,7 +165,7 @@ static void copy_out(void *argument)
     at = put(at, m->image, head.image_bytes);
     at = put(at, m->stamps, head.stamps_bytes);
     head.checksum = trp__checksum(first, (size_t)(at - first));
-    head.magic = TRP__HOME_OUTPUT;
+    head.magic = TRP__STORAGE_OUTPUT;
     memcpy(s->output, &head, sizeof head);
 }
 
@@ -177,21 +178,21 @@ static void prepare(void *ignored)
 
 /* In the scheduler. */
 
-static trp_status address(trp_instance *instance, const trp__home *home, uint64_t offset,
+static trp_status address(trp_instance *instance, const trp__storage *storage, uint64_t offset,
                           uint64_t bytes, const char **out, trp_error *error)
 {
     void *at = NULL;
-    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker, home->segment,
-                                                 offset, bytes, &at, error);
+    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker,
+                                                 storage->segment, offset, bytes, &at, error);
     *out = at;
     return status;
 }
 
-/* Finds the homes of the modules that a link reads. */
+/* Finds the storage of the modules that a link reads. */
 static trp_status find_images(trp_instance *instance, state *s, trp_error *error)
 {
     trp__jit_link_head head = {0};
-    trp__jit_blobs b = trp__jit_blobs_begin(s->input, s->home.input_bytes);
+    trp__jit_blobs b = trp__jit_blobs_begin(s->input, s->storage.input_bytes);
     const void *first = trp__jit_blobs_head(&b, sizeof head);
     uint64_t bytes;
     if (first)
@@ -210,13 +211,14 @@ static trp_status find_images(trp_instance *instance, state *s, trp_error *error
         if (!entry.module || b.bad)
             continue;
         if (s->images == TRP_JIT_LINK_MODULES_MAX ||
-            entry.home.output_bytes < sizeof(trp__home_output))
+            entry.storage.output_bytes < sizeof(trp__storage_output))
             return trp__error_set(error, TRP_E_INTERNAL, "the input of a link is damaged");
-        trp_status status = address(instance, &entry.home, trp__home_output_at(&entry.home),
-                                    entry.home.output_bytes, &s->source[s->images], error);
+        trp_status status =
+            address(instance, &entry.storage, trp__storage_output_at(&entry.storage),
+                    entry.storage.output_bytes, &s->source[s->images], error);
         if (status != TRP_OK)
             return status;
-        s->source_room[s->images] = entry.home.output_bytes;
+        s->source_room[s->images] = entry.storage.output_bytes;
         s->image_copy[s->images++] = NULL;
     }
     return b.bad ? trp__error_set(error, TRP_E_INTERNAL, "the input of a link is damaged") : TRP_OK;
@@ -263,15 +265,15 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
         return TRP_OK;
     if (s->side && trp__side_busy(s->side)) /* with prepare(), or with a cancelled request */
         return TRP_AGAIN;
-    s->home = payload.home;
+    s->storage = payload.storage;
     s->linking = job->op == TRP_OP_JIT_LINK;
     trp_status status = s->side ? TRP_OK : trp__side_start(&s->side, NULL, NULL, error);
     if (status == TRP_OK)
-        status = address(instance, &s->home, trp__home_input_at(&s->home), s->home.input_bytes,
-                         &s->input, error);
+        status = address(instance, &s->storage, trp__storage_input_at(&s->storage),
+                         s->storage.input_bytes, &s->input, error);
     if (status == TRP_OK)
-        status = address(instance, &s->home, trp__home_output_at(&s->home), s->home.output_bytes,
-                         &output, error);
+        status = address(instance, &s->storage, trp__storage_output_at(&s->storage),
+                         s->storage.output_bytes, &output, error);
     if (status == TRP_OK && s->linking)
         status = find_images(instance, s, error);
     if (status != TRP_OK) {
@@ -281,7 +283,7 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     s->output = (char *)(uintptr_t)output;
     s->record = record;
     s->ticket = record->ticket;
-    if (s->home.input_bytes > COPY_AT_ONCE || s->images > 0)
+    if (s->storage.input_bytes > COPY_AT_ONCE || s->images > 0)
         return go_on(job, s, COPYING_IN, copy_in);
     copy_in(s);
     return copied_in(instance, job, s);
@@ -351,7 +353,7 @@ static void stop(trp_instance *instance)
     clear(s);
 }
 
-const trp_actor_impl trp__jit_maker = {
+const trp_actor_impl trp__jit_compile_actor = {
     .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
     .init = init,

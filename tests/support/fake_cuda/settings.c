@@ -1,4 +1,4 @@
-#include "support/fake_cuda/told.h"
+#include "support/fake_cuda/settings.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +16,7 @@ static int open_file(const char *name, int flags)
     return open(path, flags | O_CLOEXEC, 0600);
 }
 
-bool fake_told(const char *name, char *out, size_t size)
+bool fake_setting(const char *name, char *out, size_t size)
 {
     int file = open_file(name, O_RDONLY);
     out[0] = '\0';
@@ -28,10 +28,10 @@ bool fake_told(const char *name, char *out, size_t size)
     return true;
 }
 
-bool fake_told_of(const char *name, int number)
+bool fake_setting_has(const char *name, int number)
 {
     char list[64], *at = list;
-    if (!fake_told(name, list, sizeof list))
+    if (!fake_setting(name, list, sizeof list))
         return false;
     for (;;) {
         char *end;
@@ -44,14 +44,14 @@ bool fake_told_of(const char *name, int number)
     }
 }
 
-unsigned long fake_told_number(const char *name)
+unsigned long fake_setting_number(const char *name)
 {
     char text[32];
-    fake_told(name, text, sizeof text);
+    fake_setting(name, text, sizeof text);
     return strtoul(text, NULL, 10);
 }
 
-void fake_tell(const char *name, const char *line)
+void fake_report(const char *name, const char *line)
 {
     char text[256];
     int file = open_file(name, O_WRONLY | O_APPEND | O_CREAT);
@@ -62,9 +62,9 @@ void fake_tell(const char *name, const char *line)
     close(file);
 }
 
-void fake_tell_mine(const char *name, const char *line)
+void fake_report_mine(const char *name, const char *line)
 {
     char mine[64];
     snprintf(mine, sizeof mine, "%.40s_%lld", name, (long long)getpid());
-    fake_tell(mine, line);
+    fake_report(mine, line);
 }

@@ -1,8 +1,8 @@
 /* Scans a source or header for what decides which headers are found: includes, macros that may
  * stand for file names, and requests for a file's own path. The result depends on the text alone,
  * so results for files are cached in the process. */
-#ifndef TRP_COMPILE_FACTS_H
-#define TRP_COMPILE_FACTS_H
+#ifndef TRP_COMPILE_INCLUDE_SCAN_H
+#define TRP_COMPILE_INCLUDE_SCAN_H
 
 #include "cache/hash.h"
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum trp__jit_fact_kind {
+typedef enum trp__include_item_kind {
     TRP__JIT_INCLUDES = 0, /* `operand`, "file" or <file> with its quotes */
     /* Includes what the macro `name` expands to; with `operand` as its argument, if not NULL. */
     TRP__JIT_INCLUDES_MACRO,
@@ -22,22 +22,22 @@ typedef enum trp__jit_fact_kind {
     TRP__JIT_DEFINES_TEST, /* defines a macro of one parameter that applies __has_include() to it */
     /* Calls the macro `name`, which may be such a test, on `operand`; NULL: on anything else. */
     TRP__JIT_CALLS,
-} trp__jit_fact_kind;
+} trp__include_item_kind;
 
 #define TRP__JIT_PARAMETER '\1'
 
-typedef struct trp__jit_fact {
-    trp__jit_fact_kind kind;
+typedef struct trp__include_item {
+    trp__include_item_kind kind;
     bool all; /* include_next: any of the files with that name may be meant */
     const char *name, *operand;
-} trp__jit_fact;
+} trp__include_item;
 
 /* Immutable once made. */
-typedef struct trp__jit_facts {
+typedef struct trp__include_scan {
     trp__hash content;
     size_t count; /* without calls */
     size_t calls; /* calls, behind the others */
-    const trp__jit_fact *fact;
+    const trp__include_item *item;
     bool unsure; /* may include more than is listed, or depends on the time of the compile */
     /* The text may ask for its own path (asks_here) or, in a macro, for that of the file that uses
      * it (asks_elsewhere). A macro may also paste such a word together: `pastes` notes ##,
@@ -45,7 +45,7 @@ typedef struct trp__jit_facts {
     bool asks_here, asks_elsewhere, pastes, has_parts;
     char *strings; /* memory of the strings */
     atomic_uint holders;
-} trp__jit_facts;
+} trp__include_scan;
 
 /* Identifies the version of a file that was read. */
 typedef struct trp__jit_stamp {
@@ -57,7 +57,7 @@ typedef struct trp__jit_stamp {
 bool trp__jit_asks_for_paths(const char *text);
 
 /* Scans a text, which is terminated. NULL: no memory. The caller releases the result. */
-const trp__jit_facts *trp__jit_facts_of(const char *text, size_t bytes);
+const trp__include_scan *trp__include_scan_text(const char *text, size_t bytes);
 
 typedef enum trp__jit_file {
     TRP__JIT_FILE_READ = 0,
@@ -69,13 +69,13 @@ typedef enum trp__jit_file {
 /* Scans the file at `path`, or returns the cached result if device, inode, size and both times are
  * unchanged and were old enough when the file was read for a later change to alter them. *settled:
  * the stamp is old enough to detect later changes. Any thread. */
-trp__jit_file trp__jit_facts_of_file(const char *path, const trp__jit_facts **out,
+trp__jit_file trp__include_scan_file(const char *path, const trp__include_scan **out,
                                      trp__jit_stamp *stamp, bool *settled);
 
 /* Releases a result. NULL is ignored. */
-void trp__jit_facts_release(const trp__jit_facts *facts);
+void trp__include_scan_release(const trp__include_scan *scan);
 
 /* Counts files read and results found since the process began. For tests. */
-void trp__jit_facts_counts(uint64_t *read, uint64_t *known);
+void trp__include_scan_counts(uint64_t *read, uint64_t *known);
 
 #endif

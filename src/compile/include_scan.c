@@ -1,4 +1,4 @@
-#include "compile/facts.h"
+#include "compile/include_scan.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #define NONE SIZE_MAX
 
 typedef struct found {
-    trp__jit_fact_kind kind;
+    trp__include_item_kind kind;
     bool all;
     size_t name, operand;
 } found;
@@ -24,7 +24,7 @@ typedef struct reader {
     const char *macro, *parameter; /* in_define: its name, and its only parameter or NULL */
     size_t macro_length, parameter_length;
     bool no_memory;
-    trp__jit_facts *out;
+    trp__include_scan *out;
 } reader;
 
 static size_t keep(reader *r, const char *text, size_t length)
@@ -471,30 +471,30 @@ static const char *string_at(const reader *r, size_t at)
 /* Moves the findings into the result, calls behind all others. */
 static bool finish(reader *r)
 {
-    trp__jit_facts *f = r->out;
-    trp__jit_fact *fact = calloc(r->count + 1, sizeof *fact);
+    trp__include_scan *f = r->out;
+    trp__include_item *item = calloc(r->count + 1, sizeof *item);
     size_t n = 0;
-    if (!fact)
+    if (!item)
         return false;
     for (int calls = 0; calls < 2; calls++) {
         for (size_t i = 0; i < r->count; i++) {
             if ((r->found[i].kind == TRP__JIT_CALLS) == calls)
-                fact[n++] = (trp__jit_fact){.kind = r->found[i].kind,
-                                            .all = r->found[i].all,
-                                            .name = string_at(r, r->found[i].name),
-                                            .operand = string_at(r, r->found[i].operand)};
+                item[n++] = (trp__include_item){.kind = r->found[i].kind,
+                                                .all = r->found[i].all,
+                                                .name = string_at(r, r->found[i].name),
+                                                .operand = string_at(r, r->found[i].operand)};
         }
         if (!calls)
             f->count = n;
     }
     f->calls = n - f->count;
-    f->fact = fact;
+    f->item = item;
     f->strings = r->strings;
     r->strings = NULL;
     return true;
 }
 
-const trp__jit_facts *trp__jit_facts_of(const char *text, size_t bytes)
+const trp__include_scan *trp__include_scan_text(const char *text, size_t bytes)
 {
     reader r = {.out = calloc(1, sizeof *r.out)};
     char *plain = unspliced(text, bytes);
@@ -520,12 +520,12 @@ const trp__jit_facts *trp__jit_facts_of(const char *text, size_t bytes)
     return ok ? r.out : NULL;
 }
 
-void trp__jit_facts_release(const trp__jit_facts *facts)
+void trp__include_scan_release(const trp__include_scan *scan)
 {
-    trp__jit_facts *f = (trp__jit_facts *)(uintptr_t)facts;
+    trp__include_scan *f = (trp__include_scan *)(uintptr_t)scan;
     if (!f || atomic_fetch_sub(&f->holders, 1) > 1)
         return;
-    free((void *)(uintptr_t)f->fact);
+    free((void *)(uintptr_t)f->item);
     free(f->strings);
     free(f);
 }

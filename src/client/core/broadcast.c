@@ -2,7 +2,7 @@
 #include "client/core/device.h"
 #include "client/core/points.h"
 
-void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news)
+void trp__send_news(trp_device *device, uint32_t index, const trp__news *news)
 {
     trp__process *p = &device->worker[index];
     if (news->pending_acks)
@@ -16,19 +16,19 @@ void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news)
     TRP__DEVICE_POINT(device, NEWS_SENT);
 }
 
-void trp__tell(trp_device *device, const trp__news *news)
+void trp__broadcast(trp_device *device, const trp__news *news)
 {
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
         if (device->worker[i].ready)
-            trp__tell_one(device, i, news);
+            trp__send_news(device, i, news);
     }
     if (!pthread_equal(pthread_self(), device->supervisor))
         trp__supervisor_wake(device); /* it sends what is queued, and watches for the answers */
 }
 
 /* Sends that a number is dropped; the number is free again when all workers have answered. */
-void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
-                    trp__number_state *state, uint8_t *pending_acks)
+void trp__broadcast_drop(trp_device *device, trp__message_type type, uint32_t id,
+                         trp__number_state *state, uint8_t *pending_acks)
 {
     trp__message_type made = type == TRP__MSG_ARENA_DROP  ? TRP__MSG_ARENA
                              : type == TRP__MSG_HOST_DROP ? TRP__MSG_HOST
@@ -40,7 +40,8 @@ void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
         uint32_t withdrawn = trp__outbox_withdraw(&p->outbox, made, id);
         p->starting -= made == TRP__MSG_ACTOR ? withdrawn : 0;
     }
-    trp__tell(device, &(trp__news){.type = type, .id = id, .fd = -1, .pending_acks = pending_acks});
+    trp__broadcast(device,
+                   &(trp__news){.type = type, .id = id, .fd = -1, .pending_acks = pending_acks});
     if (*pending_acks == 0)
         *state = TRP__NUMBER_FREE;
 }
