@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TRP__MAGIC UINT64_C(0x6570756f72742e31)
-#define TRP__ABI   UINT32_C(16) /* raise with every change of a struct in wire/ */
+#define TRP__ABI   UINT32_C(17) /* raise with every change of a struct in wire/ */
 
 enum {
     TRP__LINE = 64,
