@@ -111,8 +111,8 @@ static void lapack_row(int place)
     static const char *const names[] = {"a", "b", "pivots", "tau", "info"};
     unsigned uses = lapack[place].uses;
     const char *between = "";
-    printf("| %s | %s%s%s | ", lapack[place].name, uses & TRANSPOSES ? "trans, " : "",
-           uses & RIGHT_SIDES ? "nrhs, " : "", uses & ANY_ORDER ? "order, batch" : "batch");
+    printf("| %s | %s%sorder, batch | ", lapack[place].name, uses & TRANSPOSES ? "trans, " : "",
+           uses & RIGHT_SIDES ? "nrhs, " : "");
     for (int i = 0; i < 5; i++) {
         if (lapack[place].mode[i]) {
             printf("%s%s %s", between, names[i], modes[lapack[place].mode[i]]);

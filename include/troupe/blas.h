@@ -323,9 +323,11 @@ typedef struct trp_blas3_request {
  * was the turn of row k. Pivots outside of that range make the solution NaN on the host; on a GPU
  * they may be a fault.
  *
- * Matrices are column-major, as LAPACK has them: for TRP_ROW_MAJOR all but matinv give
- * TRP_E_UNSUPPORTED. A row-major matrix in memory is the transpose of a column-major one, so getrf
- * and getrs solve systems of row-major matrices, too, with TRP_T in the place of TRP_N.
+ * Row-major matrices are transposed into scratch memory and back, as LAPACKE does it, except
+ * matinv's: factors, pivots and tau are those of the matrix itself. getrf and getrs solve systems
+ * of row-major matrices without that as column-major ones, with TRP_T in the place of TRP_N: a
+ * row-major matrix is the transpose of the column-major one in the same memory. Then B is
+ * column-major, too.
  *
  * If m, n or nrhs is 0, only info is written, with zeros.
  *
@@ -333,7 +335,7 @@ typedef struct trp_blas3_request {
 typedef struct trp_lapack_request {
     trp_request header;
     trp_dtype type;
-    trp_order order;     /* TRP_ROW_MAJOR: matinv */
+    trp_order order;     /* of A and B */
     trp_transpose trans; /* getrs */
     int64_t m, n;        /* m: geqrf, gels */
     int64_t nrhs;        /* getrs, gels: columns of B */

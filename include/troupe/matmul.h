@@ -5,8 +5,8 @@
  *     X = alpha * sA * sB * op(A) * op(B) + beta * sC * C
  *     D = sD * activation(X + bias)
  *
- * For plain products of one type the blas actor's gemm (blas.h) is enough.
- * SPDX-License-Identifier: Apache-2.0 */
+ * alpha is one number, or one for each place in a line of D. For plain products of one type the
+ * blas actor's gemm (blas.h) is enough. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_MATMUL_H
 #define TROUPE_MATMUL_H
 
@@ -178,9 +178,14 @@ typedef struct trp_matmul_ran {
  * product is computed in (i8: i32 for D i32, else f32), read when the operation runs; they must not
  * be given by value then, and C must have a buffer and is read.
  *
+ * `alphas`, if it names a buffer, holds an alpha for each place in a line of D, in the type of
+ * alpha, which is its default and only type: one for each row of a column-major D, for each column
+ * of a row-major one. Neither `alpha` nor `scalars` may be given then, and types must be real. They
+ * are factors like any other: 0 times NaN is NaN.
+ *
  * If m or n is 0 nothing is done and nothing written. If k is 0, A, B and their scales but for the
  * types are not read and need no buffer, and X is beta * C; a GPU's library then multiplies
- * zeros, so an alpha in `scalars` must be finite.
+ * zeros, so an alpha in a buffer must be finite.
  *
  * `deterministic`: D's bits are the same each time for the same problem (types, sizes, layouts,
  * alignments, options), GPU and version of the library: tuning records are ignored, `tune` must be
@@ -207,6 +212,7 @@ typedef struct trp_matmul_request {
     trp_scalar beta;  /* default 0 */
     trp_buffer scalars;
     uint64_t scalars_offset; /* bytes */
+    trp_matmul_vector alphas;
     trp_activation activation;
     trp_matmul_vector bias;
     trp_matmul_matrix aux;

@@ -129,21 +129,25 @@ static uint8_t alignment_of(const void *address)
     return (uint8_t)__builtin_ctzll(bits);
 }
 
+static bool has_alpha_in_buffer(const trp__matmul *g)
+{
+    return trp__matmul_has(g, TRP__MATMUL_SCALARS) || trp__matmul_has(g, TRP__MATMUL_ALPHAS);
+}
+
 /* D = epilogue(C): if alpha is 0 and beta is 1, cuBLASLt does not write D, although C may be
  * another matrix and there may be an epilogue. If alpha and beta are in device memory, it does not
  * know them and writes D. */
 static bool is_blind_spot(const trp__matmul *g)
 {
-    return !trp__matmul_has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
-           g->beta[0] == 1 && g->beta[1] == 0;
+    return !has_alpha_in_buffer(g) && g->alpha[0] == 0 && g->alpha[1] == 0 && g->beta[0] == 1 &&
+           g->beta[1] == 0;
 }
 
 /* Kernels for products with vectors read alpha and beta, so they skip D too. */
 bool trp__matmul_may_be_skipped(const trp__matmul *g)
 {
     bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
-    bool may = trp__matmul_has(g, TRP__MATMUL_C) &&
-               (trp__matmul_has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
+    bool may = trp__matmul_has(g, TRP__MATMUL_C) && (has_alpha_in_buffer(g) || is_blind_spot(g));
     return may && (g->m == 1 || g->n == 1) &&
            (apart || trp__matmul_epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
 }
@@ -153,8 +157,7 @@ static bool loses_gradient(const trp__matmul *g)
 {
     bool of_input = g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
     bool vector = g->m == 1 || g->n == 1;
-    return of_input && vector &&
-           (trp__matmul_has(g, TRP__MATMUL_SCALARS) || (g->alpha[0] == 0 && g->alpha[1] == 0));
+    return of_input && vector && (has_alpha_in_buffer(g) || (g->alpha[0] == 0 && g->alpha[1] == 0));
 }
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
@@ -162,7 +165,8 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
     trp__matmul_key key;
     memset(&key, 0, sizeof key);
     key.problem = *problem;
-    memset(key.problem.alpha, 0, sizeof key.problem.alpha);
+    if (!trp__matmul_has(problem, TRP__MATMUL_ALPHAS))
+        memset(key.problem.alpha, 0, sizeof key.problem.alpha);
     memset(key.problem.beta, 0, sizeof key.problem.beta);
     key.problem.beta[0] = is_blind_spot(problem);
     key.loses_gradient = loses_gradient(problem);
@@ -205,7 +209,9 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
                            trp_error *error)
 {
     int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* with the numbers of cublasOperation_t */
+    const bool alphas = trp__matmul_has(g, TRP__MATMUL_ALPHAS);
     int32_t device = TRP__CUBLASLT_POINTER_MODE_DEVICE;
+    int32_t vector = TRP__CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
     int32_t mode_a = scale_mode(g->scale_a), mode_b = scale_mode(g->scale_b);
     int32_t sm_count = g->sm_count;
     int8_t fast = 1;
@@ -214,6 +220,10 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
         result = SET_DESC(lt, desc, TRANSB, trans_b);
     if (result == 0 && (trp__matmul_has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g)))
         result = SET_DESC(lt, desc, POINTER_MODE, device);
+    if (result == 0 && alphas)
+        result = SET_DESC(lt, desc, POINTER_MODE, vector);
+    if (result == 0 && alphas && g->batch > 1)
+        result = SET_DESC(lt, desc, ALPHA_VECTOR_BATCH_STRIDE, g->alphas_stride);
     if (result == 0 && g->fast_accumulation)
         result = SET_DESC(lt, desc, FAST_ACCUM, fast);
     if (result == 0 && sm_count > 0)
@@ -361,6 +371,22 @@ static trp_status choose(const trp__matmul_planner *planner, const trp__matmul_k
     return TRP_OK;
 }
 
+/* Some algorithms take a vector of alpha only without a beta. */
+static trp_status choose_without_beta(const trp__matmul_planner *planner,
+                                      const trp__matmul_key *key, trp__matmul_plan *plan,
+                                      trp_error *error)
+{
+    const trp__matmul *g = &key->problem;
+    int32_t mode = TRP__CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO;
+    trp_error ignored;
+    if (!trp__matmul_has(g, TRP__MATMUL_ALPHAS) || trp__matmul_has(g, TRP__MATMUL_C) ||
+        g->alphas_stride != 0 ||
+        SET_DESC(planner->lt, plan->desc, POINTER_MODE, mode) != TRP__CUBLAS_SUCCESS ||
+        choose(planner, key, plan, &ignored) != TRP_OK)
+        return error->status;
+    return TRP_OK;
+}
+
 trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__matmul_key *key,
                                 void *const at[], trp__matmul_plan *plan, trp_error *error)
 {
@@ -377,6 +403,8 @@ trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__m
         status = make_layout(lt, g, i, &plan->layout[i], error);
     if (status == TRP_OK)
         status = choose(planner, key, plan, error);
+    if (status == TRP_E_UNSUPPORTED || status == TRP_E_LIBRARY)
+        status = choose_without_beta(planner, key, plan, error);
     plan->blind = is_blind_spot(g);
     if (status != TRP_OK)
         trp__matmul_plan_drop(lt, plan);
@@ -422,7 +450,9 @@ static trp_status check_library(const trp__matmul_key *key, trp_error *error)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s where D is a vector and C is another matrix or there is an "
                               "epilogue: cuBLASLt does not write that D",
-                              trp__matmul_has(g, TRP__MATMUL_SCALARS)
+                              trp__matmul_has(g, TRP__MATMUL_ALPHAS)
+                                  ? "alphas: in a buffer, where they may be 0, with a C"
+                              : trp__matmul_has(g, TRP__MATMUL_SCALARS)
                                   ? "scalars: in a buffer, where they may be 0 and 1,"
                                   : "alpha: 0 with beta 1,");
     if (key->loses_gradient)
@@ -456,10 +486,14 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
                                    size_t workspace_bytes, trp__cu_stream stream, trp_error *error)
 {
     const trp__cublaslt *lt = planner->lt;
-    trp__scalar alpha = trp__scalar_of(problem->scalar_type, problem->alpha);
+    const bool alphas = trp__matmul_has(problem, TRP__MATMUL_ALPHAS);
+    trp__scalar alpha =
+        alphas ? (trp__scalar){0} : trp__scalar_of(problem->scalar_type, problem->alpha);
     trp__scalar beta = trp__scalar_of(problem->scalar_type, problem->beta);
     const void *alpha_at = &alpha, *beta_at = &beta;
-    if (at[TRP__MATMUL_SCALARS]) {
+    if (alphas) {
+        alpha_at = at[TRP__MATMUL_ALPHAS];
+    } else if (at[TRP__MATMUL_SCALARS]) {
         alpha_at = at[TRP__MATMUL_SCALARS];
         beta_at = (const char *)alpha_at + trp_dtype_bits((trp_dtype)problem->scalar_type) / 8;
     } else if (plan->blind) {

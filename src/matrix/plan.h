@@ -26,8 +26,8 @@ static inline bool trp__matmul_is_derivative(const trp__matmul *g)
 }
 
 /* Everything that a plan depends on: the payload without the scalars, which are 0 here (alpha 0
- * with beta 1 needs a separate plan and has beta 1 here); and the alignment of operands, as a power
- * of two up to 256, since an algorithm may rely on it. */
+ * with beta 1 needs a separate plan and has beta 1 here; a stride of alphas is no scalar); and the
+ * alignment of operands, as a power of two up to 256, since an algorithm may rely on it. */
 typedef struct trp__matmul_key {
     trp__matmul problem;
     uint8_t alignment[TRP__MATMUL_ALIGNED]; /* exponents */

@@ -4,6 +4,7 @@
 #ifndef TRP_MATRIX_PRODUCT_H
 #define TRP_MATRIX_PRODUCT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The operands of a product. The first five are matrices. */
@@ -16,6 +17,7 @@ enum {
     TRP__MATMUL_MATRICES,
     TRP__MATMUL_VECTOR = TRP__MATMUL_MATRICES, /* the bias or the gradient */
     TRP__MATMUL_SCALARS,
+    TRP__MATMUL_ALPHAS, /* one for each row of D */
     TRP__MATMUL_SCALE_A,
     TRP__MATMUL_SCALE_B,
     TRP__MATMUL_SCALE_D,
@@ -27,6 +29,7 @@ enum {
 enum { TRP__MATMUL_NO_ACCESS = 0xff };
 
 typedef struct trp__matmul {
+    uint16_t sm_count; /* multiprocessors for which an algorithm is chosen; 0: all */
     uint8_t type[TRP__MATMUL_MATRICES]; /* trp_dtype; TRP_DTYPE_NONE for aux bits */
     uint8_t vector_type;
     uint8_t scalar_type;      /* trp_dtype of alpha and beta */
@@ -34,19 +37,22 @@ typedef struct trp__matmul {
     uint8_t scale_a,
         scale_b;     /* trp_scale_mode; C, D and aux have one factor for the whole matrix */
     uint8_t compute; /* trp_compute */
-    uint8_t fast_accumulation;
+    bool fast_accumulation : 1;
+    bool deterministic : 1;               /* the result must always have the same bits */
     uint8_t activation;                   /* trp_activation */
     uint8_t gradient;                     /* trp_bias_gradient; A and B are those of this struct */
     uint8_t access[TRP__MATMUL_OPERANDS]; /* index into the request's accesses */
     uint8_t tune;                         /* trp_tune */
-    uint8_t deterministic;                /* the result must always have the same bits */
-    uint16_t sm_count; /* multiprocessors for which an algorithm is chosen; 0: all */
     int64_t m, n, k, batch;
     int64_t ld[TRP__MATMUL_MATRICES];     /* elements (aux bits: bits); without C, that of D */
     int64_t stride[TRP__MATMUL_MATRICES]; /* likewise */
     int64_t vector_stride;                /* elements */
     uint64_t workspace;                   /* bytes */
-    double alpha[2], beta[2];             /* real, imaginary */
+    union {
+        double alpha[2];       /* real, imaginary */
+        int64_t alphas_stride; /* elements; with ALPHAS, which replace alpha */
+    };
+    double beta[2];
 } trp__matmul;
 
 _Static_assert(sizeof(trp__matmul) == 32 + 32 + 80 + 8 + 8 + 32, "no padding");

@@ -234,6 +234,7 @@ static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, 
 static void finish_integers(const product *x, int64_t batch, int64_t row, int64_t column,
                             int64_t rows, const double *sum)
 {
+    const int32_t *alphas = x->at[TRP__MATMUL_ALPHAS];
     const trp__matmul *g = &x->g;
     const int32_t *c = x->at[TRP__MATMUL_C];
     int32_t *d = x->at[TRP__MATMUL_D];
@@ -242,6 +243,8 @@ static void finish_integers(const product *x, int64_t batch, int64_t row, int64_
         c += batch * g->stride[TRP__MATMUL_C] + row + column * g->ld[TRP__MATMUL_C];
     d += batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D];
     for (int64_t i = 0; i < rows; i++) {
+        if (alphas && x->g.k > 0)
+            alpha = (uint64_t)(int64_t)alphas[batch * g->alphas_stride + row + i];
         uint64_t value = alpha != 0 ? alpha * (uint64_t)(int64_t)sum[i] : 0;
         if (beta != 0)
             value += beta * (uint64_t)(int64_t)c[i];
@@ -262,8 +265,9 @@ static bool is_whole(const product *x, uint8_t type)
 {
     const trp__matmul *g = &x->g;
     bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k > 0 && g->k <= INT_MAX &&
-                x->alpha != 0 && x->group == 0 && g->scale_a == TRP_SCALE_TENSOR &&
-                g->scale_b == TRP_SCALE_TENSOR && (x->beta == 0 || g->type[TRP__MATMUL_C] == type);
+                x->alpha != 0 && !x->at[TRP__MATMUL_ALPHAS] && x->group == 0 &&
+                g->scale_a == TRP_SCALE_TENSOR && g->scale_b == TRP_SCALE_TENSOR &&
+                (x->beta == 0 || g->type[TRP__MATMUL_C] == type);
     for (int i = TRP__MATMUL_A; i <= TRP__MATMUL_D; i++)
         fits = fits && g->ld[i] <= INT_MAX && (i == TRP__MATMUL_C || g->type[i] == type);
     return fits;
@@ -355,7 +359,9 @@ static void read_scalars(product *x)
             *(which == 0 ? &g->alpha[i] : &g->beta[i]) = value;
         }
     }
-    x->alpha = g->scalar_type == TRP_F32 ? (double)(float)g->alpha[0] : g->alpha[0];
+    x->alpha = x->at[TRP__MATMUL_ALPHAS]   ? 1
+               : g->scalar_type == TRP_F32 ? (double)(float)g->alpha[0]
+                                           : g->alpha[0];
     x->beta = g->scalar_type == TRP_F32 ? (double)(float)g->beta[0] : g->beta[0];
     if (g->k == 0)
         x->alpha = 0; /* even if alpha is NaN, nothing is added */

@@ -204,6 +204,12 @@ static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t co
     }
     for (int64_t i = 0; i < rows; i++)
         sum[i] = alpha != 0 ? alpha * sum[i] : 0;
+    if (x->at[TRP__MATMUL_ALPHAS] && alpha != 0) {
+        NAME(widen)
+        (g->scalar_type, x->at[TRP__MATMUL_ALPHAS], batch * g->alphas_stride + row, rows, line);
+        for (int64_t i = 0; i < rows; i++)
+            sum[i] *= line[i];
+    }
     if (beta != 0) {
         int64_t first = batch * g->stride[TRP__MATMUL_C] + row + column * g->ld[TRP__MATMUL_C];
         NAME(widen)(g->type[TRP__MATMUL_C], x->at[TRP__MATMUL_C], first, rows, line);

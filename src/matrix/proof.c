@@ -131,8 +131,10 @@ static double typical_of(const trp__matmul *g)
 static void set_tolerance(const subject *s, int operand, trp__proof_operand *o)
 {
     const trp__matmul *g = &s->g;
-    if (o->type == TRP_I32 || o->type == TRP_I8)
-        return; /* must be equal */
+    if (o->type == TRP_I32 || o->type == TRP_I8) { /* must be equal, but for a product's rounding */
+        o->absolute = o->type == TRP_I8 && has(g, TRP__MATMUL_ALPHAS) ? 1 : 0;
+        return;
+    }
     o->of_scale =
         of_sums(g) + of_two_passes(g) + (operand == TRP__MATMUL_AUX ? 0 : of_functions(g));
     if (operand == TRP__MATMUL_VECTOR && o->of_scale < 1e-2 && o->type != TRP_F64)
@@ -214,9 +216,11 @@ static void set_small(const subject *s, int operand, trp__proof_operand *o)
 {
     const trp__matmul *g = &s->g;
     const bool scalars = operand == TRP__MATMUL_SCALARS;
-    const uint8_t type = scalars ? g->scalar_type : TRP_F32;
-    const int64_t count = scalars ? 2 : factors_of(g, operand);
-    set_shape(o, type, (int64_t[]){1, 1, count}, (int64_t[]){0, 0, 1});
+    const bool alphas = operand == TRP__MATMUL_ALPHAS;
+    const uint8_t type = scalars || alphas ? g->scalar_type : TRP_F32;
+    const int64_t count = scalars ? 2 : alphas ? g->m : factors_of(g, operand);
+    set_shape(o, type, (int64_t[]){alphas ? g->batch : 1, 1, count},
+              (int64_t[]){alphas ? g->alphas_stride : 0, 0, 1});
     o->low = type == TRP_I32 ? 1 : 0.5;
     o->high = type == TRP_I32 ? 3 : 1.5;
     o->ordinary_only = true;
@@ -256,8 +260,8 @@ static void set_range(trp__proof_operand *o)
 static void add_operand(subject *s, const trp__matmul_key *key, int operand)
 {
     static const char *const names[TRP__MATMUL_OPERANDS] = {
-        "a",       "b",       "c",       "d",         "aux",    "vector",  "scalars",
-        "a.scale", "b.scale", "d.scale", "aux.scale", "amax_d", "amax_aux"};
+        "a",      "b",       "c",       "d",       "aux",       "vector", "scalars",
+        "alphas", "a.scale", "b.scale", "d.scale", "aux.scale", "amax_d", "amax_aux"};
     trp__proof_operand *o = &s->operand[s->operands];
     *o = (trp__proof_operand){.name = names[operand],
                               .role = role_of(s, operand),
@@ -312,8 +316,10 @@ static void set_scalars(trp__matmul *g, bool blind)
     const bool complex = trp__is_complex(g->scalar_type);
     const bool whole = g->type[TRP__MATMUL_A] == TRP_I8 && g->type[TRP__MATMUL_D] == TRP_I8;
     const bool c = has(g, TRP__MATMUL_C);
-    g->alpha[0] = blind ? 0 : g->scalar_type == TRP_I32 ? 2 : whole ? 1 : 0.75;
-    g->alpha[1] = complex && !blind ? -0.5 : 0;
+    if (!has(g, TRP__MATMUL_ALPHAS)) {
+        g->alpha[0] = blind ? 0 : g->scalar_type == TRP_I32 ? 2 : whole ? 1 : 0.75;
+        g->alpha[1] = complex && !blind ? -0.5 : 0;
+    }
     g->beta[0] = !c ? 0 : blind || whole ? 1 : g->scalar_type == TRP_I32 ? 3 : 0.5;
     g->beta[1] = c && complex && !blind ? 0.25 : 0;
 }

@@ -126,6 +126,7 @@ void trp__matmul_problem_text(const trp__matmul *problem, char *text, size_t siz
                g->access[TRP__MATMUL_C] == g->access[TRP__MATMUL_D] ? "add=d" : "add=apart");
     add_scales(&w);
     add_if(&w, has(&w, TRP__MATMUL_SCALARS), "scalars");
+    add_if(&w, has(&w, TRP__MATMUL_ALPHAS), "alphas");
     add_if(&w, g->compute == TRP_COMPUTE_TF32, "tf32");
     add_if(&w, g->compute == TRP_COMPUTE_PEDANTIC, "pedantic");
     add_if(&w, g->fast_accumulation, "fast");

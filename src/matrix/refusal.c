@@ -51,6 +51,11 @@ static bool without_epilogue(trp__matmul *g)
     return had;
 }
 
+static bool without_alphas(trp__matmul *g)
+{
+    return without(g, TRP__MATMUL_ALPHAS);
+}
+
 static bool without_largest(trp__matmul *g)
 {
     bool d = without(g, TRP__MATMUL_AMAX_D), aux = without(g, TRP__MATMUL_AMAX_AUX);
@@ -133,6 +138,7 @@ static const struct {
     {without_gradient, "without the bias gradient"},
     {without_bias, "without a bias"},
     {without_epilogue, "without any activation, bias, aux and gradient"},
+    {without_alphas, "with one alpha for all of D"},
     {without_largest, "without amax"},
     {with_default_compute, "with TRP_COMPUTE_DEFAULT and without fast_accumulation"},
     {with_tensor_scales, "with scales for whole tensors"},

@@ -78,6 +78,8 @@ static bool fill_operand(const tuner *t, int operand, trp__cu_address to)
 {
     const trp__matmul *g = &t->problem;
     const uint64_t bytes = t->bytes[operand];
+    if (operand == TRP__MATMUL_ALPHAS)
+        return trp__bench_fill(&t->bench, (trp_dtype)g->scalar_type, -1, 1, to, bytes);
     if (operand >= TRP__MATMUL_SCALARS)
         return fill_small(t, operand, to, bytes);
     const uint8_t type = operand == TRP__MATMUL_VECTOR ? g->vector_type : g->type[operand];
@@ -310,7 +312,8 @@ bool trp__matmul_tune(const trp__matmul_planner *planner, const trp__cuda *cu,
     t->bytes = bytes;
     t->plan = plan;
     t->problem = key->problem;
-    t->problem.alpha[0] = 1;
+    if (!trp__matmul_has(&key->problem, TRP__MATMUL_ALPHAS))
+        t->problem.alpha[0] = 1;
     t->problem.beta[0] = trp__matmul_has(&key->problem, TRP__MATMUL_C);
     trp__search_begin(&t->search, rules, t->entry, ROOM);
     add_proposals(t, full);

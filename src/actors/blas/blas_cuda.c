@@ -106,7 +106,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     state *s = instance->state;
     return job->op == TRP_OP_GEMM ? trp__gemm_cuda(s, job, error)
            : trp__lapack_has(job->op)
-               ? trp__lapack_cuda(instance, job, s->blas, s->handle, &s->addresses, error)
+               ? trp__lapack_cuda(instance, job, s->cu, s->blas, s->handle, &s->addresses, error)
                : trp__levels_cuda(instance, job, s, error);
 }
 

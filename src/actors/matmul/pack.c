@@ -194,6 +194,24 @@ static trp_status check_scalar(trp__matmul_packing *m, const char *name, trp_sca
     return TRP_OK;
 }
 
+static trp_status check_alphas(const trp__matmul_packing *m)
+{
+    const trp_matmul_request *r = m->r;
+    const trp_dtype type = (trp_dtype)m->g.scalar_type;
+    if (r->alpha.given || r->scalars.id)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "alphas.buffer: expected none with %s, got one",
+                              r->scalars.id ? "`scalars`, which hold an alpha" : "an alpha");
+    if (trp__is_complex(type))
+        return TRP__UNSUPPORTED(m, "alphas.buffer: where the types are complex");
+    if (r->alphas.type != TRP_DTYPE_NONE && r->alphas.type != type)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "alphas.type: expected %s, the type of alpha, got %s (%d)",
+                              trp_dtype_name(type), trp_dtype_name(r->alphas.type),
+                              (int)r->alphas.type);
+    return TRP_OK;
+}
+
 static trp_status check_scalars(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
@@ -201,6 +219,8 @@ static trp_status check_scalars(trp__matmul_packing *m)
     trp_status status = check_scalar(m, "alpha", r->alpha, 1, m->g.alpha);
     if (status == TRP_OK)
         status = check_scalar(m, "beta", r->beta, 0, m->g.beta);
+    if (status == TRP_OK && r->alphas.buffer.id)
+        status = check_alphas(m);
     if (status != TRP_OK)
         return status;
     bool beta = r->scalars.id != 0 || m->g.beta[0] != 0 || m->g.beta[1] != 0;

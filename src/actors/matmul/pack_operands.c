@@ -122,24 +122,43 @@ static void set_small(trp__matmul_packing *m, int which, const char *name, trp_b
     x->mode = mode;
 }
 
-static trp_status set_vector(trp__matmul_packing *m)
+/* Describes a vector of `count` elements for each member of the batch; *stride gets its stride. */
+static trp_status set_vector(trp__matmul_packing *m, int which, const char *name,
+                             const trp_matmul_vector *v, uint8_t type, int64_t count, uint32_t mode,
+                             int64_t *stride)
+{
+    if (!v->buffer.id)
+        return TRP_OK;
+    trp__operand *x = &m->operand[which];
+    set_small(m, which, name, v->buffer, v->offset, trp_dtype_bits((trp_dtype)type) / 8, count,
+              mode);
+    *stride = x->stride = m->g.batch > 1 ? v->stride : 0;
+    return trp__operand_measure(m->pack, x, m->g.batch);
+}
+
+static trp_status set_alphas(trp__matmul_packing *m)
+{
+    int64_t stride = 0;
+    trp_status status = set_vector(m, TRP__MATMUL_ALPHAS, "alphas", &m->r->alphas, m->g.scalar_type,
+                                   m->g.m, TRP__READ, &stride);
+    if (m->r->alphas.buffer.id)
+        m->g.alphas_stride = stride;
+    return status;
+}
+
+static trp_status set_bias_or_gradient(trp__matmul_packing *m)
 {
     const trp_matmul_request *r = m->r;
     bool gradient = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
     const trp_matmul_vector *v = gradient ? &r->gradient : &r->bias;
-    if (!v->buffer.id)
-        return TRP_OK;
     int64_t count = m->g.gradient == TRP_BIAS_GRADIENT_B ? m->g.n : m->g.m;
     trp__operand *x = &m->operand[TRP__MATMUL_VECTOR];
-    set_small(m, TRP__MATMUL_VECTOR, gradient ? "gradient" : "bias", v->buffer, v->offset,
-              trp_dtype_bits((trp_dtype)m->g.vector_type) / 8, count,
-              gradient ? TRP__WRITE : TRP__READ);
-    x->stride = m->g.batch > 1 ? v->stride : 0;
-    m->g.vector_stride = x->stride;
-    trp_status status = trp__operand_measure(m->pack, x, m->g.batch);
-    if (status == TRP_OK && gradient)
+    trp_status status =
+        set_vector(m, TRP__MATMUL_VECTOR, gradient ? "gradient" : "bias", v, m->g.vector_type,
+                   count, gradient ? TRP__WRITE : TRP__READ, &m->g.vector_stride);
+    if (status == TRP_OK && x->mode == TRP__WRITE)
         status = trp__operand_check_stride(m->pack, x, m->g.batch);
-    if (status == TRP_OK && gradient && trp__operand_dense(x, m->g.batch))
+    if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
         x->mode |= TRP__COVER;
     return status;
 }
@@ -326,7 +345,9 @@ trp_status trp__matmul_set_operands(trp__matmul_packing *m)
     if (status == TRP_OK)
         status = set_aux(m);
     if (status == TRP_OK)
-        status = set_vector(m);
+        status = set_bias_or_gradient(m);
+    if (status == TRP_OK)
+        status = set_alphas(m);
     if (status == TRP_OK)
         status = add_accesses(m, 0, TRP__MATMUL_SCALARS);
     /* The matrices fit in their buffers, so nothing below overflows. */

@@ -22,7 +22,8 @@ size_t trp__matmul_use_zeros(trp__matmul *g)
 {
     static const uint8_t unread[] = {TRP__MATMUL_A, TRP__MATMUL_B, TRP__MATMUL_SCALE_A,
                                      TRP__MATMUL_SCALE_B};
-    bool in_buffer = g->access[TRP__MATMUL_SCALARS] != TRP__MATMUL_NO_ACCESS;
+    bool in_buffer =
+        trp__matmul_has(g, TRP__MATMUL_SCALARS) || trp__matmul_has(g, TRP__MATMUL_ALPHAS);
     bool skipped = !in_buffer && trp__matmul_may_be_skipped(g);
     if (needs_inputs(g) || (g->k > 0 && !skipped))
         return 0;
@@ -37,7 +38,9 @@ size_t trp__matmul_use_zeros(trp__matmul *g)
     }
     g->scale_a = g->scale_b = TRP_SCALE_TENSOR;
     g->tune = TRP_TUNE_OFF; /* a search would measure nothing of use */
-    g->alpha[0] = 1;
-    g->alpha[1] = 0;
+    if (!trp__matmul_has(g, TRP__MATMUL_ALPHAS)) {
+        g->alpha[0] = 1;
+        g->alpha[1] = 0;
+    }
     return rounded_up((size_t)(g->m > g->n ? g->m : g->n) * LINE_BYTES);
 }

@@ -94,6 +94,14 @@ static product_number product_scalar(const trp__product_launch *r, int which)
     return x;
 }
 
+static product_number product_alpha(const trp__product_launch *r, int64_t l, int64_t i)
+{
+    const trp__matmul *g = &r->g;
+    const void *alphas = r->at[TRP__MATMUL_ALPHAS];
+    return alphas ? product_load_pair(g->scalar_type, alphas, l * g->alphas_stride + i)
+                  : product_scalar(r, 0);
+}
+
 static double product_tensor_factor(const trp__product_launch *r, int operand)
 {
     return r->at[operand] ? (double)*(const float *)r->at[operand] : 1;
@@ -119,7 +127,7 @@ static double product_gelu_slope(double x)
 static product_number product_linear(const trp__product_launch *r, int64_t l, int64_t i, int64_t j)
 {
     const trp__matmul *g = &r->g;
-    const product_number alpha = product_scalar(r, 0), beta = product_scalar(r, 1);
+    const product_number alpha = product_alpha(r, l, i), beta = product_scalar(r, 1);
     product_number sum = {0, 0};
     for (int64_t p = TRP__THREAD; p < g->k; p += TRP__THREADS) {
         const product_number term =

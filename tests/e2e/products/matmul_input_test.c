@@ -128,6 +128,18 @@ static void scalar_values(void)
     BAD("c.buffer", in_buffer, r.c.buffer = none);
     BAD("c.buffer", plain, r.c.buffer = none);
     BAD("c.buffer", c64, r.beta = trp_complex(0, 1));
+    BAD("alphas.buffer: expected none with `scalars`", in_buffer, r.alphas.buffer = vector);
+    BAD("alphas.buffer: expected none with an alpha", plain, r.alphas.buffer = vector;
+        r.alpha = trp_real(1));
+    BAD("alphas.type", plain, r.alphas = (trp_matmul_vector){.buffer = vector, .type = TRP_F64});
+    BAD("alphas.type", i8, r.alphas = (trp_matmul_vector){.buffer = large, .type = TRP_F32});
+    BAD("alphas.offset", plain, r.alphas = (trp_matmul_vector){.buffer = large, .offset = 2});
+    BAD("alphas:", plain, r.alphas = (trp_matmul_vector){.buffer = vector, .offset = 4});
+    BAD("alphas:", plain, r.alphas.buffer = vector; r.d.order = r.c.order = TRP_ROW_MAJOR);
+    BAD("d:", plain, r.alphas.buffer = d32);
+    CANNOT("alphas.buffer", c64, r.alphas.buffer = large);
+    TAKEN(plain, r.alphas = (trp_matmul_vector){.buffer = vector, .type = TRP_F32, .stride = -1});
+    TAKEN(i8_to_i8, r.alphas = (trp_matmul_vector){.buffer = large, .type = TRP_F32});
     BAD("scalars_offset", in_buffer, r.scalars_offset = 2);
     BAD("scalars:", in_buffer, r.scalars_offset = 4);
     mq_close();

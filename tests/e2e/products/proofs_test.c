@@ -23,6 +23,7 @@ typedef struct bed {
     trp_actor *matmul;
     trp_device_options options;
     trp_tune tune;
+    bool alphas; /* alpha is a vector */
 } bed;
 
 static void enter(bed *b)
@@ -52,7 +53,7 @@ static trp_matmul_ran product(const bed *b, int64_t m)
     const trp_matmul_request r = {.m = m,
                                   .n = N,
                                   .k = K,
-                                  .alpha = trp_real(1),
+                                  .alphas.buffer = b->alphas ? a : (trp_buffer){0},
                                   .a = {.type = TRP_F32, .buffer = a},
                                   .b = {.type = TRP_F32, .buffer = a},
                                   .d = {.type = TRP_F32, .buffer = d},
@@ -142,6 +143,8 @@ static void all_wrong(void)
     const trp_matmul_ran ran = product(&b, M);
     H_EQUAL(runs(&b), before);
     H_CHECK(ran.proven && strcmp(ran.algorithm, "reference") == 0);
+    b.alphas = true; /* another problem, of which all are rejected too */
+    H_CHECK(strcmp(product(&b, M).algorithm, "reference") == 0);
     close_bed(&b);
 }
 

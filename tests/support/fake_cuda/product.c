@@ -65,6 +65,8 @@ static size_t bytes_of(const trp__matmul *g, int which)
         return vector_bytes(g);
     case TRP__MATMUL_SCALARS:
         return 2 * bits_of(g->scalar_type) / 8;
+    case TRP__MATMUL_ALPHAS:
+        return (size_t)((g->batch - 1) * g->alphas_stride + g->m) * bits_of(g->scalar_type) / 8;
     case TRP__MATMUL_SCALE_A:
     case TRP__MATMUL_SCALE_B:
         return factor_bytes(g, which);

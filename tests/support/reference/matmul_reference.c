@@ -142,9 +142,13 @@ static void dot(lines a, lines b, int64_t i, int64_t j, int64_t k, double sum[2]
     }
 }
 
-static ref_complex scalar(const ref_matmul *p, int which)
+/* alpha of an element, or beta. */
+static ref_complex scalar(const ref_matmul *p, int which, int64_t i, int64_t j, int64_t l)
 {
     trp_scalar given = which == 0 ? p->r.alpha : p->r.beta;
+    if (p->alphas && which == 0)
+        return ref_element_load(p->scalar_type, p->alphas,
+                                l * p->r.alphas.stride + (p->r.d.order == TRP_ROW_MAJOR ? j : i));
     if (p->scalars)
         return ref_element_load(p->scalar_type, p->scalars, which);
     if (!given.given)
@@ -182,10 +186,10 @@ static double own_unit(const ref_matmul *p)
 }
 
 /* Arithmetic of i32, which wraps, has no bound. */
-static ref_value wrapped(const ref_matmul *p, double sum, double c)
+static ref_value wrapped(ref_complex alpha_of, ref_complex beta_of, double sum, double c)
 {
-    uint64_t alpha = (uint64_t)(int64_t)creal(scalar(p, 0));
-    uint64_t beta = (uint64_t)(int64_t)creal(scalar(p, 1));
+    uint64_t alpha = (uint64_t)(int64_t)creal(alpha_of);
+    uint64_t beta = (uint64_t)(int64_t)creal(beta_of);
     uint64_t value = alpha * (uint64_t)(int64_t)sum + beta * (uint64_t)(int64_t)c;
     return (ref_value){.value = (int32_t)(uint32_t)value};
 }
@@ -194,13 +198,13 @@ static ref_value wrapped(const ref_matmul *p, double sum, double c)
 static ref_value place_of(const ref_matmul *p, lines a, lines b, int64_t i, int64_t j, int64_t l)
 {
     const trp_matmul_request *r = &p->r;
-    ref_complex alpha = scalar(p, 0), beta = scalar(p, 1), c = 0;
+    ref_complex alpha = scalar(p, 0, i, j, l), beta = scalar(p, 1, i, j, l), c = 0;
     double sum[2], size, bias = 0;
     dot(a, b, i, j, r->k, sum, &size);
     if (beta != 0)
         c = element(&r->c, p->c, i, j, l);
     if (r->d.type == TRP_I32)
-        return wrapped(p, sum[0], creal(c));
+        return wrapped(alpha, beta, sum[0], creal(c));
     if (p->bias)
         bias = creal(ref_element_load(r->bias.type, p->bias,
                                       l * r->bias.stride + (r->d.order == TRP_ROW_MAJOR ? j : i)));

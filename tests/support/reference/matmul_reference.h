@@ -29,7 +29,7 @@ typedef struct ref_matmul {
     trp_dtype scalar_type;
     ref_units unit;
     /* Where the first element of each lies as it is before the product; NULL: it is not there. */
-    const void *a, *b, *c, *aux, *bias, *scalars;
+    const void *a, *b, *c, *aux, *bias, *scalars, *alphas;
     const void *scale_a, *scale_b, *scale_d, *scale_aux;
     /* The results; element (i, j) of matrix l is number (l n + j) m + i. */
     ref_value *d;

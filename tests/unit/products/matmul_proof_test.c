@@ -27,6 +27,7 @@ typedef struct row {
     uint8_t scale;          /* a trp_scale_mode, plus 1 */
     int64_t pad;            /* of lines */
     bool in_place, outputs; /* scale and largest magnitude of D */
+    bool alphas;            /* one for each row, of each member of the batch */
 } row;
 
 static const row all_rows[] = {
@@ -79,6 +80,11 @@ static const row all_rows[] = {
      .gradient = TRP_BIAS_GRADIENT_B, .bias = TRP_F16},
     {"i8 to i32", 256, 192, 128, 1, TRP_I8, TRP_I32, TRP_I32, TRP_I32, TRP_T, .pad = 0},
     {"i8 to i8", 256, 192, 128, 1, TRP_I8, TRP_I8, 0, TRP_F32, TRP_T, .pad = 0},
+    {"f32 alphas", 130, 66, 100, 2, TRP_F32, TRP_F32, TRP_F32, TRP_F32, .alphas = true},
+    {"bf16 alphas", 64, 72, 128, 1, TRP_BF16, TRP_BF16, 0, TRP_F32, TRP_T,
+     .activation = TRP_ACTIVATION_GELU, .bias = TRP_BF16, .alphas = true},
+    {"i8 alphas", 256, 192, 128, 1, TRP_I8, TRP_I32, TRP_I32, TRP_I32, TRP_T, .alphas = true},
+    {"i8 to i8 alphas", 256, 192, 128, 1, TRP_I8, TRP_I8, 0, TRP_F32, TRP_T, .alphas = true},
     {"fp8", 256, 192, 512, 1, TRP_F8E4M3, TRP_BF16, 0, TRP_F32, TRP_T, .scale = 1},
     {"fp8 to fp8", 256, 192, 512, 1, TRP_F8E4M3, TRP_F8E4M3, TRP_BF16, TRP_F32, TRP_T, .scale = 1,
      .outputs = true},
@@ -155,6 +161,10 @@ static trp__matmul problem_of(const row *r)
         g.scale_a = g.scale_b = (uint8_t)(r->scale - 1);
         add(&g, TRP__MATMUL_SCALE_A, &accesses);
         add(&g, TRP__MATMUL_SCALE_B, &accesses);
+    }
+    if (r->alphas) {
+        g.alphas_stride = r->batch > 1 ? r->m : 0;
+        add(&g, TRP__MATMUL_ALPHAS, &accesses);
     }
     if (r->outputs) {
         add(&g, TRP__MATMUL_SCALE_D, &accesses);

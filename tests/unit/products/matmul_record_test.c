@@ -137,6 +137,11 @@ static void names(void **state)
     require_text(g, "64 48 80 type=f8e4m3 type_b=f8e5m2 type_c=f32 type_d=bf16 add=d "
                     "scale_a=block_128 scale_b=block_128x128 scale_d amax scalars pedantic "
                     "sm_count=100");
+    g->access[TRP__MATMUL_SCALARS] = TRP__MATMUL_NO_ACCESS;
+    g->access[TRP__MATMUL_ALPHAS] = 7;
+    g->sm_count = 0;
+    require_text(g, "64 48 80 type=f8e4m3 type_b=f8e5m2 type_c=f32 type_d=bf16 add=d "
+                    "scale_a=block_128 scale_b=block_128x128 scale_d amax alphas pedantic");
 }
 
 /* Whatever a problem says, the name of it is some text. */

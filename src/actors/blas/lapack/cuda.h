@@ -3,10 +3,11 @@
 #define TRP_ACTORS_BLAS_LAPACK_CUDA_H
 
 #include "actors/blas/batch/addresses.h"
+#include "driver/cuda.h"
 #include "libs/cublas/cublas.h"
 
-trp_status trp__lapack_cuda(trp_instance *instance, trp_job *job, const trp__cublas *blas,
-                            trp__cublas_handle handle, trp__blas_addresses *addresses,
-                            trp_error *error);
+trp_status trp__lapack_cuda(trp_instance *instance, trp_job *job, const trp__cuda *cu,
+                            const trp__cublas *blas, trp__cublas_handle handle,
+                            trp__blas_addresses *addresses, trp_error *error);
 
 #endif

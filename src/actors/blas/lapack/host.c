@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A row-major matrix of each member. The routines, which take column-major ones, have its transpose
+ * in scratch memory, where `operand` is then. */
+typedef struct outside {
+    char *first; /* NULL: there is none */
+    int64_t ld, stride, columns;
+    bool read, written;
+} outside;
+
 /* A request for the thread of the stream, which frees it. */
 typedef struct work {
     trp__lapack l;
@@ -15,10 +23,11 @@ typedef struct work {
     void (*routine)(void);
     void (*factor)(void); /* getrf, for matinv */
     char *operand[TRP__LAPACK_OPERANDS];
+    outside outside[2]; /* A and B */
     size_t element;
     int m, n, nrhs, lda, ldb; /* those of l, in the type of LAPACK */
     int scratch_elements;
-    int *own_pivots; /* of matinv; after the scratch memory */
+    int *own_pivots; /* of matinv; after the scratch memory and the transposes */
     _Alignas(double _Complex) unsigned char scratch[];
 } work;
 
@@ -159,11 +168,45 @@ static const struct {
 #include "libs/blas/routines.def"
 };
 
+static inline void transpose(const outside *x, char *first, char *inside, int64_t rows, bool back,
+                             size_t element)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < x->columns; j++) {
+            char *row_major = first + (size_t)(i * x->ld + j) * element;
+            char *column_major = inside + (size_t)(j * rows + i) * element;
+            memcpy(back ? row_major : column_major, back ? column_major : row_major, element);
+        }
+    }
+}
+
+/* Copies the row-major matrices of a member into scratch memory, or back. */
+static void turn(const work *w, int64_t index, bool back)
+{
+    for (int i = 0; i < 2; i++) {
+        const outside *x = &w->outside[i];
+        char *first = x->first + (size_t)(index * x->stride) * w->element;
+        char *inside = w->operand[i == 0 ? TRP__LAPACK_A : TRP__LAPACK_B];
+        if (!x->first || !(back ? x->written : x->read))
+            continue;
+        /* Constant sizes make each memcpy() one move. */
+        if (w->element == 4)
+            transpose(x, first, inside, w->l.m, back, 4);
+        else if (w->element == 8)
+            transpose(x, first, inside, w->l.m, back, 8);
+        else
+            transpose(x, first, inside, w->l.m, back, 16);
+    }
+}
+
 static void run(void *arguments)
 {
     work *w = *(work **)arguments;
-    for (int64_t i = 0; i < w->l.batch; i++)
+    for (int64_t i = 0; i < w->l.batch; i++) {
+        turn(w, i, false);
         w->run(w, i);
+        turn(w, i, true);
+    }
     free(w);
 }
 
@@ -187,13 +230,13 @@ static work *make_work(const trp__lapack *l, trp_error *error)
 {
     const size_t element = trp_dtype_bits((trp_dtype)l->type) / 8;
     const int64_t elements = scratch_elements(l);
-    const size_t scratch = (size_t)elements * element;
+    const size_t scratch = (size_t)(elements + (l->turned ? l->m * (l->n + l->nrhs) : 0)) * element;
     work *w = malloc(sizeof *w + scratch + (size_t)l->n * sizeof *w->own_pivots);
     if (!w) {
-        trp__error_set(error, TRP_E_MEMORY, "no memory for %lld elements of LAPACK's work",
-                       (long long)elements);
+        trp__error_set(error, TRP_E_MEMORY, "no memory for %zu bytes of LAPACK's work", scratch);
         return NULL;
     }
+    memset(w, 0, sizeof *w);
     w->l = *l;
     w->element = element;
     w->m = (int)l->m;
@@ -204,6 +247,30 @@ static work *make_work(const trp__lapack *l, trp_error *error)
     w->scratch_elements = (int)elements;
     w->own_pivots = (int *)(void *)(w->scratch + scratch);
     return w;
+}
+
+/* Makes the routines work on the transposes of row-major matrices, behind the scratch memory. */
+static void set_outside(work *w, const trp_job *job)
+{
+    const trp__lapack *l = &w->l;
+    const outside all[] = {{.ld = l->lda, .stride = l->a_stride, .columns = l->n},
+                           {.ld = l->ldb, .stride = l->b_stride, .columns = l->nrhs}};
+    char *inside = (char *)w->scratch + (size_t)w->scratch_elements * w->element;
+    for (int i = 0; i < 2; i++) {
+        const int operand = i == 0 ? TRP__LAPACK_A : TRP__LAPACK_B;
+        if (!w->operand[operand])
+            continue;
+        const trp_access_mode mode = job->access[l->access[operand]].mode;
+        w->outside[i] = all[i];
+        w->outside[i].first = w->operand[operand];
+        w->outside[i].read = mode & TRP_ACCESS_READ;
+        w->outside[i].written = mode & TRP_ACCESS_WRITE;
+        w->operand[operand] = inside;
+        inside += (size_t)(l->m * all[i].columns) * w->element;
+    }
+    w->lda = w->ldb = w->m;
+    w->l.lda = w->l.ldb = l->m;
+    w->l.a_stride = w->l.b_stride = 0;
 }
 
 trp_status trp__lapack_host(trp_instance *instance, const trp_job *job, const trp__openblas *blas,
@@ -237,6 +304,8 @@ trp_status trp__lapack_host(trp_instance *instance, const trp_job *job, const tr
     for (int i = 0; i < TRP__LAPACK_OPERANDS; i++)
         w->operand[i] =
             l.access[i] == TRP__LAPACK_NO_ACCESS ? NULL : job->access[l.access[i]].address;
+    if (l.turned)
+        set_outside(w, job);
     const trp_status status = instance->services->enqueue(instance, run, &w, sizeof(void *), error);
     if (status != TRP_OK)
         free(w);

@@ -78,12 +78,7 @@ static trp_status check_options(const problem *p)
         return wrong(p, "trans",
                      transposes ? "TRP_N, TRP_T or TRP_C" : "0: the operation has no such option",
                      r->trans);
-    if (r->order == TRP_COL_MAJOR || p->row->uses & ANY_ORDER)
-        return TRP_OK;
-    return trp__error_set(p->pack->error, TRP_E_UNSUPPORTED,
-                          "order: expected TRP_COL_MAJOR: LAPACK reads a row-major matrix as "
-                          "its transpose, and %s of that is something else",
-                          p->row->name);
+    return TRP_OK;
 }
 
 static trp_status check_sizes(const problem *p)
@@ -120,6 +115,15 @@ static void set_array(trp__operand *x, int64_t each, int64_t batch, uint32_t byt
     x->element = bytes;
 }
 
+/* Describes a matrix, which a row-major one is the transpose of. */
+static void set_matrix(trp__operand *x, const trp_lapack_request *r, int64_t m, int64_t n)
+{
+    const bool turned = r->order == TRP_ROW_MAJOR;
+    x->rows = turned ? n : m;
+    x->columns = turned ? m : n;
+    x->element = trp_dtype_bits(r->type) / 8;
+}
+
 /* Fills the sizes of the operands, and the payload except the accesses. */
 static void lay_out(problem *p)
 {
@@ -133,14 +137,13 @@ static void lay_out(problem *p)
     l->m = p->row->uses & ROWS ? r->m : r->n;
     l->nrhs = p->row->uses & RIGHT_SIDES ? r->nrhs : r->n;
     l->batch = r->batch == 0 ? 1 : r->batch;
-    x[A].rows = x[B].rows = l->m;
-    x[A].columns = l->n;
-    x[B].columns = l->nrhs;
+    l->turned = r->order == TRP_ROW_MAJOR && !(p->row->uses & ANY_ORDER);
+    set_matrix(&x[A], r, l->m, l->n);
+    set_matrix(&x[B], r, l->m, l->nrhs);
     x[A].ld = r->lda;
     x[B].ld = r->ldb;
     x[A].stride = r->a_stride;
     x[B].stride = r->b_stride;
-    x[A].element = x[B].element = bytes;
     set_array(&x[PIVOTS], l->n, l->batch, sizeof(int32_t));
     set_array(&x[TAU], trp__lapack_reflectors(l), l->batch, bytes);
     set_array(&x[INFO], 1, l->batch, sizeof(int32_t));

@@ -1,5 +1,5 @@
-/* Payload of the operations of LAPACK: checked, with all defaults filled in, and column-major.
- * Without an access to A, the only work is to write zeros to info. */
+/* Payload of the operations of LAPACK: checked, with all defaults filled in. Without an access to
+ * A, the only work is to write zeros to info. */
 #ifndef TRP_ACTORS_BLAS_LAPACK_WIRE_H
 #define TRP_ACTORS_BLAS_LAPACK_WIRE_H
 
@@ -19,7 +19,7 @@ typedef struct trp__lapack {
     uint8_t type;                         /* trp_dtype: f32, f64, c64 or c128 */
     uint8_t trans;                        /* trp_transpose; TRP_T and not TRP_C for real types */
     uint8_t access[TRP__LAPACK_OPERANDS]; /* index into the request's accesses */
-    uint8_t reserved;
+    uint8_t turned;     /* 1: A and B are row-major, and the result depends on it */
     int64_t m, n, nrhs; /* A is m x n, B m x nrhs */
     int64_t lda, ldb, a_stride, b_stride, batch;
 } trp__lapack;

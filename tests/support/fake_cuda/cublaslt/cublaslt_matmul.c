@@ -258,9 +258,10 @@ static void finish(work *w, int64_t i, int64_t j)
     const lt_problem *p = w->p;
     uint32_t e = p->desc.epilogue;
     int scalar = p->desc.scale_type;
-    fake_number alpha = w->alpha
-                            ? fake_lt_load(scalar, w->alpha + (size_t)i * fake_lt_bytes(scalar))
-                            : w->one_alpha;
+    fake_number alpha =
+        w->alpha ? fake_times(w->one_alpha,
+                              fake_lt_load(scalar, w->alpha + (size_t)i * fake_lt_bytes(scalar)))
+                 : w->one_alpha;
     if ((int)p->d.type == T(R_32I)) {
         finish_integer(w, i, j, creal(alpha));
         return;
@@ -370,7 +371,7 @@ static void begin(work *w, const job *j)
 {
     int scalar = j->p.desc.scale_type;
     bool device = j->p.desc.pointer_mode == T(POINTER_MODE_DEVICE);
-    w->one_alpha = j->alpha.value;
+    w->one_alpha = j->p.desc.pointer_mode > T(POINTER_MODE_DEVICE_VECTOR) ? 1 : j->alpha.value;
     w->beta = j->beta.value;
     if (device) {
         const char *alpha = reach(w, (uintptr_t)j->alpha.at, fake_lt_bytes(scalar), false);

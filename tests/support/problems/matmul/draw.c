@@ -68,6 +68,7 @@ static void draw_layout(mm_problem *p)
     p->share_b = one_in(3);
     p->share_c = one_in(4);
     p->share_bias = coin();
+    p->share_alphas = coin();
     p->side_by_side = one_in(6);
     p->fit = h_is_cuda() && !one_in(8);
     p->fast = coin();
@@ -105,6 +106,7 @@ mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit)
     p.alpha = draw_scalar(false);
     p.beta = draw_scalar(true);
     p.scalars = one_in(4);
+    p.alphas = !p.scalars && one_in(5);
     p.compute = one_in(4) ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
     p.activation = (trp_activation)ref_rng_below(rng, 6);
     p.bias = coin();
@@ -140,6 +142,7 @@ static void settle_scalars(mm_problem *p)
         p->c = MM_C_APART;
     if (p->c == MM_C_ABSENT)
         p->beta = (trp_scalar){0};
+    p->alphas = p->alphas && !ref_blas_complex(p->types->scalar);
     p->alpha = settle_scalar(p->types->scalar, p->alpha);
     p->beta = settle_scalar(p->types->scalar, p->beta);
     if (p->types->d == TRP_I8) /* else most of D is saturated */
@@ -227,15 +230,15 @@ void mm_describe(const mm_problem *p, char *out, size_t size)
     snprintf(
         out, size,
         "%s x %s -> %s (c %s): m n k %" PRId64 " %" PRId64 " %" PRId64 " batch %" PRId64
-        ", trans %d %d, order %d %d %d, c %d, alpha %g %g beta %g %g%s, activation %d bias %d "
+        ", trans %d %d, order %d %d %d, c %d, alpha %g %g beta %g %g%s%s, activation %d bias %d "
         "aux %d%s gradient %d, scales %d %d d %d aux %d, gaps %d fit %d pools %d %d share %d %d "
         "%d %d side by side %d tf32 %d fast %d deterministic %d multiprocessors %d",
         trp_dtype_name(t->a), trp_dtype_name(t->b), trp_dtype_name(t->d), trp_dtype_name(t->c),
         p->m, p->n, p->k, p->batch, (int)p->trans_a, (int)p->trans_b, (int)p->order_a,
         (int)p->order_b, (int)p->order_d, (int)p->c, p->alpha.re, p->alpha.im, p->beta.re,
-        p->beta.im, p->scalars ? " in a buffer" : "", (int)p->activation, p->bias, p->aux,
-        p->aux_as_vector ? " as vectors" : "", (int)p->gradient, p->scale_a, p->scale_b, p->scale_d,
-        p->scale_aux, p->gaps, p->fit, p->one_pool, p->two_pools, p->share_a, p->share_b,
-        p->share_c, p->share_bias, p->side_by_side, (int)p->compute, p->fast, p->deterministic,
-        (int)p->sm_count);
+        p->beta.im, p->scalars ? " in a buffer" : "", p->alphas ? " alphas" : "",
+        (int)p->activation, p->bias, p->aux, p->aux_as_vector ? " as vectors" : "",
+        (int)p->gradient, p->scale_a, p->scale_b, p->scale_d, p->scale_aux, p->gaps, p->fit,
+        p->one_pool, p->two_pools, p->share_a, p->share_b, p->share_c, p->share_bias,
+        p->side_by_side, (int)p->compute, p->fast, p->deterministic, (int)p->sm_count);
 }

@@ -133,6 +133,9 @@ static void lay_out_all(mm_scene *s)
     }
     if (p->scalars)
         lay_out_small(s, MM_SCALARS, p->types->scalar, 2, trp_dtype_bits(p->types->scalar) / 8);
+    if (p->alphas)
+        lay_out(s, MM_ALPHAS, p->types->scalar, p->order_d == TRP_ROW_MAJOR ? p->n : p->m, 1,
+                p->share_alphas);
     lay_out_scale(s, MM_SCALE_A, p->scale_a, p->m);
     lay_out_scale(s, MM_SCALE_B, p->scale_b, p->n);
     const bool one[] = {p->scale_d, p->scale_aux, p->amax_d, p->amax_aux};
@@ -214,6 +217,10 @@ static void fill_all(mm_scene *s)
         fill(&s->at[MM_AUX], p->huge_aux ? 1e30 : 4);
     if (p->bias)
         fill(&s->at[MM_VECTOR], p->types->d == TRP_I8 ? 50 : 1);
+    if (p->types->scalar == TRP_I32) /* any number would do: sums wrap */
+        fill(&s->at[MM_ALPHAS], 0);
+    else
+        fill(&s->at[MM_ALPHAS], p->types->d == TRP_I8 ? 0x1p-8 : 2);
     fill_scale(s, MM_SCALE_A, p->scale_a, p->m);
     fill_scale(s, MM_SCALE_B, p->scale_b, p->n);
     fill_scale(s, MM_SCALE_D, TRP_SCALE_TENSOR, 1);

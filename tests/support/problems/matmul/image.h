@@ -14,6 +14,7 @@ enum {
     MM_MATRICES,
     MM_VECTOR = MM_MATRICES, /* the bias or the gradient */
     MM_SCALARS,
+    MM_ALPHAS,
     MM_SCALE_A,
     MM_SCALE_B,
     MM_SCALE_D,

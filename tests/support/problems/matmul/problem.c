@@ -82,6 +82,14 @@ static trp_matmul_matrix matrix(const mm_work *w, int which, trp_order order, in
                   .mode = mode == MM_UNSCALED ? TRP_SCALE_TENSOR : (trp_scale_mode)mode}};
 }
 
+static trp_matmul_vector vector(const mm_work *w, int which)
+{
+    return (trp_matmul_vector){.buffer = buffer_of(w, which),
+                               .offset = offset_of(w, which),
+                               .type = w->s.at[which].type,
+                               .stride = w->s.at[which].stride};
+}
+
 static trp_matmul_request request_of(const mm_work *w)
 {
     const mm_problem *p = &w->s.p;
@@ -100,25 +108,23 @@ static trp_matmul_request request_of(const mm_work *w)
                             .d = matrix(w, MM_D, p->order_d, MM_SCALE_D, MM_UNSCALED),
                             .scalars = buffer_of(w, MM_SCALARS),
                             .scalars_offset = offset_of(w, MM_SCALARS),
+                            .alphas = vector(w, MM_ALPHAS),
                             .activation = p->activation,
                             .gradient_of = p->gradient,
                             .amax_d = buffer_of(w, MM_AMAX_D),
                             .amax_d_offset = offset_of(w, MM_AMAX_D),
                             .amax_aux = buffer_of(w, MM_AMAX_AUX),
                             .amax_aux_offset = offset_of(w, MM_AMAX_AUX)};
-    if (!p->scalars) {
+    if (!p->scalars && !p->alphas)
         r.alpha = p->alpha;
+    if (!p->scalars)
         r.beta = p->beta;
-    }
     r.c = matrix(w, p->c == MM_C_IN_PLACE ? MM_D : MM_C, p->order_d, MM_SCALE_D, MM_UNSCALED);
     r.c.scale = (trp_scale){0};
     r.c.type = p->types->c;
     if (w->s.at[MM_AUX].there)
         r.aux = matrix(w, MM_AUX, p->order_d, MM_SCALE_AUX, MM_UNSCALED);
-    *(p->bias ? &r.bias : &r.gradient) = (trp_matmul_vector){.buffer = buffer_of(w, MM_VECTOR),
-                                                             .offset = offset_of(w, MM_VECTOR),
-                                                             .type = w->s.at[MM_VECTOR].type,
-                                                             .stride = w->s.at[MM_VECTOR].stride};
+    *(p->bias ? &r.bias : &r.gradient) = vector(w, MM_VECTOR);
     return r;
 }
 
@@ -146,6 +152,8 @@ static trp_matmul_request with_defaults(const mm_work *w, trp_matmul_request r)
         r.c.type = TRP_DTYPE_NONE;
     if (coin() && !(fp8_d && t->c == TRP_F16))
         r.bias.type = r.gradient.type = TRP_DTYPE_NONE;
+    if (coin())
+        r.alphas.type = TRP_DTYPE_NONE;
     if (r.aux.type == t->d && coin())
         r.aux.type = TRP_DTYPE_NONE;
     leave_ld(&r.a, w->s.at[MM_A].run);
@@ -200,6 +208,7 @@ static void compute(mm_work *w)
                       .aux = first_of(w, MM_AUX),
                       .bias = w->s.p.bias ? first_of(w, MM_VECTOR) : NULL,
                       .scalars = first_of(w, MM_SCALARS),
+                      .alphas = first_of(w, MM_ALPHAS),
                       .scale_a = first_of(w, MM_SCALE_A),
                       .scale_b = first_of(w, MM_SCALE_B),
                       .scale_d = first_of(w, MM_SCALE_D),

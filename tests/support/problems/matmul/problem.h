@@ -33,6 +33,7 @@ typedef struct mm_problem {
     mm_c c;
     trp_scalar alpha, beta;
     bool scalars; /* alpha and beta come from a buffer */
+    bool alphas;  /* alpha is a vector */
     trp_compute compute;
     bool fast, deterministic;
     int32_t sm_count;
@@ -47,8 +48,8 @@ typedef struct mm_problem {
     bool fit; /* sizes, strides and places as GPUs like them; of fp8 and so on transposes too */
     bool one_pool;  /* all operands in one buffer, */
     bool two_pools; /* or the inputs in one and the outputs in another; else each in its own */
-    bool share_a, share_b, share_c, share_bias; /* stride 0 */
-    bool tight;                                 /* operands end where their buffers do */
+    bool share_a, share_b, share_c, share_bias, share_alphas; /* stride 0 */
+    bool tight;        /* operands end where their buffers do */
     bool side_by_side; /* the members of D's batch, within one leading dimension */
 } mm_problem;
 
@@ -56,7 +57,7 @@ typedef struct mm_problem {
 mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit);
 /* One of MM_WAYS: combinations of layouts, of epilogues and of scales, sizes at their ends, and
  * anything. False: it does not go with the types. */
-enum { MM_WAYS = 192 + 192 + 49 + 8 + 3 * 4 + 6 + 16 + 20 };
+enum { MM_WAYS = 192 + 192 + 49 + 8 + 12 + 3 * 4 + 6 + 16 + 20 };
 bool mm_draw_way(const mm_types *types, unsigned way, mm_problem *out);
 /* All operands at least two elements wide and alone in buffers of exactly their bytes. */
 mm_problem mm_draw_tight(const mm_types *types);

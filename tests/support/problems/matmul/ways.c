@@ -18,7 +18,7 @@ static mm_problem plain(const mm_types *types, size_t size_limit, size_t k_limit
     mm_problem p = mm_draw(types, size_limit, k_limit);
     p.activation = TRP_ACTIVATION_NONE;
     p.gradient = TRP_BIAS_GRADIENT_NONE;
-    p.bias = p.aux = p.scale_d = p.scale_aux = p.amax_d = p.amax_aux = p.scalars = false;
+    p.bias = p.aux = p.scale_d = p.scale_aux = p.amax_d = p.amax_aux = p.scalars = p.alphas = false;
     p.scale_a = p.scale_b = MM_UNSCALED;
     return p;
 }
@@ -90,6 +90,21 @@ static bool in_buffer(const mm_types *types, unsigned way, mm_problem *out)
     return true;
 }
 
+static bool vectors_of_alpha(const mm_types *types, unsigned way, mm_problem *out)
+{
+    if (ref_blas_complex(types->scalar))
+        return false;
+    *out = plain(types, 24, 20);
+    out->alphas = true;
+    out->order_d = order_of(way & 1);
+    out->batch = way & 2 ? 3 : 1;
+    out->c = (mm_c)(way / 4);
+    out->fit = h_is_cuda();
+    out->bias = below(2);
+    out->activation = below(2) ? TRP_ACTIVATION_GELU : TRP_ACTIVATION_NONE;
+    return true;
+}
+
 /* Sizes that the host computes in several tiles, in some types. */
 static bool larger(const mm_types *types, unsigned way, mm_problem *out)
 {
@@ -156,8 +171,9 @@ bool mm_draw_way(const mm_types *types, unsigned way, mm_problem *out)
     static const struct {
         unsigned count;
         bool (*draw)(const mm_types *, unsigned, mm_problem *);
-    } kinds[] = {{192, layout}, {192, epilogue}, {49, scales},   {8, in_buffer},
-                 {12, larger},  {6, huge},       {16, smallest}, {20, anything}};
+    } kinds[] = {{192, layout},  {192, epilogue},        {49, scales},
+                 {8, in_buffer}, {12, vectors_of_alpha}, {12, larger},
+                 {6, huge},      {16, smallest},         {20, anything}};
     size_t i = 0;
     while (way >= kinds[i].count)
         way -= kinds[i++].count;
