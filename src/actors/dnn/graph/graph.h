@@ -134,6 +134,13 @@ typedef struct trp__dnn_graph {
     const uint8_t *access;         /* of each tensor: index of the request's access */
 } trp__dnn_graph;
 
+/* Returns the tensor of a node's port, or NULL. */
+static inline const trp__dnn_tensor *trp__dnn_tensor_at(const trp__dnn_graph *g,
+                                                        const trp__dnn_node *n, int port)
+{
+    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
+}
+
 /* Tells whether no intermediate result of an f32 reduction is infinite or 0 where the final result
  * is not: sums before they are divided, squares before the root. */
 static inline bool trp__dnn_keeps_range(const trp__dnn_node *n)

@@ -62,6 +62,11 @@ uint32_t trp__dnn_layouts(const trp__dnn_tensor *t)
     return layouts;
 }
 
+bool trp__dnn_same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+}
+
 void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout)
 {
     uint8_t order[TRP__DNN_RANK];

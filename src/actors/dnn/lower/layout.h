@@ -29,6 +29,8 @@ static inline bool trp__dnn_is_packed(const trp__dnn_tensor *t)
     return trp__dnn_layout(t) == TRP__DNN_ROWS;
 }
 
+bool trp__dnn_same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b);
+
 /* Sets the strides of a tensor to those of a layout. */
 void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout);
 

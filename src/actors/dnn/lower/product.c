@@ -1,5 +1,7 @@
 #include "actors/dnn/lower/product.h"
 
+#include "actors/dnn/lower/layout.h"
+
 #include <troupe/dnn.h>
 #include <troupe/matmul.h>
 
@@ -283,11 +285,6 @@ static bool goes_on_with(const trp__dnn_graph *g, const trp__dnn_node *node, uin
     return g->tensor[current].role == TRP__DNN_VIRTUAL && users == 2 && x != b;
 }
 
-static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
-{
-    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
-}
-
 /* Tells whether a tensor is a packed line that is added to each line of D. */
 static bool is_bias(const trp__dnn_tensor *t, const trp__dnn_tensor *d, int line)
 {
@@ -313,7 +310,7 @@ static bool take_epilogue(const trp__dnn_graph *g, const trp__dnn_node *node, ui
     trp__matmul *m = &out->problem;
     const uint8_t *port = node->port, type = g->tensor[current].type;
     if (m->activation != TRP_ACTIVATION_NONE || node->compute != m->scalar_type ||
-        !same_dims(&g->tensor[current], &g->tensor[port[TRP__DNN_POINTWISE_Y]]))
+        !trp__dnn_same_dims(&g->tensor[current], &g->tensor[port[TRP__DNN_POINTWISE_Y]]))
         return false;
     if (is_plain_relu(node)) {
         m->activation = TRP_ACTIVATION_RELU;

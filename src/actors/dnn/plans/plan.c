@@ -46,14 +46,6 @@ trp_status trp__dnn_plan_begin(const trp__cudnn *lib, const trp__dnn_graph *grap
     return TRP_OK;
 }
 
-static void drop_kernel(const trp__dnn_step *step)
-{
-    if (step->family && step->family->drop)
-        step->family->drop(step->kernel);
-    else
-        free(step->kernel);
-}
-
 void trp__dnn_plan_drop(trp__dnn_plan *plan)
 {
     if (!plan)
@@ -61,7 +53,8 @@ void trp__dnn_plan_drop(trp__dnn_plan *plan)
     for (uint32_t i = 0; i < plan->steps; i++) {
         trp__cudnn_drop(plan->lib, &plan->step[i].pack);
         trp__dnn_engine_drop(plan->lib, &plan->step[i].engine);
-        drop_kernel(&plan->step[i]);
+        if (plan->step[i].family)
+            trp__kernel_drop(plan->step[i].family, plan->step[i].kernel);
     }
     trp__dnn_lowered_drop(&plan->lowered);
     free(plan->step);
@@ -193,8 +186,8 @@ trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_
     if (status == TRP_OK && step->family->moves)
         status = trp__kernels_make(planner->modules, TRP__MODULE_MOVE, NULL, error);
     if (status == TRP_OK)
-        status = step->family->make(&part, planner->modules, &step->kernel, step->engine.name,
-                                    &step->engine.workspace, error);
+        status = trp__kernel_make(step->family, &part, planner->modules, &step->kernel,
+                                  step->engine.name, &step->engine.workspace, error);
     return status == TRP_E_MISSING ? TRP_E_UNSUPPORTED : status;
 }
 

@@ -87,8 +87,9 @@ static size_t add_direct(const char *text, char *out, size_t room)
     return used;
 }
 
-/* The same for the fast ones, whose parameters differ. */
-static size_t add_fast(const char *text, char *out, size_t room)
+/* An entry for each row of device_kernels.h whose name is `name` or, for a group, begins with it
+ * and an underscore. */
+static size_t add_rows(const char *name, size_t length, bool group, char *out, size_t room)
 {
     static const struct {
         const char *name;
@@ -98,24 +99,33 @@ static size_t add_fast(const char *text, char *out, size_t room)
         FAKE_DEVICE_KERNELS(ROW)
 #undef ROW
     };
-    static const char kernel[] = "\nTRP__GLOBAL(", group[] = "_KERNELS(trp_";
     size_t used = 0;
-    for (const char *at = text; (at = strstr(at, group));) { /* all that begin with a name */
-        at += strlen("_KERNELS(");
-        const size_t length = strcspn(at, ",");
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            if (strncmp(rows[i].name, at, length) == 0 && rows[i].name[length] == '_')
-                used += add_entry(rows[i].name, (int)strlen(rows[i].name), rows[i].bytes,
-                                  out + used, room - used);
-        }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strncmp(rows[i].name, name, length) == 0 &&
+            rows[i].name[length] == (group ? '_' : '\0'))
+            used += add_entry(rows[i].name, (int)strlen(rows[i].name), rows[i].bytes, out + used,
+                              room - used);
     }
-    for (const char *at = text; (at = strstr(at, kernel));) {
+    return used;
+}
+
+/* The same for the fast ones, whose parameters differ: groups, entries, and kernels with a body. */
+static size_t add_fast(const char *text, char *out, size_t room)
+{
+    static const char group[] = "_KERNELS(trp_", entry[] = "\nTRP__ENTRY(trp_";
+    static const char body[] = "\nTRP__GLOBAL(";
+    size_t used = 0;
+    for (const char *at = text; (at = strstr(at, group));) {
+        at += strlen("_KERNELS(");
+        used += add_rows(at, strcspn(at, ","), true, out + used, room - used);
+    }
+    for (const char *at = text; (at = strstr(at, entry));) {
+        at += strlen("\nTRP__ENTRY(");
+        used += add_rows(at, strcspn(at, ","), false, out + used, room - used);
+    }
+    for (const char *at = text; (at = strstr(at, body));) {
         at += strcspn(at + 1, ")") + 3;
-        const size_t length = strcspn(at, "(");
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            if (strlen(rows[i].name) == length && memcmp(rows[i].name, at, length) == 0)
-                used += add_entry(at, (int)length, rows[i].bytes, out + used, room - used);
-        }
+        used += add_rows(at, strcspn(at, "("), false, out + used, room - used);
     }
     return used;
 }

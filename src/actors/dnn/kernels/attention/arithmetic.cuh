@@ -8,8 +8,6 @@
 #include "actors/dnn/math/philox.h"
 
 #ifdef __CUDACC_RTC__
-#define TRP__UNROLL    _Pragma("unroll")
-#define TRP__NO_UNROLL _Pragma("unroll 1")
 TRP__DEVICE float trp__fma(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
@@ -19,8 +17,6 @@ TRP__DEVICE double trp__fma(double a, double b, double c)
     return __fma_rn(a, b, c);
 }
 #else
-#define TRP__UNROLL
-#define TRP__NO_UNROLL
 template <typename T> TRP__DEVICE T trp__fma(T a, T b, T c)
 {
     return a * b + c;

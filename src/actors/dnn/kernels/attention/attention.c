@@ -3,12 +3,11 @@
  * the same in each run: nothing is added up in an order that depends on time. */
 #include "actors/dnn/kernels/attention/families.h"
 
+#include "actors/dnn/kernels/launch/row_spaces.h"
 #include "base/error.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { RANK = 4, ALIGNMENT = 256, SIZE_MAX_ALL = 1 << 30 };
@@ -66,34 +65,24 @@ typedef struct step {
     uint8_t port[TRP__ATTENTION_TENSORS], seed, offset; /* tensors of the graph */
     bool backward;
     uint64_t sums_bytes;
-    trp__cu_function function[TRP__ATTENTION_PASSES];
+    trp__kernel kernel[TRP__ATTENTION_PASSES];
 } step;
-
-static const trp__dnn_tensor *tensor_at(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
-{
-    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
-}
-
-static bool is_real(uint8_t type)
-{
-    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
-}
 
 /* Whether kernels of any type take a node; `*wide`: those of f64 do. */
 static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, bool *wide)
 {
-    const trp__dnn_tensor *q = tensor_at(g, n, TRP__DNN_ATTENTION_Q);
-    const trp__dnn_tensor *v = tensor_at(g, n, TRP__DNN_ATTENTION_V);
+    const trp__dnn_tensor *q = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_Q);
+    const trp__dnn_tensor *v = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_V);
     if (n->kind != TRP_DNN_ATTENTION && n->kind != TRP_DNN_ATTENTION_BACKWARD)
         return false;
     *wide = n->compute == TRP_F64;
     for (int i = 0; i < TRP__ATTENTION_TENSORS; i++) {
-        const trp__dnn_tensor *t = tensor_at(g, n, i);
+        const trp__dnn_tensor *t = trp__dnn_tensor_at(g, n, i);
         const bool lengths = i == TRP__ATTENTION_SEQ_Q || i == TRP__ATTENTION_SEQ_KV;
         if (!t)
             continue;
         if (t->role == TRP__DNN_VALUE || t->rank != RANK ||
-            (lengths ? t->type != TRP_I32 : !is_real(t->type)))
+            (lengths ? t->type != TRP_I32 : !trp__rows_takes_type(t->type)))
             return false;
         for (int k = 0; k < RANK; k++) {
             if (t->dim[k] > SIZE_MAX_ALL)
@@ -107,34 +96,19 @@ static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, bool *wide)
     return q->dim[3] <= 256 && v->dim[3] <= 256 && rows < 2147483647.0;
 }
 
-/* Shared memory that a block may have, by the device's kind. */
-static uint32_t shared_limit(const char *target)
-{
-    static const struct {
-        int capability;
-        uint32_t kib;
-    } known[] = {{80, 163}, {87, 163}, {90, 227}, {100, 227}, {101, 227}, {103, 227}, {110, 227}};
-    const int capability = atoi(target + strcspn(target, "0123456789"));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (known[i].capability == capability)
-            return known[i].kib << 10;
-    }
-    return (capability < 80 ? 48u : 99u) << 10;
-}
-
 /* Whether it is the variant for a node: of all that are good for it the first. */
 static bool is_for(const variant *v, const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     static const uint8_t ports[] = {TRP__DNN_ATTENTION_Q, TRP__DNN_ATTENTION_K,
                                     TRP__DNN_ATTENTION_V, TRP__DNN_ATTENTION_DY};
-    const trp__dnn_tensor *q = tensor_at(g, n, TRP__DNN_ATTENTION_Q);
-    const trp__dnn_tensor *w = tensor_at(g, n, TRP__DNN_ATTENTION_V);
+    const trp__dnn_tensor *q = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_Q);
+    const trp__dnn_tensor *w = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_V);
     bool wide = false;
     if (!fits(g, n, &wide) || wide != (v->real == 8) || q->dim[3] > v->depth ||
         w->dim[3] > v->depth)
         return false;
     for (size_t i = 0; i < sizeof ports && v->type; i++) {
-        const trp__dnn_tensor *t = tensor_at(g, n, ports[i]);
+        const trp__dnn_tensor *t = trp__dnn_tensor_at(g, n, ports[i]);
         if (t && t->type != v->type)
             return false;
     }
@@ -190,26 +164,23 @@ static void set_dropout(const trp__dnn_node *n, trp__attention *p)
 }
 
 static trp_status make_as(int number, const trp__dnn_part *part, const trp__kernel_modules *modules,
-                          void **out, char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
-                          trp_error *error)
+                          void *state, trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     const trp__dnn_node *n = &g->node[part->first];
-    const trp__dnn_tensor *q = tensor_at(g, n, TRP__DNN_ATTENTION_Q);
-    const trp__dnn_tensor *k = tensor_at(g, n, TRP__DNN_ATTENTION_K);
-    const trp__dnn_tensor *v = tensor_at(g, n, TRP__DNN_ATTENTION_V);
-    const trp__dnn_tensor *stats = tensor_at(g, n, TRP__DNN_ATTENTION_STATS);
-    const trp__dnn_tensor *dbias = tensor_at(g, n, TRP__DNN_ATTENTION_DBIAS);
+    const trp__dnn_tensor *q = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_Q);
+    const trp__dnn_tensor *k = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_K);
+    const trp__dnn_tensor *v = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_V);
+    const trp__dnn_tensor *stats = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_STATS);
+    const trp__dnn_tensor *dbias = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_DBIAS);
     const bool backward = n->kind == TRP_DNN_ATTENTION_BACKWARD;
     const variant *chosen = &variants[number];
     const uint64_t width = (uint64_t)chosen->real;
-    if (shared_of(chosen, backward) > shared_limit(modules->target))
+    step *s = state;
+    if (shared_of(chosen, backward) > trp__kernel_shared_most(modules))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "attention of depth %lld: too little shared memory on %s",
                               (long long)q->dim[3], modules->target);
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a step of attention");
     trp__attention *p = &s->p;
     s->variant = chosen;
     s->backward = backward;
@@ -217,8 +188,8 @@ static trp_status make_as(int number, const trp__dnn_part *part, const trp__kern
     s->seed = n->port[TRP__DNN_ATTENTION_SEED];
     s->offset = n->port[TRP__DNN_ATTENTION_OFFSET];
     for (int i = 0; i < TRP__ATTENTION_TENSORS; i++) {
-        if (tensor_at(g, n, i))
-            set_tensor(tensor_at(g, n, i), &p->tensor[i]);
+        if (trp__dnn_tensor_at(g, n, i))
+            set_tensor(trp__dnn_tensor_at(g, n, i), &p->tensor[i]);
     }
     p->batches = (int32_t)q->dim[0];
     p->heads = (int32_t)q->dim[1];
@@ -240,15 +211,19 @@ static trp_status make_as(int number, const trp__dnn_part *part, const trp__kern
         p->partial = dbias ? set_bias(dbias, p, width) : 0; /* bytes, until it is launched */
     }
     *workspace = s->sums_bytes + p->partial;
-    if (*workspace > g->head->workspace) {
-        free(s);
+    if (*workspace > g->head->workspace)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "attention: %llu bytes of workspace, at most %llu are allowed",
                               (unsigned long long)*workspace,
                               (unsigned long long)g->head->workspace);
+    for (int pass = 0; pass < TRP__ATTENTION_PASSES; pass++) {
+        trp__kernel *kernel = &s->kernel[pass];
+        kernel->threads = TRP__ATTENTION_THREADS;
+        kernel->shared = pass == TRP__ATTENTION_FOLD ? 0 : shared_of(chosen, backward);
+        snprintf(kernel->name, sizeof kernel->name, "trp_attention_%s_%s", chosen->name,
+                 pass_name[pass]);
     }
-    snprintf(engine, TRP_DNN_ENGINE_SIZE, "attention_%s", chosen->name);
-    *out = s;
+    trp__text_add(engine, "attention_%s", chosen->name);
     return TRP_OK;
 }
 
@@ -257,7 +232,7 @@ static trp_status make_as(int number, const trp__dnn_part *part, const trp__kern
 /* Whether 4 elements, or 16 bytes, of a row are one access wherever they begin. */
 static void set_accesses(trp__attention_tensor *t)
 {
-    const uint64_t size = trp_dtype_bits((trp_dtype)t->type) / 8;
+    const uint64_t size = trp__space_element_bytes(t->type);
     const uint64_t four = size * 4 < 16 ? size * 4 : 16;
     uint64_t bits = t->at;
     for (int k = 0; k < RANK - 1; k++)
@@ -271,7 +246,7 @@ static void set_number(const trp__kernel_launch *l, uint8_t tensor, uint64_t *nu
     *number = *at = 0;
     if (tensor == TRP__DNN_NO_PORT)
         return;
-    *at = (uint64_t)(uintptr_t)l->at[tensor];
+    *at = trp__kernel_address(l, tensor);
     if (*at == 0) /* by value: the bits of an i64 */
         memcpy(number, &l->number[tensor], sizeof *number);
 }
@@ -279,27 +254,9 @@ static void set_number(const trp__kernel_launch *l, uint8_t tensor, uint64_t *nu
 static trp_status launch_pass(step *s, const trp__kernel_launch *l, const trp__attention *p,
                               trp__attention_pass pass, uint64_t blocks, trp_error *error)
 {
-    const uint32_t shared = pass == TRP__ATTENTION_FOLD ? 0 : shared_of(s->variant, s->backward);
     trp__attention parameter = *p;
-    trp_status status = TRP_OK;
-    if (!s->function[pass]) {
-        char name[64];
-        trp__cu_function function = NULL;
-        snprintf(name, sizeof name, "trp_attention_%s_%s", s->variant->name, pass_name[pass]);
-        status = trp__kernels_function(l->modules, l->instance, s->variant->module, name, &function,
-                                       error);
-        if (status == TRP_OK && shared > 48 << 10)
-            status = trp__kernel_check(
-                l->instance,
-                l->modules->cu->cuFuncSetAttribute(
-                    function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared),
-                "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)", error);
-        if (status != TRP_OK)
-            return status;
-        s->function[pass] = function;
-    }
-    return trp__kernel_enqueue(l, s->function[pass], blocks, TRP__ATTENTION_THREADS, shared,
-                               &parameter, error);
+    return trp__kernel_run(l, s->variant->module, &s->kernel[pass], blocks, &parameter, NULL,
+                           error);
 }
 
 static uint64_t tiles_of(int64_t size, int64_t tile)
@@ -336,7 +293,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     for (int i = 0; i < TRP__ATTENTION_TENSORS; i++) {
         if (s->port[i] == TRP__DNN_NO_PORT)
             continue;
-        p.tensor[i].at = (uint64_t)(uintptr_t)l->at[s->port[i]];
+        p.tensor[i].at = trp__kernel_address(l, s->port[i]);
         set_accesses(&p.tensor[i]);
     }
     set_number(l, s->seed, &p.seed, &p.seed_at);
@@ -363,14 +320,15 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
         return takes_as(VARIANT_##number, g, first, most);                                         \
     }                                                                                              \
     static trp_status make_##title(const trp__dnn_part *part, const trp__kernel_modules *modules,  \
-                                   void **out, char engine[TRP_DNN_ENGINE_SIZE],                   \
-                                   uint64_t *workspace, trp_error *error)                          \
+                                   void *state, trp__text *engine, uint64_t *workspace,            \
+                                   trp_error *error)                                               \
     {                                                                                              \
-        return make_as(VARIANT_##number, part, modules, out, engine, workspace, error);            \
+        return make_as(VARIANT_##number, part, modules, state, engine, workspace, error);          \
     }                                                                                              \
     const trp__kernel_family trp__kernels_attention_##title = {                                    \
         .name = "attention",                                                                       \
         .takes = takes_##title,                                                                    \
+        .step_bytes = sizeof(step),                                                                \
         .make = make_##title,                                                                      \
         .launch = launch,                                                                          \
         .module = TRP__MODULE_ATTENTION_##number,                                                  \

@@ -36,30 +36,16 @@
 
 /* The kernels of an engine: one for the forward pass, one for the others. */
 #define TRP__ATTENTION_KERNELS(name, real, forward, backward)                                      \
-    TRP__GLOBAL(TRP__ATTENTION_THREADS)                                                            \
-    name##_forward(const TRP__CONSTANT trp__attention p)                                           \
-    {                                                                                              \
-        trp__attention_forward<forward>(p);                                                        \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__ATTENTION_THREADS) name##_rows(const TRP__CONSTANT trp__attention p)          \
-    {                                                                                              \
-        trp__attention_rows<backward>(p);                                                          \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__ATTENTION_THREADS) name##_dq(const TRP__CONSTANT trp__attention p)            \
-    {                                                                                              \
-        trp__attention_to_dq<backward>(p);                                                         \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__ATTENTION_THREADS) name##_dkv(const TRP__CONSTANT trp__attention p)           \
-    {                                                                                              \
-        trp__attention_to_dkv<backward>(p);                                                        \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__ATTENTION_THREADS) name##_dbias(const TRP__CONSTANT trp__attention p)         \
-    {                                                                                              \
-        trp__attention_to_dbias<backward>(p);                                                      \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__ATTENTION_THREADS) name##_fold(const TRP__CONSTANT trp__attention p)          \
-    {                                                                                              \
-        trp__attention_fold<real>(p);                                                              \
-    }
+    TRP__ENTRY(name##_forward, trp__attention, (TRP__ATTENTION_THREADS),                           \
+               trp__attention_forward<forward>)                                                    \
+    TRP__ENTRY(name##_rows, trp__attention, (TRP__ATTENTION_THREADS),                              \
+               trp__attention_rows<backward>)                                                      \
+    TRP__ENTRY(name##_dq, trp__attention, (TRP__ATTENTION_THREADS),                                \
+               trp__attention_to_dq<backward>)                                                     \
+    TRP__ENTRY(name##_dkv, trp__attention, (TRP__ATTENTION_THREADS),                               \
+               trp__attention_to_dkv<backward>)                                                    \
+    TRP__ENTRY(name##_dbias, trp__attention, (TRP__ATTENTION_THREADS),                             \
+               trp__attention_to_dbias<backward>)                                                  \
+    TRP__ENTRY(name##_fold, trp__attention, (TRP__ATTENTION_THREADS), trp__attention_fold<real>)
 
 #endif

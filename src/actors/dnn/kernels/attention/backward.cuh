@@ -17,14 +17,12 @@ TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention
     const int64_t from_dy = batch * dy.stride[0] + head * dy.stride[1];
     const int64_t from_y = batch * y.stride[0] + head * y.stride[1];
     const bool copies = trp__copies<E>(dy, p.width) && trp__copies<E>(y, p.width);
-    TRP__UNROLL
-    for (int r = 0; r < ROWS; r++)
+    TRP__EACH(r, ROWS)
         sum[r] = 0;
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int32_t c = (int32_t)threadIdx.x % 8 * PER; c < p.width; c += 8 * PER) {
         trp__pack16 a[ROWS], b[ROWS];
-        TRP__UNROLL
-        for (int r = 0; r < ROWS; r++) {
+        TRP__EACH(r, ROWS) {
             const int32_t row = own + r * 16 + (int32_t)threadIdx.x / 8;
             const bool sees = span.end(row) > span.first(row);
             a[r] = b[r] = trp__pack16{{0, 0, 0, 0}};
@@ -35,7 +33,7 @@ TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention
                 b[r] = trp__at<trp__pack16>(
                     y.at + (uint64_t)(from_y + row * y.stride[2] + c) * size, 0);
             }
-            TRP__NO_UNROLL
+            TRP__ROLLED
             for (int32_t k = c; k < c + PER && k < p.width && sees && !copies; k++)
                 sum[r] +=
                     trp__load_real<T>(dy.at, from_dy + row * dy.stride[2] + k * dy.stride[3],
@@ -47,13 +45,11 @@ TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention
             typename E::element x[PER], z[PER];
             memcpy(x, &a[r], sizeof x);
             memcpy(z, &b[r], sizeof z);
-            TRP__UNROLL
-            for (int k = 0; k < PER; k++)
+            TRP__EACH(k, PER)
                 sum[r] += E::value(x[k]) * E::value(z[k]);
         }
     }
-    TRP__UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    TRP__EACH(r, ROWS) {
         TRP__UNROLL
         for (int mask = 1; mask < 8; mask *= 2)
             sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], mask);
@@ -109,7 +105,7 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
     }
     trp__load_tile<E, E::OWN>(m->own[0], p.tensor[TRP__ATTENTION_Q], block.batch, block.head, own,
                               span.rows, p.depth);
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int32_t walk = span.first(own) / E::WALK * E::WALK; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], again[E::RM];
         __syncthreads();
@@ -122,8 +118,7 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
         e.product(s, m->own[0], m->walk[0], p.depth);
         trp__soft_max(e, m, scores, false, own, walk, s, most, sum, again);
     }
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
+    TRP__EACH(i, E::RM) {
         const int32_t row = own + e.row(i);
         const T all = trp__row_sum<E>(sum[i]);
         const int64_t to = (head * p.rows + row) * TRP__ATTENTION_SUMS;
@@ -146,15 +141,13 @@ TRP__DEVICE void trp__attention_slopes_of(const E &e, const trp__attention_memor
 {
     typedef typename E::T T;
     constexpr int ROWS = TURNED ? E::RN : E::RM, COLUMNS = TURNED ? E::RM : E::RN;
-    TRP__UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    TRP__EACH(r, ROWS) {
         const int line = TURNED ? e.column(r) : r;
         const int32_t row = TURNED ? walk + e.column(r) : own + e.row(r);
         const int32_t first = WHOLE ? 0 : scores.span.first(row);
         const int32_t end = WHOLE ? 0 : scores.span.end(row);
         const T largest = most[line], times = by[line], less = mean[line];
-        TRP__UNROLL
-        for (int c = 0; c < COLUMNS; c++) {
+        TRP__EACH(c, COLUMNS) {
             const int i = TURNED ? c : r, j = TURNED ? r : c;
             const int32_t column = TURNED ? own + e.row(c) : walk + e.column(c);
             const int at = e.row(i) * E::SCRATCH + e.column(j);
@@ -240,7 +233,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, start, span.columns,
                                    p.width);
     int turn = 0;
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int32_t walk = start; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], dp[E::RM][E::RN];
         const trp__attention_part<E, false> part(span, own, walk);
@@ -274,10 +267,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         trp__attention_slopes<E, false>(e, m, scores, part.whole, own, walk, most, by, mean, s, dp);
         trp__weigh<E, false>(e, dq, dp, m->scratch, m->walk[0], odd, scores, part, own, walk);
     }
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
-        TRP__UNROLL
-        for (int c = 0; c < E::RD; c++)
+    TRP__EACH(i, E::RM) {
+        TRP__EACH(c, E::RD)
             dq[i][c] *= (T)p.scale;
     }
     trp__store_tile(e, m, p.tensor[TRP__ATTENTION_DQ], block.batch, block.head, own, p.rows,
@@ -325,12 +316,12 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
     if (start < end)
         odd = trp__load_tile<E, E::WALK>(m->walk[1], dy, block.batch, block.head * group, start,
                                          span.rows, p.width);
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int32_t one = 0; one < group; one++) {
         const int32_t of = block.head * group + one;
         const int64_t head = (int64_t)block.batch * p.heads + of;
         const trp__attention_scores<T> scores(p, block.batch, of);
-        TRP__NO_UNROLL
+        TRP__ROLLED
         for (int32_t walk = start; walk < end; walk += E::WALK) {
             T s[E::RM][E::RN], dp[E::RM][E::RN];
             const trp__attention_part<E, true> part(span, own, walk);
@@ -376,10 +367,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
                                     walk);
         }
     }
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
-        TRP__UNROLL
-        for (int c = 0; c < E::RD; c++)
+    TRP__EACH(i, E::RM) {
+        TRP__EACH(c, E::RD)
             dk[i][c] *= (T)p.scale;
     }
     if (p.tensor[TRP__ATTENTION_DK].at)
@@ -423,7 +412,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
                 T most[E::RM], by[E::RM], mean[E::RM];
                 trp__load_sums(e, p, head, own, most, by, mean);
                 bool loaded = false;
-                TRP__NO_UNROLL
+                TRP__ROLLED
                 for (int32_t walk = column0; walk < column_end; walk += E::WALK) {
                     T s[E::RM][E::RN], dp[E::RM][E::RN];
                     if (walk >= span.end(last) || walk + E::WALK <= span.first(own))
@@ -451,10 +440,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
                     e.product(dp, m->own[1], m->walk[1], p.width);
                     trp__attention_slopes_of<E, false, false, false>(e, m, scores, own, walk, most,
                                                                      by, mean, s, dp);
-                    TRP__UNROLL
-                    for (int i = 0; i < E::RM; i++) {
-                        TRP__UNROLL
-                        for (int j = 0; j < E::RN; j++)
+                    TRP__EACH(i, E::RM) {
+                        TRP__EACH(j, E::RN)
                             total[i][j] += dp[i][j];
                     }
                 }

@@ -32,7 +32,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, start, span.columns,
                                    p.depth);
     int turn = 0;
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int32_t walk = start; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], again[E::RM];
         const trp__attention_part<E, false> part(span, own, walk);
@@ -63,14 +63,11 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         if (!part.any())
             continue;
         trp__soft_max(e, m, scores, part.whole, own, walk, s, most, sum, again);
-        TRP__UNROLL
-        for (int i = 0; i < E::RM; i++) {
-            TRP__UNROLL
-            for (int c = 0; c < E::RD; c++)
+        TRP__EACH(i, E::RM) {
+            TRP__EACH(c, E::RD)
                 o[i][c] *= again[i];
             if (p.dropout) {
-                TRP__UNROLL
-                for (int j = 0; j < E::RN; j++) {
+                TRP__EACH(j, E::RN) {
                     const int column = e.column(j);
                     const bool kept =
                         m->kept[e.row(i) * (E::WALK / 4) + column / 4] >> column % 4 & 1;
@@ -80,13 +77,11 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         }
         trp__weigh<E, false>(e, o, s, m->scratch, m->walk[1], odd, scores, part, own, walk);
     }
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
+    TRP__EACH(i, E::RM) {
         const int32_t row = own + e.row(i);
         const T all = trp__row_sum<E>(sum[i]);
         const T by = all == 0 ? T(0) : T(1) / all;
-        TRP__UNROLL
-        for (int c = 0; c < E::RD; c++)
+        TRP__EACH(c, E::RD)
             o[i][c] = all == 0 ? T(0) : o[i][c] * by;
         const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_STATS];
         if (t.at && row < p.rows && e.column(0) == 0)

@@ -81,7 +81,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         if (t.vector && count >= 4) {
             trp__load_run<T, 4>(t.at, at, t.type, v);
         } else {
-            TRP__NO_UNROLL
+            TRP__ROLLED
             for (int k = 0; k < 4 && k < count; k++)
                 v[k] = trp__load_real<T>(t.at, at + k * t.stride[3], t.type);
         }
@@ -98,8 +98,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
 
     TRP__DEVICE static void load_rows(quad p[RM], const T *from, int pitch)
     {
-        TRP__UNROLL
-        for (int i = 0; i < RM; i++)
+        TRP__EACH(i, RM)
             p[i] = *(const quad *)(from + i * 4 * pitch);
     }
 
@@ -109,14 +108,11 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
                                          const element *a, const element *b)
     {
         load_rows(next, a + V, PITCH);
-        TRP__UNROLL
-        for (int j = 0; j < RN; j++) {
+        TRP__EACH(j, RN) {
             const quad now = *q;
             *q = *(const quad *)(j + 1 < RN ? b + (j + 1) * 8 * PITCH : b + V);
-            TRP__UNROLL
-            for (int v = 0; v < V; v++) {
-                TRP__UNROLL
-                for (int i = 0; i < RM; i++)
+            TRP__EACH(v, V) {
+                TRP__EACH(i, RM)
                     s[i][j] = trp__fma(p[i].v[v], now.v[v], s[i][j]);
             }
         }
@@ -130,7 +126,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         b += column(0) * PITCH;
         load_rows(even, a, PITCH);
         q = *(const quad *)b;
-        TRP__NO_UNROLL
+        TRP__ROLLED
         for (int k = 0; k < used; k += 2 * V) {
             product_step(s, even, odd, &q, a, b);
             product_step(s, odd, even, &q, a + V, b + V);
@@ -145,16 +141,13 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
                                        const T *s, const element *b, const element *follow)
     {
         load_rows(next, s + V, SCRATCH);
-        TRP__UNROLL
-        for (int n = 0; n < RD; n++) {
+        TRP__EACH(n, RD) {
             const int v = n / (RD / V), c = n % (RD / V);
             const int line = (n + AHEAD) / (RD / V), at = (n + AHEAD) % (RD / V) * 8 * V;
             const quad now = q[n % AHEAD];
             q[n % AHEAD] = *(const quad *)((line < V ? b + line * PITCH : follow) + at);
-            TRP__UNROLL
-            for (int k = 0; k < V; k++) {
-                TRP__UNROLL
-                for (int i = 0; i < RM; i++)
+            TRP__EACH(k, V) {
+                TRP__EACH(i, RM)
                     o[i][c * V + k] = trp__fma(p[i].v[v], now.v[k], o[i][c * V + k]);
             }
         }
@@ -172,10 +165,9 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         scratch += row(0) * SCRATCH + from;
         b += from * PITCH + depth(0);
         load_rows(even, scratch, SCRATCH);
-        TRP__UNROLL
-        for (int c = 0; c < AHEAD; c++)
+        TRP__EACH(c, AHEAD)
             q[c] = *(const quad *)(b + c * 8 * V);
-        TRP__NO_UNROLL
+        TRP__ROLLED
         for (int k = from; k < to; k += 2 * V) {
             const element *const middle = b + V * PITCH;
             const element *const follow = k + 2 * V < to ? b + 2 * V * PITCH : b;
@@ -188,10 +180,8 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
 
     TRP__DEVICE void spread(const T s[RM][RN], T *scratch) const
     {
-        TRP__UNROLL
-        for (int i = 0; i < RM; i++) {
-            TRP__UNROLL
-            for (int j = 0; j < RN; j++)
+        TRP__EACH(i, RM) {
+            TRP__EACH(j, RN)
                 scratch[row(i) * SCRATCH + column(j)] = s[i][j];
         }
     }

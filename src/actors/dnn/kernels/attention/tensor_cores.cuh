@@ -66,7 +66,7 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
         if (t.vector && count >= 4) {
             four = trp__at<uint64_t>(t.at + (uint64_t)at * 2, 0);
         } else {
-            TRP__NO_UNROLL
+            TRP__ROLLED
             for (int k = 0; k < 4 && k < count; k++)
                 four |= (uint64_t)trp__at<uint16_t>(t.at, at + k * t.stride[3]) << 16 * k;
         }
@@ -94,18 +94,15 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
             uint32_t p[RM / 2][4];
             if (k >= used)
                 break;
-            TRP__UNROLL
-            for (int i = 0; i < RM / 2; i++)
+            TRP__EACH(i, RM / 2)
                 trp__load_matrices<false>(a + (warp() * (OWN / 4) + i * 16 + lane % 16) * PITCH +
                                               k + lane / 16 * 8,
                                           p[i]);
-            TRP__UNROLL
-            for (int n = 0; n < WALK / 16; n++) {
+            TRP__EACH(n, WALK / 16) {
                 uint32_t q[4];
                 trp__load_matrices<false>(
                     b + (n * 16 + lane / 16 * 8 + lane % 8) * PITCH + k + lane / 8 % 2 * 8, q);
-                TRP__UNROLL
-                for (int i = 0; i < RM / 2; i++) {
+                TRP__EACH(i, RM / 2) {
                     multiply(&s[2 * i][4 * n], &s[2 * i + 1][4 * n], p[i], q);
                     multiply(&s[2 * i][4 * n + 2], &s[2 * i + 1][4 * n + 2], p[i], q + 2);
                 }
@@ -116,25 +113,20 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
     TRP__DEVICE void weigh(float o[RM][RD], const float s[RM][RN], float *, const element *b, int,
                            int to) const
     {
-        TRP__UNROLL
-        for (int k = 0; k < WALK / 16; k++) {
+        TRP__EACH(k, WALK / 16) {
             uint32_t p[RM / 2][4];
             if (k * 16 >= to)
                 break;
-            TRP__UNROLL
-            for (int i = 0; i < RM / 2; i++) {
-                TRP__UNROLL
-                for (int w = 0; w < 4; w++)
+            TRP__EACH(i, RM / 2) {
+                TRP__EACH(w, 4)
                     p[i][w] = pair(s[2 * i + w % 2][4 * k + w / 2 * 2],
                                    s[2 * i + w % 2][4 * k + w / 2 * 2 + 1]);
             }
-            TRP__UNROLL
-            for (int n = 0; n < DEPTH / 16; n++) {
+            TRP__EACH(n, DEPTH / 16) {
                 uint32_t q[4];
                 trp__load_matrices<true>(
                     b + (k * 16 + lane / 8 % 2 * 8 + lane % 8) * PITCH + n * 16 + lane / 16 * 8, q);
-                TRP__UNROLL
-                for (int i = 0; i < RM / 2; i++) {
+                TRP__EACH(i, RM / 2) {
                     multiply(&o[2 * i][4 * n], &o[2 * i + 1][4 * n], p[i], q);
                     multiply(&o[2 * i][4 * n + 2], &o[2 * i + 1][4 * n + 2], p[i], q + 2);
                 }
@@ -144,10 +136,8 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
 
     TRP__DEVICE void spread(const float s[RM][RN], float *scratch) const
     {
-        TRP__UNROLL
-        for (int i = 0; i < RM; i++) {
-            TRP__UNROLL
-            for (int j = 0; j < RN; j++)
+        TRP__EACH(i, RM) {
+            TRP__EACH(j, RN)
                 scratch[row(i) * SCRATCH + column(j)] = s[i][j];
         }
     }

@@ -47,14 +47,14 @@ TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_
         const uint64_t step = (uint64_t)t.stride[2] * (STEP * SIZE);
         uint64_t from =
             t.at + (uint64_t)(base + (int64_t)(first + own_row) * t.stride[2] + at) * SIZE;
-        TRP__NO_UNROLL
+        TRP__ROLLED
         for (int row = own_row; row < ROWS; row += STEP) {
             trp__copy16(tile + row * E::PITCH + at, row < count ? from : t.at, row >= count);
             from += step;
         }
         return false;
     }
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int i = (int)threadIdx.x; i < ROWS * (E::DEPTH / 4); i += TRP__ATTENTION_THREADS) {
         const int row = i / (E::DEPTH / 4), at = i % (E::DEPTH / 4) * 4;
         const int count = first + row < end ? depth - at : 0;
@@ -73,7 +73,7 @@ TRP__DEVICE bool trp__odd_tile(const typename E::element *tile, const trp__atten
     bool odd = false;
     if (!trp__copies<E>(t, depth))
         return false;
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int i = (int)threadIdx.x; i < ROWS * LINE; i += TRP__ATTENTION_THREADS)
         odd |= E::is_odd(*(const trp__pack16 *)(tile + i / LINE * E::PITCH + i % LINE * PER));
     return odd;
@@ -174,17 +174,15 @@ TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
     __syncwarp();
     e.spread(s, scratch);
     __syncwarp();
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
-        TRP__NO_UNROLL
+    TRP__EACH(i, E::RM) {
+        TRP__ROLLED
         for (int k = 0; k < E::WALK; k++) {
             const int32_t row = TURNED ? walk + k : own + e.row(i);
             const int32_t column = TURNED ? own + e.row(i) : walk + k;
             const typename E::T weight = scratch[e.row(i) * E::SCRATCH + k];
             if (!span.sees(row, column) || weight == 0)
                 continue;
-            TRP__UNROLL
-            for (int c = 0; c < E::RD; c++)
+            TRP__EACH(c, E::RD)
                 o[i][c] = trp__fma(weight, E::value(b[k * E::PITCH + e.depth(c)]), o[i][c]);
         }
     }
@@ -218,14 +216,12 @@ TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
     T *const tile = (T *)m;
     trp__wait_copies();
     __syncthreads();
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
-        TRP__UNROLL
-        for (int c = 0; c < E::RD; c++)
+    TRP__EACH(i, E::RM) {
+        TRP__EACH(c, E::RD)
             tile[e.row(i) * PITCH + e.depth(c)] = o[i][c];
     }
     __syncthreads();
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int i = (int)threadIdx.x; i < E::OWN * (E::DEPTH / 4); i += TRP__ATTENTION_THREADS) {
         const int row = i / (E::DEPTH / 4), at = i % (E::DEPTH / 4) * 4;
         const int64_t to = base + (int64_t)(first + row) * t.stride[2] + at * t.stride[3];
@@ -235,7 +231,7 @@ TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
             trp__store_run<T, 4>(t.at, to, t.type, &tile[row * PITCH + at]);
             continue;
         }
-        TRP__NO_UNROLL
+        TRP__ROLLED
         for (int k = 0; k < 4 && at + k < depth; k++)
             trp__store_real<T>(t.at, to + k * t.stride[3], t.type, tile[row * PITCH + at + k]);
     }
@@ -262,11 +258,10 @@ TRP__DEVICE void trp__copy_bias(trp__attention_memory<E> *m, const trp__attentio
     constexpr int FAST = TURNED ? E::OWN : E::WALK;
     constexpr int EACH = E::OWN * E::WALK / TRP__ATTENTION_THREADS,
                   BATCH = trp__attention_run(EACH);
-    TRP__NO_UNROLL
+    TRP__ROLLED
     for (int n = 0; n < EACH; n += BATCH) {
         STORED x[BATCH];
-        TRP__UNROLL
-        for (int k = 0; k < BATCH; k++) {
+        TRP__EACH(k, BATCH) {
             const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
             const int32_t row = (TURNED ? walk : own) + i / FAST;
             const int32_t column = (TURNED ? own : walk) + i % FAST;
@@ -274,8 +269,7 @@ TRP__DEVICE void trp__copy_bias(trp__attention_memory<E> *m, const trp__attentio
             if (row < p.rows && column < p.columns)
                 x[k] = trp__at<STORED>(t.at, base + row * t.stride[2] + column * t.stride[3]);
         }
-        TRP__UNROLL
-        for (int k = 0; k < BATCH; k++) {
+        TRP__EACH(k, BATCH) {
             const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
             m->scratch[TURNED ? i % FAST * E::SCRATCH + i / FAST
                               : i / FAST * E::SCRATCH + i % FAST] =
@@ -303,26 +297,22 @@ TRP__DEVICE void trp__load_bias(trp__attention_memory<E> *m, const trp__attentio
 
 template <typename E, int COUNT> TRP__DEVICE void trp__clear(typename E::T (&o)[E::RM][COUNT])
 {
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
-        TRP__UNROLL
-        for (int c = 0; c < COUNT; c++)
+    TRP__EACH(i, E::RM) {
+        TRP__EACH(c, COUNT)
             o[i][c] = 0;
     }
 }
 
 template <typename E> TRP__DEVICE typename E::T trp__row_most(typename E::T value)
 {
-    TRP__UNROLL
-    for (int n = 0; n < E::LANE_BITS; n++)
+    TRP__EACH(n, E::LANE_BITS)
         value = trp__larger(__shfl_xor_sync(0xffffffffu, value, E::lane_mask(n)), value);
     return value;
 }
 
 template <typename E> TRP__DEVICE typename E::T trp__row_sum(typename E::T value)
 {
-    TRP__UNROLL
-    for (int n = 0; n < E::LANE_BITS; n++)
+    TRP__EACH(n, E::LANE_BITS)
         value += __shfl_xor_sync(0xffffffffu, value, E::lane_mask(n));
     return value;
 }
@@ -354,13 +344,11 @@ TRP__DEVICE void trp__score(const E &e, const typename E::T *bias,
                             const trp__attention_scores<typename E::T> &scores, int32_t own,
                             int32_t walk, typename E::T s[E::RM][E::RN])
 {
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
+    TRP__EACH(i, E::RM) {
         const int32_t row = own + e.row(i);
         const int32_t first = WHOLE ? 0 : scores.span.first(row);
         const int32_t end = WHOLE ? 0 : scores.span.end(row);
-        TRP__UNROLL
-        for (int j = 0; j < E::RN; j++) {
+        TRP__EACH(j, E::RN) {
             const int32_t column = walk + e.column(j);
             const typename E::T score =
                 PLAIN ? s[i][j] * scores.scale
@@ -387,19 +375,16 @@ TRP__DEVICE void trp__soft_max(const E &e, const trp__attention_memory<E> *m,
         trp__score<E, true, true>(e, m->scratch, scores, own, walk, s);
     else
         trp__score<E, true, false>(e, m->scratch, scores, own, walk, s);
-    TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
+    TRP__EACH(i, E::RM) {
         T largest = most[i];
-        TRP__UNROLL
-        for (int j = 0; j < E::RN; j++)
+        TRP__EACH(j, E::RN)
             largest = trp__larger(s[i][j], largest);
         largest = trp__row_most<E>(largest);
         const T from = largest == trp__lowest<T>() ? T(0) : largest;
         again[i] = trp__weight(most[i] - from);
         most[i] = largest;
         sum[i] *= again[i];
-        TRP__UNROLL
-        for (int j = 0; j < E::RN; j++) {
+        TRP__EACH(j, E::RN) {
             s[i][j] = trp__weight(s[i][j] - from);
             sum[i] += s[i][j];
         }

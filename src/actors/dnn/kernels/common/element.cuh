@@ -110,6 +110,18 @@ TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
 }
 #endif
 
+/* A loop over array elements, unrolled so that the array stays in registers: i from 0, and the count,
+ * whose template arguments may have commas. */
+#define TRP__EACH(i, ...) TRP__UNROLL for (int i = 0; i < (__VA_ARGS__); i++)
+
+/* A kernel that is one function of its parameter, a `type`. `bounds`: those of TRP__GLOBAL, in
+ * parentheses. The last argument is the function, whose template arguments have commas. */
+#define TRP__ENTRY(name, type, bounds, ...)                                                        \
+    TRP__GLOBAL bounds name(const TRP__CONSTANT type p)                                            \
+    {                                                                                              \
+        __VA_ARGS__(p);                                                                            \
+    }
+
 /* 16 bytes that are read or written at a time. */
 struct alignas(16) trp__pack16 {
     uint32_t word[4];
@@ -298,39 +310,32 @@ TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[
 {
     if (type == TRP_F32) {
         trp__pack16 p[(N + 3) / 4];
-        TRP__UNROLL
-        for (int k = 0; k < N / 4; k++)
+        TRP__EACH(k, N / 4)
             p[k] = trp__at<trp__pack16>(address + (uint64_t)i * 4, k);
-        TRP__UNROLL
-        for (int k = 0; k < N; k++)
+        TRP__EACH(k, N)
             out[k] = (T)trp__f32_from_bits(p[k / 4].word[k % 4]);
     } else if (type == TRP_BF16 || type == TRP_F16) {
         uint32_t p[N / 2];
         if (N == 8) {
             const trp__pack16 q = trp__at<trp__pack16>(address + (uint64_t)i * 2, 0);
-            TRP__UNROLL
-            for (int k = 0; k < 4; k++)
+            TRP__EACH(k, 4)
                 p[k % (N / 2)] = q.word[k];
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < N / 4; k++) {
+            TRP__EACH(k, N / 4) {
                 const uint64_t q = trp__at<uint64_t>(address + (uint64_t)i * 2, k);
                 p[2 * k] = (uint32_t)q;
                 p[2 * k + 1] = (uint32_t)(q >> 32);
             }
         }
         if (type == TRP_BF16) {
-            TRP__UNROLL
-            for (int k = 0; k < N; k++)
+            TRP__EACH(k, N)
                 out[k] = (T)trp__f32_from_bits(k % 2 ? p[k / 2] & 0xffff0000u : p[k / 2] << 16);
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < N; k++)
+            TRP__EACH(k, N)
                 out[k] = (T)trp__half_value((uint16_t)(k % 2 ? p[k / 2] >> 16 : p[k / 2]));
         }
     } else if (type == TRP_F64) {
-        TRP__UNROLL
-        for (int k = 0; k < N / 2; k++) {
+        TRP__EACH(k, N / 2) {
             const trp__pack16 p = trp__at<trp__pack16>(address + (uint64_t)i * 8, k);
             double v[2];
             memcpy(v, &p, sizeof v);
@@ -338,8 +343,7 @@ TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[
             out[2 * k + 1] = (T)v[1];
         }
     } else {
-        TRP__UNROLL
-        for (int k = 0; k < N; k++)
+        TRP__EACH(k, N)
             out[k] = trp__load<T>(address, i + k, type);
     }
 }
@@ -348,43 +352,36 @@ template <typename T, int N>
 TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const T value[N])
 {
     if (type == TRP_F32) {
-        TRP__UNROLL
-        for (int k = 0; k < N / 4; k++) {
+        TRP__EACH(k, N / 4) {
             trp__pack16 p;
-            TRP__UNROLL
-            for (int j = 0; j < 4; j++)
+            TRP__EACH(j, 4)
                 p.word[j] = trp__f32_bits((float)value[4 * k + j]);
             trp__to<trp__pack16>(address + (uint64_t)i * 4, k) = p;
         }
     } else if (type == TRP_BF16 || type == TRP_F16) {
         uint32_t p[N / 2];
-        TRP__UNROLL
-        for (int k = 0; k < N / 2; k++)
+        TRP__EACH(k, N / 2)
             p[k] = type == TRP_BF16 ? trp__to_bf16_pair(value[2 * k], value[2 * k + 1])
                                     : trp__to_f16_pair(value[2 * k], value[2 * k + 1]);
         if (N == 8) {
             trp__pack16 q;
-            TRP__UNROLL
-            for (int k = 0; k < 4; k++)
+            TRP__EACH(k, 4)
                 q.word[k] = p[k % (N / 2)];
             trp__to<trp__pack16>(address + (uint64_t)i * 2, 0) = q;
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < N / 4; k++)
+            TRP__EACH(k, N / 4)
                 trp__to<uint64_t>(address + (uint64_t)i * 2, k) = p[2 * k] | (uint64_t)p[2 * k + 1]
                                                                                  << 32;
         }
     } else if (type == TRP_F64) {
-        TRP__UNROLL
-        for (int k = 0; k < N / 2; k++) {
+        TRP__EACH(k, N / 2) {
             const double v[2] = {(double)value[2 * k], (double)value[2 * k + 1]};
             trp__pack16 p;
             memcpy(&p, v, sizeof p);
             trp__to<trp__pack16>(address + (uint64_t)i * 8, k) = p;
         }
     } else {
-        TRP__UNROLL
-        for (int k = 0; k < N; k++)
+        TRP__EACH(k, N)
             trp__store<T>(address, i + k, type, value[k]);
     }
 }

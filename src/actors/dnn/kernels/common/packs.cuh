@@ -54,11 +54,9 @@ template <int TYPE, int V> struct trp__pack {
         if constexpr (WORDS == 2) {
             take(trp__at<uint64_t>(address + (uint64_t)i * SIZE, 0));
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < WORDS / 4; k++) {
+            TRP__EACH(k, WORDS / 4) {
                 const trp__pack16 q = trp__at<trp__pack16>(address + (uint64_t)i * SIZE, k);
-                TRP__UNROLL
-                for (int j = 0; j < 4; j++)
+                TRP__EACH(j, 4)
                     word[4 * k + j] = q.word[j];
             }
         }
@@ -67,8 +65,7 @@ template <int TYPE, int V> struct trp__pack {
     TRP__DEVICE void take(const trp__pack16 &q)
     {
         static_assert(WORDS == 4, "as many");
-        TRP__UNROLL
-        for (int k = 0; k < WORDS; k++)
+        TRP__EACH(k, WORDS)
             word[k] = q.word[k];
     }
     TRP__DEVICE void take(uint64_t q)
@@ -80,21 +77,18 @@ template <int TYPE, int V> struct trp__pack {
     TRP__DEVICE void give(trp__pack16 *to) const
     {
         static_assert(WORDS == 4, "as many");
-        TRP__UNROLL
-        for (int k = 0; k < WORDS; k++)
+        TRP__EACH(k, WORDS)
             to->word[k] = word[k];
     }
     TRP__DEVICE void clear()
     {
-        TRP__UNROLL
-        for (int k = 0; k < WORDS; k++)
+        TRP__EACH(k, WORDS)
             word[k] = 0;
     }
     TRP__DEVICE void fill(float value)
     {
         float v[V];
-        TRP__UNROLL
-        for (int k = 0; k < V; k++)
+        TRP__EACH(k, V)
             v[k] = value;
         set(v);
     }
@@ -112,8 +106,7 @@ template <int TYPE, int V> struct trp__pack {
     /* Turns bits of all words around. */
     TRP__DEVICE void flip(uint32_t bits)
     {
-        TRP__UNROLL
-        for (int k = 0; k < WORDS; k++)
+        TRP__EACH(k, WORDS)
             word[k] ^= bits;
     }
     /* Forgets what get() has returned: else the compiler holds that for the next pass over the
@@ -121,8 +114,7 @@ template <int TYPE, int V> struct trp__pack {
     TRP__DEVICE void forget()
     {
 #ifdef __CUDACC_RTC__
-        TRP__UNROLL
-        for (int k = 0; k < WORDS; k++)
+        TRP__EACH(k, WORDS)
             asm volatile("" : "+r"(word[k]));
 #endif
     }
@@ -155,8 +147,7 @@ template <int TYPE, int V> struct trp__pack {
     }
     TRP__DEVICE void set(const float v[V])
     {
-        TRP__UNROLL
-        for (int k = 0; k < WORDS; k++) {
+        TRP__EACH(k, WORDS) {
             if constexpr (TYPE == TRP_F32)
                 word[k] = trp__f32_bits(v[k]);
             else
@@ -170,8 +161,7 @@ template <int TYPE, int V> struct trp__pack {
         if constexpr (WORDS == 2) {
             trp__to<uint64_t>(address + (uint64_t)i * SIZE, 0) = word[0] | (uint64_t)word[1] << 32;
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < WORDS / 4; k++)
+            TRP__EACH(k, WORDS / 4)
                 trp__store16(address + (uint64_t)i * SIZE + k * 16, word + 4 * k);
         }
     }

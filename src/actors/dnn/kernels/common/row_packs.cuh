@@ -11,28 +11,25 @@ template <int OPERANDS>
 TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
                                      const trp__rows_operand *operand, int64_t first[OPERANDS])
 {
-    TRP__UNROLL
-    for (int o = 0; o < OPERANDS; o++)
+    TRP__EACH(o, OPERANDS)
         first[o] = s.rank == 1 ? (int64_t)row * operand[o].stride[0] : 0;
     if (s.rank == 1)
         return;
     if (s.rank == 2) { /* without a loop: the compiler divides once for all operands of a row */
         const uint32_t second = row / (uint32_t)s.dim[0];
-        TRP__UNROLL
-        for (int o = 0; o < OPERANDS; o++)
+        TRP__EACH(o, OPERANDS)
             first[o] = (row - second * (uint32_t)s.dim[0]) * operand[o].stride[0] +
                        second * operand[o].stride[1];
         return;
     }
-#pragma unroll 1
+    TRP__ROLLED
     for (int d = 0; d < s.rank; d++) {
         uint32_t at = row;
         if (d + 1 < s.rank) {
             row = at / (uint32_t)s.dim[d];
             at -= row * (uint32_t)s.dim[d];
         }
-        TRP__UNROLL
-        for (int o = 0; o < OPERANDS; o++)
+        TRP__EACH(o, OPERANDS)
             first[o] += at * operand[o].stride[d];
     }
 }
@@ -68,11 +65,9 @@ template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> str
     {
         float outside[V];
         bool ragged = false;
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             outside[j] = other;
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             if (whole(c))
                 v[c].load(at, place(c), TYPE);
             else
@@ -81,12 +76,10 @@ template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> str
         }
         if (!RAGGED || !ragged)
             return;
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             if (whole(c) || place(c) >= end)
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+            TRP__EACH(j, V) {
                 if (has(c, j))
                     v[c].put(j, at, place(c) + j);
             }

@@ -11,8 +11,7 @@ template <int OPERANDS>
 TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
                                 const trp__rows_operand *operand, int64_t first[OPERANDS])
 {
-#pragma unroll
-    for (int o = 0; o < OPERANDS; o++)
+    TRP__EACH(o, OPERANDS)
         first[o] = s.rank == 1 ? row * operand[o].stride[0] : 0;
     if (s.rank == 1)
         return;
@@ -25,8 +24,7 @@ TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
             at = row - next * s.dim[d];
             row = next;
         }
-#pragma unroll
-        for (int o = 0; o < OPERANDS; o++)
+        TRP__EACH(o, OPERANDS)
             first[o] += at * operand[o].stride[d];
     }
 }
@@ -88,8 +86,7 @@ TRP__DEVICE void trp__rows_read_as(const trp__rows_lanes &l, uint64_t at, int64_
         whole[c] = l.runs && !l.single && k >= 0 && k + TRP__ROWS_RUN <= n;
         ragged = ragged || (!whole[c] && k < n);
     }
-#pragma unroll
-    for (int c = 0; c < RUNS; c++) {
+    TRP__EACH(c, RUNS) {
         if (whole[c])
             trp__load_run<T, TRP__ROWS_RUN>(at, l.place(c, 0), TYPE, v + c * TRP__ROWS_RUN);
         else
@@ -98,10 +95,8 @@ TRP__DEVICE void trp__rows_read_as(const trp__rows_lanes &l, uint64_t at, int64_
     }
     if (!ragged)
         return;
-#pragma unroll
-    for (int c = 0; c < RUNS; c++) {
-#pragma unroll
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+    TRP__EACH(c, RUNS) {
+        TRP__EACH(j, TRP__ROWS_RUN) {
             const int k = l.place(c, j);
             if (!whole[c] && k >= 0 && k < n)
                 v[c * TRP__ROWS_RUN + j] = trp__load_float<T>(at, (int64_t)k * step, TYPE);
@@ -123,14 +118,12 @@ template <typename T, int RUNS, int TYPE>
 TRP__DEVICE void trp__rows_write_as(const trp__rows_lanes &l, uint64_t at, int64_t step, int n,
                                     const T v[RUNS * TRP__ROWS_RUN])
 {
-#pragma unroll
-    for (int c = 0; c < RUNS; c++) {
+    TRP__EACH(c, RUNS) {
         const int first = l.place(c, 0);
         if (l.runs && first >= 0 && first + TRP__ROWS_RUN <= n) {
             trp__store_run<T, TRP__ROWS_RUN>(at, first, TYPE, v + c * TRP__ROWS_RUN);
         } else if (first < n) {
-#pragma unroll
-            for (int j = 0; j < TRP__ROWS_RUN; j++) {
+            TRP__EACH(j, TRP__ROWS_RUN) {
                 const int k = l.place(c, j);
                 if (k >= 0 && k < n)
                     trp__store_float<T>(at, (int64_t)k * step, TYPE, v[c * TRP__ROWS_RUN + j]);

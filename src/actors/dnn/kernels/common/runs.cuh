@@ -16,8 +16,7 @@ template <typename T> struct trp__runs_raw {
         if (type == TRP_F32) {
             p[0] = trp__at<trp__pack16>(at + (uint64_t)i * 4, 0);
         } else if (sizeof(T) == 8 && type == TRP_F64) {
-            TRP__UNROLL
-            for (int k = 0; k < (int)sizeof(T) / 4; k++)
+            TRP__EACH(k, (int)sizeof(T) / 4)
                 p[k] = trp__at<trp__pack16>(at + (uint64_t)i * 8, k);
         } else {
             const uint64_t q = trp__at<uint64_t>(at + (uint64_t)i * 2, 0);
@@ -28,24 +27,20 @@ template <typename T> struct trp__runs_raw {
     TRP__DEVICE void convert(uint8_t type, T out[TRP__RUNS_EACH]) const
     {
         if (type == TRP_F32) {
-            TRP__UNROLL
-            for (int k = 0; k < TRP__RUNS_EACH; k++)
+            TRP__EACH(k, TRP__RUNS_EACH)
                 out[k] = (T)trp__f32_from_bits(p[0].word[k]);
         } else if (sizeof(T) == 8 && type == TRP_F64) {
             double v[sizeof(T) / 2];
             memcpy(v, p, sizeof v);
-            TRP__UNROLL
-            for (int k = 0; k < (int)sizeof(T) / 2; k++)
+            TRP__EACH(k, (int)sizeof(T) / 2)
                 out[k] = (T)v[k];
         } else if (type == TRP_BF16) {
-            TRP__UNROLL
-            for (int k = 0; k < TRP__RUNS_EACH; k++) {
+            TRP__EACH(k, TRP__RUNS_EACH) {
                 const uint32_t w = p[0].word[k / 2];
                 out[k] = (T)trp__f32_from_bits(k % 2 ? w & 0xffff0000u : w << 16);
             }
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < TRP__RUNS_EACH; k++) {
+            TRP__EACH(k, TRP__RUNS_EACH) {
                 const uint32_t w = p[0].word[k / 2];
                 out[k] = (T)trp__half_value((uint16_t)(k % 2 ? w >> 16 : w));
             }

@@ -75,22 +75,18 @@ template <int TYPE, bool RAGGED, int OPERANDS> struct trp__row_tiles : trp__row_
     {
         bool whole = true;
         go(tile);
-        TRP__UNROLL
-        for (int c = 0; c < DEEP; c++)
+        TRP__EACH(c, DEEP)
             whole = whole && packs::whole(c);
-        TRP__UNROLL
-        for (int o = 0; o < OPERANDS; o++) {
+        TRP__EACH(o, OPERANDS) {
             if (whole) {
-                TRP__UNROLL
-                for (int c = 0; c < DEEP; c++)
+                TRP__EACH(c, DEEP)
                     trp__async_copy(spot(o, slot, c),
                                     at[o] + (uint64_t)packs::place(c) * packs::SIZE);
                 continue;
             }
             pack v[DEEP];
             packs::template read<DEEP>(at[o], other, v);
-            TRP__UNROLL
-            for (int c = 0; c < DEEP; c++)
+            TRP__EACH(c, DEEP)
                 v[c].give(spot(o, slot, c));
         }
         trp__async_commit();
@@ -98,8 +94,7 @@ template <int TYPE, bool RAGGED, int OPERANDS> struct trp__row_tiles : trp__row_
     TRP__DEVICE void take(int operand, int tile, int slot, pack v[DEEP])
     {
         go(tile);
-        TRP__UNROLL
-        for (int c = 0; c < DEEP; c++)
+        TRP__EACH(c, DEEP)
             v[c].take(*spot(operand, slot, c));
     }
 };

@@ -7,6 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+trp_status trp__kernel_make(const trp__kernel_family *family, const trp__dnn_part *part,
+                            const trp__kernel_modules *modules, void **step,
+                            char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    void *made = calloc(1, family->step_bytes);
+    *workspace = 0;
+    if (!made)
+        return trp__error_set(error, TRP_E_MEMORY, "%s: no memory for a step of %zu bytes",
+                              family->name, family->step_bytes);
+    trp_status status = family->make(part, modules, made, &name, workspace, error);
+    if (status == TRP_OK)
+        *step = made;
+    else
+        trp__kernel_drop(family, made);
+    return status;
+}
+
+trp_status trp__kernel_unfit(const trp__kernel_family *family, trp_error *error)
+{
+    return trp__error_set(error, TRP_E_INTERNAL, "%s: a step of nodes that no kernel takes",
+                          family->name);
+}
+
+void trp__kernel_drop(const trp__kernel_family *family, void *step)
+{
+    if (step && family->drop)
+        family->drop(step);
+    free(step);
+}
+
 /* 90 of "sm_90a" */
 static int capability_of(const trp__kernel_modules *modules)
 {
@@ -68,63 +99,86 @@ trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_modu
     return status;
 }
 
-/* A launch of blocks in clusters, whose attribute the caller holds. */
-static trp__cu_launch_config launch_of(const trp__kernel_launch *l, uint64_t blocks,
-                                       uint32_t threads, uint32_t shared_bytes,
-                                       trp__cu_launch_attribute *cluster)
+trp_status trp__kernel_find(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
+                            trp_error *error)
 {
+    return k->function
+               ? TRP_OK
+               : trp__kernel_with_shared(l, module, k->name, k->shared, &k->function, error);
+}
+
+/* The launch of blocks in clusters. `attribute` is the caller's memory, which it refers to. */
+static trp__cu_launch_config launch_of(const trp__kernel_launch *l, const trp__kernel *k,
+                                       uint64_t blocks, trp__cu_launch_attribute *attribute)
+{
+    *attribute = (trp__cu_launch_attribute){.id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                            .value.cluster = {k->cluster, 1, 1}};
     return (trp__cu_launch_config){.gridDimX = (unsigned)blocks,
                                    .gridDimY = 1,
                                    .gridDimZ = 1,
-                                   .blockDimX = threads,
+                                   .blockDimX = k->threads,
                                    .blockDimY = 1,
                                    .blockDimZ = 1,
-                                   .sharedMemBytes = shared_bytes,
+                                   .sharedMemBytes = k->shared,
                                    .hStream = trp__kernel_stream(l),
-                                   .attrs = cluster,
+                                   .attrs = attribute,
                                    .numAttrs = 1};
 }
 
-static trp__cu_launch_attribute cluster_of(uint32_t blocks)
-{
-    return (trp__cu_launch_attribute){.id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                      .value.cluster = {blocks, 1, 1}};
-}
-
-uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, trp__cu_function function,
-                                       uint32_t cluster, uint32_t threads, uint32_t shared_bytes)
+uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, const trp__kernel *k)
 {
     const trp__cuda *cu = l->modules->cu;
-    trp__cu_launch_attribute attribute = cluster_of(cluster);
-    const trp__cu_launch_config config = launch_of(l, cluster, threads, shared_bytes, &attribute);
+    trp__cu_launch_attribute attribute;
+    const trp__cu_launch_config config = launch_of(l, k, k->cluster, &attribute);
     int count = 0;
-    if (cluster > 1 && cu->cuOccupancyMaxActiveClusters &&
-        cu->cuOccupancyMaxActiveClusters(&count, function, &config) == 0 && count > 0)
+    if (k->cluster > 1 && cu->cuOccupancyMaxActiveClusters &&
+        cu->cuOccupancyMaxActiveClusters(&count, k->function, &config) == 0 && count > 0)
         return (uint32_t)count;
-    const uint32_t held = (uint32_t)(l->modules->processors / (int)cluster);
-    if (cluster == 1 && cu->cuOccupancyMaxActiveBlocksPerMultiprocessor &&
-        cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, function, (int)threads,
-                                                        shared_bytes) == 0 &&
+    const uint32_t held = (uint32_t)(l->modules->processors / (int)k->cluster);
+    if (k->cluster == 1 && cu->cuOccupancyMaxActiveBlocksPerMultiprocessor &&
+        cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, k->function, (int)k->threads,
+                                                        k->shared) == 0 &&
         count > 0)
         return held * (uint32_t)count;
     return held > 0 ? held : 1;
 }
 
-trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_function function,
-                                        uint64_t blocks, uint32_t cluster, uint32_t threads,
-                                        uint32_t shared_bytes, void *parameter, trp_error *error)
+static trp_status check_blocks(uint64_t blocks, trp_error *error)
+{
+    return blocks <= INT_MAX ? TRP_OK
+                             : trp__error_set(error, TRP_E_INTERNAL, "a launch of %llu blocks",
+                                              (unsigned long long)blocks);
+}
+
+static trp_status enqueue_clusters(const trp__kernel_launch *l, const trp__kernel *k,
+                                   uint64_t blocks, void *parameter, trp_error *error)
 {
     void *parameters[] = {parameter};
-    trp__cu_launch_attribute attribute = cluster_of(cluster);
-    const trp__cu_launch_config config = launch_of(l, blocks, threads, shared_bytes, &attribute);
-    if (cluster == 1 || blocks == 0)
-        return trp__kernel_enqueue(l, function, blocks, threads, shared_bytes, parameter, error);
-    if (blocks > INT_MAX)
-        return trp__error_set(error, TRP_E_INTERNAL, "a launch of %llu blocks",
-                              (unsigned long long)blocks);
-    return trp__kernel_check(l->instance,
-                             l->modules->cu->cuLaunchKernelEx(&config, function, parameters, NULL),
-                             "cuLaunchKernelEx", error);
+    trp__cu_launch_attribute attribute;
+    const trp__cu_launch_config config = launch_of(l, k, blocks, &attribute);
+    trp_status status = check_blocks(blocks, error);
+    return status != TRP_OK ? status
+                            : trp__kernel_check(l->instance,
+                                                l->modules->cu->cuLaunchKernelEx(
+                                                    &config, k->function, parameters, NULL),
+                                                "cuLaunchKernelEx", error);
+}
+
+trp_status trp__kernel_run(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
+                           uint64_t blocks, void *parameter, int64_t *first, trp_error *error)
+{
+    enum { BLOCKS_MAX = 1 << 30 }; /* of a launch that is one of several */
+    const uint64_t most = first ? BLOCKS_MAX : blocks;
+    trp_status status = trp__kernel_find(l, module, k, error);
+    for (uint64_t at = 0; at < blocks && status == TRP_OK; at += most) {
+        const uint64_t here = blocks - at < most ? blocks - at : most;
+        if (first)
+            *first = (int64_t)at;
+        status = k->cluster > 1 ? enqueue_clusters(l, k, here, parameter, error)
+                                : trp__kernel_enqueue(l, k->function, here, k->threads, k->shared,
+                                                      parameter, error);
+    }
+    return status;
 }
 
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
@@ -132,16 +186,14 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
                                void *parameter, trp_error *error)
 {
     void *parameters[] = {parameter};
-    if (blocks == 0)
-        return TRP_OK;
-    if (blocks > INT_MAX)
-        return trp__error_set(error, TRP_E_INTERNAL, "a launch of %llu blocks",
-                              (unsigned long long)blocks);
-    return trp__kernel_check(
-        l->instance,
-        l->modules->cu->cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1,
+    trp_status status = check_blocks(blocks, error);
+    return blocks == 0 || status != TRP_OK
+               ? status
+               : trp__kernel_check(l->instance,
+                                   l->modules->cu->cuLaunchKernel(
+                                       function, (unsigned)blocks, 1, 1, threads, 1, 1,
                                        shared_bytes, trp__kernel_stream(l), parameters, NULL),
-        "cuLaunchKernel", error);
+                                   "cuLaunchKernel", error);
 }
 
 trp_status trp__kernel_clear(const trp__kernel_launch *l, void *at, uint64_t bytes,

@@ -71,11 +71,6 @@ bool trp__rows_are_runs(const trp__space *kept, int from, int operands, bool *ra
     return true;
 }
 
-bool trp__rows_is_aligned(const trp__dnn_tensor *t)
-{
-    return t->role != TRP__DNN_BUFFER || t->alignment % 16 == 0;
-}
-
 int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads)
 {
     static const struct {
@@ -106,16 +101,9 @@ const char *trp__row_packs_type(const trp__rows_operand *operand, int count)
         if (operand[o].type != operand[0].type)
             return NULL;
     }
-    switch (operand[0].type) {
-    case TRP_F32:
-        return "f32";
-    case TRP_F16:
-        return "f16";
-    case TRP_BF16:
-        return "bf16";
-    default:
-        return NULL;
-    }
+    return operand[0].type != TRP_F64 && trp__rows_takes_type(operand[0].type)
+               ? trp_dtype_name((trp_dtype)operand[0].type)
+               : NULL;
 }
 
 int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type, int32_t *threads)

@@ -30,9 +30,6 @@ void trp__rows_operand_of(const trp__rows *r, int operand, int from, uint8_t typ
  * `ragged`: they do not all begin at a multiple of it. */
 bool trp__rows_are_runs(const trp__space *kept, int from, int operands, bool *ragged);
 
-/* Whether the place of a tensor is aligned for that. */
-bool trp__rows_is_aligned(const trp__dnn_tensor *t);
-
 /* How many runs of 8 elements each thread has of a row of n in registers, 1, 2 or 4 and at most
  * `runs`, and how many threads have it: a power of two up to 32, or a block of a multiple of 32. 0:
  * that would be more than `threads_max`. */

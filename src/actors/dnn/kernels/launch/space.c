@@ -73,6 +73,18 @@ void trp__space_merge(trp__space *s)
     }
 }
 
+bool trp__space_is_aligned(const trp__dnn_tensor *t, uint64_t bytes)
+{
+    return t->role != TRP__DNN_BUFFER || t->alignment % (bytes < 16 ? bytes : 16) == 0;
+}
+
+bool trp__space_takes_type(uint8_t type)
+{
+    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16 ||
+           type == TRP_F8E4M3 || type == TRP_F8E5M2 || type == TRP_I8 || type == TRP_I32 ||
+           type == TRP_U8 || type == TRP_BOOL;
+}
+
 int64_t trp__space_elements(const trp__space *s)
 {
     int64_t count = 1;

@@ -30,4 +30,16 @@ void trp__space_merge(trp__space *s);
 
 int64_t trp__space_elements(const trp__space *s);
 
+/* Returns the bytes of an element of a type. */
+static inline uint64_t trp__space_element_bytes(uint8_t type)
+{
+    return trp_dtype_bits((trp_dtype)type) / 8;
+}
+
+/* Tells whether a tensor begins at a multiple of `bytes`, or of 16 if that is less. */
+bool trp__space_is_aligned(const trp__dnn_tensor *t, uint64_t bytes);
+
+/* Tells whether the kernels that load and store elements one by one take a type: all but i64. */
+bool trp__space_takes_type(uint8_t type);
+
 #endif

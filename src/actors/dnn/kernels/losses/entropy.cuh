@@ -17,8 +17,7 @@ template <typename T, int TYPE> struct trp__entropy_raw {
     {
         const int k = l.place(c, 0);
         if (l.runs && k >= 0 && k + TRP__ROWS_RUN <= n) {
-            TRP__UNROLL
-            for (int i = 0; i < PACKS; i++)
+            TRP__EACH(i, PACKS)
                 p[i] = trp__at<trp__pack16>(at + (uint64_t)((int64_t)k * SIZE), i);
         } else {
             load_each(l, c, at, n);
@@ -26,8 +25,7 @@ template <typename T, int TYPE> struct trp__entropy_raw {
     }
     TRP__DEVICE void load_each(const trp__rows_lanes &l, int c, uint64_t at, int n)
     {
-        TRP__UNROLL
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        TRP__EACH(j, TRP__ROWS_RUN) {
             const int k = l.place(c, j);
             const bool inside = k >= 0 && k < n;
             if (SIZE == 8) {
@@ -48,8 +46,7 @@ template <typename T, int TYPE> struct trp__entropy_raw {
     }
     TRP__DEVICE void convert(T v[TRP__ROWS_RUN]) const
     {
-        TRP__UNROLL
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        TRP__EACH(j, TRP__ROWS_RUN) {
             if (SIZE == 8) {
                 const uint64_t bits = p[j / 2 % PACKS].word[j % 2 * 2] |
                                       (uint64_t)p[j / 2 % PACKS].word[j % 2 * 2 + 1] << 32;
@@ -125,8 +122,7 @@ TRP__DEVICE void trp__entropy_weigh(const trp__entropy &p, const trp__entropy_ro
         T t[TRP__ROWS_RUN];
         trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T), p.io[TRP__ENTROPY_T].type,
                              r.n, t);
-        TRP__UNROLL
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        TRP__EACH(j, TRP__ROWS_RUN) {
             const int k = r.l.place(c + d, j);
             const T q = k >= 0 && k < r.n ? share * t[j] + even : T(0);
             some += q;
@@ -147,35 +143,27 @@ TRP__DEVICE void trp__entropy_first(const trp__entropy &p, const trp__entropy_ro
     for (int c = 0; c < r.runs; c += DEEP) {
         trp__entropy_raw<T, TYPE> raw[DEEP];
         T v[DEEP][RUN], top = sums->most, some = 0;
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++)
+        TRP__EACH(d, DEEP)
             raw[d].load(r.l, c + d, x, r.n);
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             raw[d].convert(v[d]);
-            TRP__UNROLL
-            for (int j = 0; j < RUN; j++)
+            TRP__EACH(j, RUN)
                 top = fmax(top, v[d][j]);
-            TRP__UNROLL
-            for (int i = 0; i < PACKS; i++) {
+            TRP__EACH(i, PACKS) {
                 if (c + d < p.cached)
                     cache[((c + d) * PACKS + i) * threads + thread] = raw[d].p[i];
             }
         }
         sums->rise(top);
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
-            TRP__UNROLL
-            for (int j = 0; j < RUN; j++)
+        TRP__EACH(d, DEEP) {
+            TRP__EACH(j, RUN)
                 some += trp__entropy_exp(v[d][j] - sums->base());
         }
         sums->sum.add(some);
         if (p.smooth > 0) {
             some = 0;
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
-                TRP__UNROLL
-                for (int j = 0; j < RUN; j++) {
+            TRP__EACH(d, DEEP) {
+                TRP__EACH(j, RUN) {
                     const int k = r.l.place(c + d, j);
                     some += k >= 0 && k < r.n ? v[d][j] : T(0);
                 }
@@ -201,34 +189,28 @@ TRP__DEVICE void trp__entropy_last(const trp__entropy &p, const trp__entropy_row
     const int label = (int)r.label;
     for (int c = 0; c < r.runs; c += DEEP) {
         trp__entropy_raw<T, TYPE> raw[DEEP];
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             if (c + d < p.cached) {
-                TRP__UNROLL
-                for (int i = 0; i < PACKS; i++)
+                TRP__EACH(i, PACKS)
                     raw[d].p[i] = cache[((c + d) * PACKS + i) * threads + thread];
             } else {
                 raw[d].load(r.l, c + d, x, r.n);
             }
         }
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             T v[RUN], out[RUN], t[RUN];
             const int first = r.l.place(c + d, 0);
             raw[d].convert(v);
-            TRP__UNROLL
-            for (int j = 0; j < RUN; j++)
+            TRP__EACH(j, RUN)
                 out[j] = f.scale * trp__entropy_exp(v[j] - most) - f.rest;
             if (label >= 0 && (!r.l.runs || (label >= first && label < first + RUN))) {
-                TRP__UNROLL
-                for (int j = 0; j < RUN; j++)
+                TRP__EACH(j, RUN)
                     out[j] -= r.l.place(c + d, j) == label ? f.share : T(0);
             }
             if (p.used[TRP__ENTROPY_T]) {
                 trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T),
                                      p.io[TRP__ENTROPY_T].type, r.n, t);
-                TRP__UNROLL
-                for (int j = 0; j < RUN; j++)
+                TRP__EACH(j, RUN)
                     out[j] -= f.share * t[j];
             }
             trp__entropy_write<T>(r.l, c + d, r.place(p, TRP__ENTROPY_DX),
@@ -328,71 +310,28 @@ TRP__GLOBAL(TRP__ENTROPY_THREADS) trp_entropy_total(const TRP__CONSTANT trp__ent
 }
 
 /* Logits and gradients of one type, and labels. */
-TRP__GLOBAL(1024) trp_entropy_packs_f32(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F32, 0>(p);
-}
-
-TRP__GLOBAL(1024) trp_entropy_packs_bf16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_BF16, 0>(p);
-}
-
-TRP__GLOBAL(1024) trp_entropy_packs_f16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F16, 0>(p);
-}
+TRP__ENTRY(trp_entropy_packs_f32, trp__entropy, (1024), trp__entropy_rows<float, TRP_F32, 0>)
+TRP__ENTRY(trp_entropy_packs_bf16, trp__entropy, (1024), trp__entropy_rows<float, TRP_BF16, 0>)
+TRP__ENTRY(trp_entropy_packs_f16, trp__entropy, (1024), trp__entropy_rows<float, TRP_F16, 0>)
 
 /* The same with probabilities: two blocks of a processor, whose rows lie in shared memory. */
-TRP__GLOBAL(TRP__ENTROPY_PAIRED, 2) trp_entropy_targets_f32(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP / 2>(p);
-}
-
-TRP__GLOBAL(TRP__ENTROPY_PAIRED, 2) trp_entropy_targets_bf16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP / 2>(p);
-}
-
-TRP__GLOBAL(TRP__ENTROPY_PAIRED, 2) trp_entropy_targets_f16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP / 2>(p);
-}
+TRP__ENTRY(trp_entropy_targets_f32, trp__entropy, (TRP__ENTROPY_PAIRED, 2),
+           trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP / 2>)
+TRP__ENTRY(trp_entropy_targets_bf16, trp__entropy, (TRP__ENTROPY_PAIRED, 2),
+           trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP / 2>)
+TRP__ENTRY(trp_entropy_targets_f16, trp__entropy, (TRP__ENTROPY_PAIRED, 2),
+           trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP / 2>)
 
 /* Longer rows, of which the cache has no more than those of a few blocks. */
-TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_long_f32(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP>(p);
-}
-
-TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_long_bf16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP>(p);
-}
-
-TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_long_f16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP>(p);
-}
-
-TRP__GLOBAL(1024) trp_entropy_f32(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F32, 2>(p);
-}
-
-TRP__GLOBAL(1024) trp_entropy_bf16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_BF16, 2>(p);
-}
-
-TRP__GLOBAL(1024) trp_entropy_f16(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<float, TRP_F16, 2>(p);
-}
-
-TRP__GLOBAL(512) trp_entropy_f64(const TRP__CONSTANT trp__entropy p)
-{
-    trp__entropy_rows<double, TRP_F64, 1>(p);
-}
+TRP__ENTRY(trp_entropy_long_f32, trp__entropy, (TRP__ENTROPY_PAIRED),
+           trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP>)
+TRP__ENTRY(trp_entropy_long_bf16, trp__entropy, (TRP__ENTROPY_PAIRED),
+           trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP>)
+TRP__ENTRY(trp_entropy_long_f16, trp__entropy, (TRP__ENTROPY_PAIRED),
+           trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP>)
+TRP__ENTRY(trp_entropy_f32, trp__entropy, (1024), trp__entropy_rows<float, TRP_F32, 2>)
+TRP__ENTRY(trp_entropy_bf16, trp__entropy, (1024), trp__entropy_rows<float, TRP_BF16, 2>)
+TRP__ENTRY(trp_entropy_f16, trp__entropy, (1024), trp__entropy_rows<float, TRP_F16, 2>)
+TRP__ENTRY(trp_entropy_f64, trp__entropy, (512), trp__entropy_rows<double, TRP_F64, 1>)
 
 #endif

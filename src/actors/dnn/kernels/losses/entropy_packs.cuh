@@ -53,8 +53,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
                                 pack v[DEEP]) const
     {
         if (c + DEEP <= cached) {
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++)
+            TRP__EACH(d, DEEP)
                 v[d].take(cache[(c + d + (target ? cached : 0)) * (int)blockDim.x]);
         } else {
             at.template read<DEEP>(from, other, v);
@@ -84,15 +83,13 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
     TRP__DEVICE void fetched(int c, const R &at, uint64_t from, float other, bool target,
                              pack v[DEEP])
     {
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             if (at.whole(d)) {
                 v[d].take(cache[(c + d + (target ? cached : 0)) * (int)blockDim.x]);
                 continue;
             }
             v[d].fill(other);
-            TRP__UNROLL
-            for (int j = 0; j < R::V; j++) {
+            TRP__EACH(j, R::V) {
                 if (at.has(d, j))
                     v[d].put(j, from, at.place(d) + j);
             }
@@ -105,20 +102,17 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
     {
         const float base = sums->base();
         float some = 0, away = 0;
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             float total = 0, below = 0;
             if (at.place(d) >= at.end)
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < R::V; j++) {
+            TRP__EACH(j, R::V) {
                 total += t[d].get(j);
                 below = fmaf(t[d].get(j), base - v[d].get(j), below);
             }
             if (below - below != 0) { /* perhaps 0 times infinity, which is 0 here */
                 below = 0;
-                TRP__UNROLL
-                for (int j = 0; j < R::V; j++)
+                TRP__EACH(j, R::V)
                     below += t[d].get(j) != 0 ? t[d].get(j) * (base - v[d].get(j)) : 0.0f;
             }
             some += total;
@@ -133,10 +127,8 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
     {
         const float share = (float)(1 - p.smooth), even = (float)p.even, base = sums->base();
         float some = 0, away = 0;
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
-            TRP__UNROLL
-            for (int j = 0; j < R::V; j++) {
+        TRP__EACH(d, DEEP) {
+            TRP__EACH(j, R::V) {
                 const float q = at.has(d, j) ? fmaf(share, t[d].get(j), even) : 0.0f;
                 some += q;
                 away += q != 0 ? q * (base - v[d].get(j)) : 0.0f;
@@ -168,8 +160,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
                 if constexpr (TARGET != 0)
                     at.template read<DEEP>(target, 0.0f, t);
             }
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 top = fmax(top, v[d].template most<false>());
                 if (!fits())
                     keep(c + d, v[d], false);
@@ -179,18 +170,15 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
             }
             sums->rise(top);
             const float base = sums->base();
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 float e[R::V];
                 if (at.place(d) >= at.end)
                     continue;
-                TRP__UNROLL
-                for (int j = 0; j < R::V; j++)
+                TRP__EACH(j, R::V)
                     e[j] = trp__entropy_term<TYPE, 0>(v[d].get(j) - base);
                 TRP__UNROLL
                 for (int by = R::V / 2; by > 0; by /= 2) {
-                    TRP__UNROLL
-                    for (int j = 0; j < by; j++)
+                    TRP__EACH(j, by)
                         e[j] += e[j + by];
                 }
                 some += e[0];
@@ -204,8 +192,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
             } else if (p.smooth > 0) {
                 some = 0;
                 for (int d = 0; d < DEEP; d++) {
-                    TRP__UNROLL
-                    for (int j = 0; j < R::V; j++)
+                    TRP__EACH(j, R::V)
                         some += at.has(d, j) ? v[d].get(j) : 0.0f;
                 }
                 sums->linear.add(some);
@@ -227,23 +214,19 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
             read_again(c, at, x, -INFINITY, false, v);
             if constexpr (TARGET != 0)
                 read_again(c, at, place_of(p, r, TRP__ENTROPY_T), 0.0f, true, t);
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 float out[R::V];
                 const int first = at.place(d);
                 if (first >= at.end)
                     continue;
-                TRP__UNROLL
-                for (int j = 0; j < R::V; j++)
+                TRP__EACH(j, R::V)
                     out[j] =
                         fmaf(scale, trp__entropy_term<TYPE, RAISED>(v[d].get(j) - most), -f.rest);
                 if constexpr (TARGET != 0) {
-                    TRP__UNROLL
-                    for (int j = 0; j < R::V; j++)
+                    TRP__EACH(j, R::V)
                         out[j] = fmaf(-f.share, t[d].get(j), out[j]);
                 } else if (label >= first && label < first + R::V) {
-                    TRP__UNROLL
-                    for (int j = 0; j < R::V; j++)
+                    TRP__EACH(j, R::V)
                         out[j] -= first + j == label ? f.share : 0.0f;
                 }
                 v[d].set(out);

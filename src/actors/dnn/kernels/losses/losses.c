@@ -3,11 +3,9 @@
 
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
+#include "actors/dnn/lower/layout.h"
 #include "actors/dnn/math/loss.h"
-#include "base/error.h"
-#include "base/text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PART_STEP = 1 << 13 /* elements: a multiple of what a block reads at a time */ };
@@ -25,29 +23,8 @@ typedef struct step {
     bool wide;
     bool packs;  /* there is a kernel for all arrays of this type */
     bool narrow; /* all arrays have one type of 16 bits */
-    char name[32];
-    trp__cu_function elements, finish;
+    trp__kernel elements, finish;
 } step;
-
-/* Elements of a tensor follow each other in order, as many as x has. */
-static bool is_packed(const trp__dnn_tensor *t, const trp__dnn_tensor *x)
-{
-    int64_t next = 1;
-    if (t->rank != x->rank || memcmp(t->dim, x->dim, sizeof t->dim) != 0)
-        return false;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        if (t->dim[i] > 1 && t->stride[i] != next)
-            return false;
-        next *= t->dim[i];
-    }
-    return true;
-}
-
-static bool is_aligned(const trp__dnn_tensor *t, uint32_t elements)
-{
-    const uint32_t bytes = trp_dtype_bits((trp_dtype)t->type) / 8 * elements;
-    return t->role != TRP__DNN_BUFFER || t->alignment % (bytes < 16 ? bytes : 16) == 0;
-}
 
 /* An operand; false: the kernels don't take it. */
 static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o, bool each, step *s)
@@ -74,12 +51,12 @@ static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o,
     if (s->is_value[o] || (o >= TRP__LOSSES_W && o < TRP__LOSSES_READ && trp__dnn_elements(t) == 1))
         return true;
     out->many = 1;
-    s->p.runs = s->p.runs && is_aligned(t, 4);
-    s->narrow = s->narrow && trp_dtype_bits((trp_dtype)t->type) == 16 && t->type == x->type &&
-                is_aligned(t, 8);
-    s->packs = s->packs && t->type == x->type && is_aligned(t, 8) &&
+    const uint64_t size = trp__space_element_bytes(t->type);
+    s->p.runs = s->p.runs && trp__space_is_aligned(t, 4 * size);
+    s->narrow = s->narrow && size == 2 && t->type == x->type && trp__space_is_aligned(t, 8 * size);
+    s->packs = s->packs && t->type == x->type && trp__space_is_aligned(t, 8 * size) &&
                (o <= TRP__LOSSES_T || o == TRP__LOSSES_DX);
-    return is_packed(t, x);
+    return trp__dnn_same_dims(t, x) && trp__dnn_is_packed(t);
 }
 
 /* Kernels of packs and of 16 bits multiply with the reciprocal of beta: beta, or 0, which nothing
@@ -129,7 +106,7 @@ static void name_kernel(step *s, uint8_t type)
     static const char *const modes[] = {
         [TRP_DNN_MSE] = "mse_",        [TRP_DNN_L1] = "l1_", [TRP_DNN_SMOOTH_L1] = "smooth_l1_",
         [TRP_DNN_BCE_LOGITS] = "bce_", [TRP_DNN_KL] = "kl_", [TRP_DNN_KL_LOG] = "kl_log_"};
-    trp__text name = {.out = s->name, .size = sizeof s->name};
+    trp__text name = {.out = s->elements.name, .size = sizeof s->elements.name};
     if (s->packs)
         trp__text_add(&name, "trp_losses_%s%s", modes[s->p.mode], trp_dtype_name((trp_dtype)type));
     else
@@ -140,35 +117,20 @@ static void name_kernel(step *s, uint8_t type)
                       s->narrow && !s->wide ? trp_dtype_name((trp_dtype)type) : "");
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
-    step *s = calloc(1, sizeof *s);
+    step *s = state;
     (void)modules;
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a loss");
-    if (!describe(part->graph, &part->graph->node[part->first], s)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a loss that no kernel takes");
-    }
+    if (!describe(part->graph, &part->graph->node[part->first], s))
+        return trp__kernel_unfit(&trp__kernels_losses, error);
+    s->elements.threads = TRP__LOSSES_THREADS;
+    s->finish = (trp__kernel){.name = "trp_losses_total", .threads = TRP__LOSSES_THREADS};
     name_kernel(s, part->graph->tensor[part->graph->node[part->first].port[TRP__LOSS_X]].type);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "loss_%s%s", s->name + strlen("trp_losses_"), s->p.runs ? "" : "_loose");
+    trp__text_add(engine, "loss_%s%s", s->elements.name + strlen("trp_losses_"),
+                  s->p.runs ? "" : "_loose");
     *workspace = TRP__LOSSES_PARTS * sizeof(double);
-    *out = s;
     return TRP_OK;
-}
-
-static trp_status enqueue(step *s, const trp__kernel_launch *l, trp__cu_function *function,
-                          const char *name, uint64_t blocks, trp_error *error)
-{
-    trp_status status = TRP_OK;
-    if (!*function)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_LOSSES, name, function,
-                                       error);
-    return status == TRP_OK
-               ? trp__kernel_enqueue(l, *function, blocks, TRP__LOSSES_THREADS, 0, &s->p, error)
-               : status;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
@@ -180,18 +142,23 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
         if (s->is_value[o])
             s->p.io[o].value = l->number[s->tensor[o]];
         else
-            s->p.io[o].at = (uint64_t)(uintptr_t)l->at[s->tensor[o]];
+            s->p.io[o].at = trp__kernel_address(l, s->tensor[o]);
     }
     s->p.sums = (uint64_t)(uintptr_t)l->workspace;
-    s->p.total = s->total == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->total];
-    trp_status status = enqueue(s, l, &s->elements, s->name, (uint64_t)s->p.parts, error);
-    return status == TRP_OK && s->p.total ? enqueue(s, l, &s->finish, "trp_losses_total", 1, error)
-                                          : status;
+    s->p.total = trp__kernel_address(l, s->total);
+    trp_status status = trp__kernel_find(l, TRP__MODULE_LOSSES, &s->finish, error);
+    if (status == TRP_OK)
+        status = trp__kernel_run(l, TRP__MODULE_LOSSES, &s->elements, (uint64_t)s->p.parts, &s->p,
+                                 NULL, error);
+    if (status == TRP_OK && s->p.total)
+        status = trp__kernel_run(l, TRP__MODULE_LOSSES, &s->finish, 1, &s->p, NULL, error);
+    return status;
 }
 
 const trp__kernel_family trp__kernels_losses = {
     .name = "loss",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_LOSSES,

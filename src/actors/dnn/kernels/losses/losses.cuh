@@ -146,8 +146,7 @@ template <typename T> struct trp__losses_all {
 
     TRP__DEVICE void find(const trp__losses &p)
     {
-        TRP__UNROLL
-        for (int o = 0; o < TRP__LOSSES_READ; o++)
+        TRP__EACH(o, TRP__LOSSES_READ)
             one[o] = o < TRP__LOSSES_W ? T(0) : p.io[o].many ? T(1) : trp__losses_one<T>(p.io[o]);
         beta = {(T)p.beta, (T)p.beta_inverse};
         share = (T)((p.io[TRP__LOSSES_DY].many ? 1 : (double)one[TRP__LOSSES_DY]) * p.share);
@@ -225,15 +224,13 @@ template <int MODE, int TYPE> struct trp__losses_packs {
         const int64_t whole = end - end % V;
         for (int64_t at = from + threadIdx.x * V; at < whole; at += DEEP * STEP) {
             pack x[DEEP], t[DEEP];
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 if (at + d * STEP < whole) {
                     x[d].load(p.io[TRP__LOSSES_X].at, at + d * STEP, TYPE);
                     t[d].load(p.io[TRP__LOSSES_T].at, at + d * STEP, TYPE);
                 }
             }
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 if (at + d * STEP < whole)
                     run<GRADIENT>(at + d * STEP, x[d], t[d]);
             }
@@ -297,8 +294,7 @@ template <typename T, int RUN> struct trp__losses_raw {
             return;
         }
         const trp__pack16 q = trp__at<trp__pack16>(at + (uint64_t)i * 2, 0);
-        TRP__UNROLL
-        for (int k = 0; k < PARTS; k++) {
+        TRP__EACH(k, PARTS) {
             part[k].p[0].word[0] = q.word[2 * k];
             part[k].p[0].word[1] = q.word[2 * k + 1];
         }
@@ -337,24 +333,20 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
         const bool gradient = p.io[TRP__LOSSES_DX].at != 0, each = p.io[TRP__LOSSES_DY].many;
         trp__losses_raw<T, RUN> raw[READ];
         T value[RUN], slope[RUN];
-        TRP__UNROLL
-        for (int o = 0; o < READ; o++) {
+        TRP__EACH(o, READ) {
             if (p.io[o].many)
                 raw[o].load(p.io[o].at, i, type_of(o));
         }
         TRP__UNROLL
         for (int k = 0; k < RUN; k += EACH) {
             T v[READ][EACH];
-            TRP__UNROLL
-            for (int o = 0; o < READ; o++) {
-                TRP__UNROLL
-                for (int j = 0; j < EACH; j++)
+            TRP__EACH(o, READ) {
+                TRP__EACH(j, EACH)
                     v[o][j] = all.one[o];
                 if (p.io[o].many)
                     raw[o].part[k / EACH].convert(type_of(o), v[o]);
             }
-            TRP__UNROLL
-            for (int j = 0; j < EACH; j++) {
+            TRP__EACH(j, EACH) {
                 const T one[READ] = {v[0][j], v[1][j], v[2][j], v[3][j], v[4][j]};
                 value[k + j] = all.template value<MODE, FORMULA>(one);
                 if (gradient)
@@ -371,8 +363,7 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
     TRP__DEVICE void element(int64_t i)
     {
         T one[READ];
-        TRP__UNROLL
-        for (int o = 0; o < READ; o++)
+        TRP__EACH(o, READ)
             one[o] = p.io[o].many ? trp__load_float<T>(p.io[o].at, i, type_of(o)) : all.one[o];
         const T value = all.template value<MODE, FORMULA>(one);
         sum.add(value);
@@ -392,7 +383,7 @@ template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
         sum = {0, 0};
         for (; p.runs && at + BLOCK <= end; at += BLOCK)
             run(at + (int64_t)threadIdx.x * RUN);
-#pragma unroll 1
+        TRP__ROLLED
         for (at += threadIdx.x; at < end; at += TRP__LOSSES_THREADS)
             element(at);
         trp__losses_keep<T>(p, sum);
@@ -418,26 +409,16 @@ template <typename T, int FORMULA> TRP__DEVICE void trp__losses_elements(const t
 #undef TRP__LOSSES_PART
 }
 
-TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_f32(const TRP__CONSTANT trp__losses p)
-{
-    trp__losses_elements<float, TRP_DTYPE_NONE>(p);
-}
+TRP__ENTRY(trp_losses_f32, trp__losses, (TRP__LOSSES_BOUNDS),
+           trp__losses_elements<float, TRP_DTYPE_NONE>)
 
 /* Of arrays of one type of 16 bits alone. */
-TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow_bf16(const TRP__CONSTANT trp__losses p)
-{
-    trp__losses_elements<float, TRP_BF16>(p);
-}
-
-TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow_f16(const TRP__CONSTANT trp__losses p)
-{
-    trp__losses_elements<float, TRP_F16>(p);
-}
-
-TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_f64(const TRP__CONSTANT trp__losses p)
-{
-    trp__losses_elements<double, TRP_DTYPE_NONE>(p);
-}
+TRP__ENTRY(trp_losses_narrow_bf16, trp__losses, (TRP__LOSSES_BOUNDS),
+           trp__losses_elements<float, TRP_BF16>)
+TRP__ENTRY(trp_losses_narrow_f16, trp__losses, (TRP__LOSSES_BOUNDS),
+           trp__losses_elements<float, TRP_F16>)
+TRP__ENTRY(trp_losses_f64, trp__losses, (TRP__LOSSES_THREADS),
+           trp__losses_elements<double, TRP_DTYPE_NONE>)
 
 TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_total(const TRP__CONSTANT trp__losses p)
 {

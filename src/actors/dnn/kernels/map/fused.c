@@ -1,7 +1,5 @@
 #include "actors/dnn/kernels/map/fused.h"
 
-#include "base/error.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -55,8 +55,7 @@ TRP__DEVICE void trp__fused_compute(T *to, const A &a, const B &b, const C &c,
                                     const double *numbers)
 {
     const T p[3] = {(T)numbers[0], (T)numbers[1], (T)numbers[2]};
-    TRP__UNROLL
-    for (int k = 0; k < WIDTH; k++)
+    TRP__EACH(k, WIDTH)
         to[k] = trp__fused_apply<T, OP>(a[k], b[k], c[k], p);
 }
 

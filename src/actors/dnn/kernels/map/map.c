@@ -3,11 +3,8 @@
 #include "actors/dnn/kernels/map/map.h"
 
 #include "actors/dnn/kernels/map/step.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef trp__map_program program;
@@ -83,43 +80,38 @@ static uint32_t packs_of(const program *p)
     bool narrow = p->map.vector && !p->wide && arrays == 1;
     for (int o = 0; o < p->map.operands; o++)
         narrow = narrow && (p->tensor[o] == TRP__DNN_NO_PORT ||
-                            trp__map_element_bytes(p->map.operand[o].type) <= 2);
+                            trp__space_element_bytes(p->map.operand[o].type) <= 2);
     return narrow ? 2 : 1;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     program p;
-    step *s = calloc(1, sizeof *s + TRP__FUSED_SOURCE);
+    step *s = state;
     (void)modules;
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an element-wise program");
-    if (!trp__map_compile(&p, part->graph, part->first, part->count)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "an element-wise program that does not fit");
-    }
+    (void)workspace;
+    if (!trp__map_compile(&p, part->graph, part->first, part->count))
+        return trp__kernel_unfit(&trp__kernels_map, error);
     trp__map_lay_out(&p, s);
     trp__map_keep(&p, s);
     s->module = TRP__MODULE_MAP;
-    snprintf(s->name, sizeof s->name, "trp_map_%s", p.wide ? "f64" : "f32");
-    s->shared_bytes = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
-    s->threads = TRP__MAP_THREADS;
+    snprintf(s->kernel.name, sizeof s->kernel.name, "trp_map_%s", p.wide ? "f64" : "f32");
+    s->kernel.shared = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
+    s->kernel.threads = TRP__MAP_THREADS;
     s->each = (uint32_t)trp__map_width(p.wide);
     s->deep = packs_of(&p);
     s->source = (char *)(s + 1);
     if (!write_source(s, p.slots, s->source, TRP__FUSED_SOURCE))
         s->source = NULL;
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "map_%s%s", p.wide ? "f64" : "f32", p.map.vector ? "_vector" : "");
-    *workspace = 0;
-    *out = s;
+    trp__text_add(engine, "map_%s%s", p.wide ? "f64" : "f32", p.map.vector ? "_vector" : "");
     return TRP_OK;
 }
 
 const trp__kernel_family trp__kernels_map = {
     .name = "map",
     .takes = takes,
+    .step_bytes = sizeof(step) + TRP__FUSED_SOURCE,
     .make = make,
     .launch = trp__map_launch,
     .module = TRP__MODULE_MAP,

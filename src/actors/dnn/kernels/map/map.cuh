@@ -34,19 +34,16 @@ template <typename T, int WIDTH> struct trp__map_machine {
         if (number < TRP__MAP_NUMBER)
             return slot(number, part);
         const T value = (T)m->number[number - TRP__MAP_NUMBER];
-        TRP__UNROLL
-        for (int k = 0; k < LANES; k++)
+        TRP__EACH(k, LANES)
             x.v[k] = value;
         return x;
     }
 
     TRP__DEVICE void put(int number, const T value[WIDTH]) const
     {
-        TRP__UNROLL
-        for (int part = 0; part < PARTS; part++) {
+        TRP__EACH(part, PARTS) {
             trp__lanes<T> x;
-            TRP__UNROLL
-            for (int k = 0; k < LANES; k++)
+            TRP__EACH(k, LANES)
                 x.v[k] = value[part * LANES + k];
             slot(number, part) = x;
         }
@@ -54,11 +51,9 @@ template <typename T, int WIDTH> struct trp__map_machine {
 
     TRP__DEVICE void get(int number, T value[WIDTH]) const
     {
-        TRP__UNROLL
-        for (int part = 0; part < PARTS; part++) {
+        TRP__EACH(part, PARTS) {
             const trp__lanes<T> x = input(number, part);
-            TRP__UNROLL
-            for (int k = 0; k < LANES; k++)
+            TRP__EACH(k, LANES)
                 value[part * LANES + k] = x.v[k];
         }
     }
@@ -104,35 +99,29 @@ TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const tr
     switch (c.op) {
         TRP__MAP_OPERATIONS(TRP__MAP_CASE)
     case TRP_DNN_SELECT:
-        TRP__UNROLL
-        for (int part = 0; part < M::PARTS; part++) {
+        TRP__EACH(part, M::PARTS) {
             const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part),
                                 t = at.input(c.c, part);
             trp__lanes<T> y;
-            TRP__UNROLL
-            for (int k = 0; k < M::LANES; k++)
+            TRP__EACH(k, M::LANES)
                 y.v[k] = t.v[k] != 0 ? a.v[k] : b.v[k];
             at.slot(c.to, part) = y;
         }
         break;
     case TRP__MAP_ROUND:
-        TRP__UNROLL
-        for (int part = 0; part < M::PARTS; part++) {
+        TRP__EACH(part, M::PARTS) {
             const trp__lanes<T> a = at.input(c.a, part);
             trp__lanes<T> y;
-            TRP__UNROLL
-            for (int k = 0; k < M::LANES; k++)
+            TRP__EACH(k, M::LANES)
                 y.v[k] = trp__rounded<T>(c.b, a.v[k]);
             at.slot(c.to, part) = y;
         }
         break;
     default:
-        TRP__UNROLL
-        for (int part = 0; part < M::PARTS; part++) {
+        TRP__EACH(part, M::PARTS) {
             const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part);
             trp__lanes<T> y;
-            TRP__UNROLL
-            for (int k = 0; k < M::LANES; k++)
+            TRP__EACH(k, M::LANES)
                 y.v[k] = trp__map_long<T>(c.op, a.v[k], b.v[k], p[0]);
             at.slot(c.to, part) = y;
         }
@@ -192,14 +181,7 @@ template <typename T, int WIDTH> TRP__DEVICE void trp__map_run(const trp__map &m
     }
 }
 
-TRP__GLOBAL(TRP__MAP_THREADS) trp_map_f32(const TRP__CONSTANT trp__map m)
-{
-    trp__map_run<float, TRP__MAP_WIDTH>(m);
-}
-
-TRP__GLOBAL(TRP__MAP_THREADS) trp_map_f64(const TRP__CONSTANT trp__map m)
-{
-    trp__map_run<double, TRP__MAP_WIDTH_F64>(m);
-}
+TRP__ENTRY(trp_map_f32, trp__map, (TRP__MAP_THREADS), trp__map_run<float, TRP__MAP_WIDTH>)
+TRP__ENTRY(trp_map_f64, trp__map, (TRP__MAP_THREADS), trp__map_run<double, TRP__MAP_WIDTH_F64>)
 
 #endif

@@ -38,8 +38,7 @@ TRP__DEVICE void trp__map_load(const trp__map &m, const trp__map_operand &o, uin
                                uint8_t layout, int rank, uint64_t first, int here, T v[WIDTH])
 {
     if (!VECTOR || layout == TRP__MAP_STRIDED) {
-        TRP__UNROLL
-        for (int k = 0; k < WIDTH; k++) {
+        TRP__EACH(k, WIDTH) {
             const uint64_t e = first + (VECTOR ? (uint64_t)k : (uint64_t)k * TRP__MAP_THREADS);
             v[k] = e < m.count
                        ? trp__load<T>(o.at, trp__map_offset(m, o, layout, rank, (uint32_t)e), type)
@@ -50,15 +49,13 @@ TRP__DEVICE void trp__map_load(const trp__map &m, const trp__map_operand &o, uin
     const int64_t offset = trp__map_offset(m, o, layout, rank, (uint32_t)first);
     if (layout == TRP__MAP_SPLAT) {
         const T one = trp__load<T>(o.at, offset, type);
-        TRP__UNROLL
-        for (int k = 0; k < WIDTH; k++)
+        TRP__EACH(k, WIDTH)
             v[k] = one;
     } else if (here == WIDTH) {
         if constexpr (VECTOR)
             trp__load_run<T, WIDTH>(o.at, offset, type, v);
     } else {
-        TRP__UNROLL
-        for (int k = 0; k < WIDTH; k++)
+        TRP__EACH(k, WIDTH)
             v[k] = k < here ? trp__load<T>(o.at, offset + k, type) : T(0);
     }
 }
@@ -69,8 +66,7 @@ TRP__DEVICE void trp__map_store(const trp__map &m, const trp__map_operand &o, ui
                                 const T v[WIDTH])
 {
     if (!VECTOR || here < WIDTH) {
-        TRP__UNROLL
-        for (int k = 0; k < WIDTH; k++) {
+        TRP__EACH(k, WIDTH) {
             const uint64_t e = first + (VECTOR ? (uint64_t)k : (uint64_t)k * TRP__MAP_THREADS);
             if (e < m.count)
                 trp__store<T>(o.at, trp__map_offset(m, o, layout, rank, (uint32_t)e), type, v[k]);
@@ -136,8 +132,7 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
             u[0] = pair.v[0];
             u[1] = pair.v[1];
         }
-        TRP__UNROLL
-        for (int k = 0; k < 2; k++) {
+        TRP__EACH(k, 2) {
             if (kind == TRP_DNN_BERNOULLI)
                 u[k] = u[k] < numbers[0];
             if (kind == TRP_DNN_UNIFORM)
@@ -157,8 +152,7 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
         }
         return;
     }
-    TRP__UNROLL
-    for (int k = 0; k < 4; k++) {
+    TRP__EACH(k, 4) {
         if (kind == TRP_DNN_BERNOULLI) /* of 2^24 */
             out[k] = (float)(word[k] >> 8) < (float)numbers[0] ? T(1) : T(0);
         else if (mode & TRP__MAP_RANDOM_F32)
@@ -192,8 +186,7 @@ TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layo
             for (int k = 0; k < WIDTH; k += each) {
                 trp__philox_block(key, before, (at + (uint64_t)k) / (uint64_t)each, word);
                 trp__map_drawn<T>(mode, numbers, word, drawn);
-                TRP__UNROLL
-                for (int j = 0; j < 4; j++) {
+                TRP__EACH(j, 4) {
                     if (j < each)
                         v[k + j] = drawn[j];
                 }
@@ -201,7 +194,7 @@ TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layo
             return;
         }
     }
-#pragma unroll 1
+    TRP__ROLLED
     for (int k = 0; k < WIDTH; k++) {
         const uint64_t e = first + (VECTOR ? (uint64_t)k : (uint64_t)k * TRP__MAP_THREADS);
         const uint64_t at =
@@ -210,8 +203,7 @@ TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layo
         trp__map_drawn<T>(mode, numbers, word, drawn);
         const int j = (int)(at % (uint64_t)each);
         const T some = j == 0 ? drawn[0] : j == 1 ? drawn[1] : j == 2 ? drawn[2] : drawn[3];
-        TRP__UNROLL
-        for (int i = 0; i < WIDTH; i++)
+        TRP__EACH(i, WIDTH)
             v[i] = i == k ? some : v[i];
     }
 }

@@ -1,4 +1,5 @@
 #include "actors/dnn/kernels/map/program.h"
+#include "actors/dnn/lower/layout.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,29 +37,17 @@ uint8_t trp__map_output_port(const trp__dnn_node *n)
                                                  : n->port[TRP__DNN_POINTWISE_Y];
 }
 
-static bool is_known(uint8_t type)
-{
-    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16 ||
-           type == TRP_F8E4M3 || type == TRP_F8E5M2 || type == TRP_I8 || type == TRP_I32 ||
-           type == TRP_U8 || type == TRP_BOOL;
-}
-
-static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
-{
-    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
-}
-
 bool trp__map_fits(const trp__dnn_graph *g, const trp__dnn_node *n, const trp__dnn_tensor *shape)
 {
     uint8_t ports[3];
     const int inputs = trp__map_is_element_wise(n) ? input_ports(n, ports) : 0;
     if ((inputs == 0 && n->kind != TRP_DNN_RANDOM) ||
-        !same_dims(&g->tensor[trp__map_output_port(n)], shape) ||
+        !trp__dnn_same_dims(&g->tensor[trp__map_output_port(n)], shape) ||
         (n->compute != TRP_F32 && n->compute != TRP_F64) ||
-        !is_known(g->tensor[trp__map_output_port(n)].type))
+        !trp__space_takes_type(g->tensor[trp__map_output_port(n)].type))
         return false;
     for (int i = 0; i < inputs; i++) {
-        if (!is_known(g->tensor[ports[i]].type))
+        if (!trp__space_takes_type(g->tensor[ports[i]].type))
             return false;
     }
     return true;

@@ -2,11 +2,8 @@
 #include "actors/dnn/kernels/map/ready.h"
 
 #include "actors/dnn/kernels/map/step.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef trp__map_program program;
@@ -125,39 +122,33 @@ static uint32_t takes_draws(const trp__dnn_graph *g, uint32_t first, uint32_t mo
 }
 
 static trp_status make_ready(const trp__dnn_part *part, const trp__kernel_modules *modules,
-                             void **out, char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
-                             trp_error *error)
+                             void *state, trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     program p;
     const char *type;
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an element-wise program");
+    step *s = state;
+    (void)workspace;
     const ready *r = find_ready(part->graph, part->first, part->count, &p, s, &type);
-    if (!r) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "an element-wise program without a kernel");
-    }
+    if (!r)
+        return trp__kernel_unfit(&trp__kernels_glu, error);
     trp__map_keep(&p, s);
     s->module = r->module;
-    s->threads = TRP__MAP_THREADS;
+    s->kernel.threads = TRP__MAP_THREADS;
     s->each = TRP__MAP_WIDTH;
     if (r->module == TRP__MODULE_READY_DRAWS) {
-        s->threads = TRP__READY_DRAW_THREADS;
-        s->each = 16 / (uint32_t)trp__map_element_bytes(p.map.operand[p.stored].type);
+        s->kernel.threads = TRP__READY_DRAW_THREADS;
+        s->each = 16 / (uint32_t)trp__space_element_bytes(p.map.operand[p.stored].type);
         s->blocks = (int64_t)modules->processors * TRP__READY_DRAW_BLOCKS;
     }
-    snprintf(s->name, sizeof s->name, "trp_%s_%s", r->name, type);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s", s->name + strlen("trp_"));
-    *workspace = 0;
-    *out = s;
+    snprintf(s->kernel.name, sizeof s->kernel.name, "trp_%s_%s", r->name, type);
+    trp__text_add(engine, "%s_%s", r->name, type);
     return TRP_OK;
 }
 
 const trp__kernel_family trp__kernels_glu = {
     .name = "glu",
     .takes = takes_units,
+    .step_bytes = sizeof(step),
     .make = make_ready,
     .launch = trp__map_launch,
     .module = TRP__MODULE_READY_UNITS,
@@ -166,6 +157,7 @@ const trp__kernel_family trp__kernels_glu = {
 const trp__kernel_family trp__kernels_random = {
     .name = "random",
     .takes = takes_draws,
+    .step_bytes = sizeof(step),
     .make = make_ready,
     .launch = trp__map_launch,
     .module = TRP__MODULE_READY_DRAWS,

@@ -18,8 +18,7 @@ template <int TYPE> struct trp__ready {
     /* All loads of a whole run are under way together. */
     TRP__DEVICE void begin(unsigned reads)
     {
-        TRP__UNROLL
-        for (int i = 0; i < TRP__READY_OPERANDS; i++) {
+        TRP__EACH(i, TRP__READY_OPERANDS) {
             if (reads >> i & 1 && here == W)
                 raw[i].load(m.operand[i].at, first, TYPE);
         }
@@ -27,12 +26,10 @@ template <int TYPE> struct trp__ready {
     TRP__DEVICE void load(int to, int i)
     {
         if (here == W) {
-            TRP__UNROLL
-            for (int k = 0; k < W; k++)
+            TRP__EACH(k, W)
                 slot[to][k] = raw[i].get(k);
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < W; k++)
+            TRP__EACH(k, W)
                 slot[to][k] =
                     k < here ? trp__load_float<float>(m.operand[i].at, first + k, TYPE) : 0.0F;
         }
@@ -49,8 +46,7 @@ template <int TYPE> struct trp__ready {
             y.set(slot[from]);
             y.store(m.operand[i].at, first, TYPE);
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < W; k++) {
+            TRP__EACH(k, W) {
                 if (k < here)
                     trp__store_float<float>(m.operand[i].at, first + k, TYPE, slot[from][k]);
             }
@@ -77,18 +73,9 @@ template <int TYPE> struct trp__ready {
                            TRP__READY_NONE));                                                      \
         program(with, TRP__READY_LOAD, TRP__READY_COMPUTE, TRP__READY_NONE, TRP__READY_STORE)      \
     }                                                                                              \
-    TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_f32(const TRP__CONSTANT trp__map m)           \
-    {                                                                                              \
-        trp__##name<TRP_F32>(m);                                                             \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_bf16(const TRP__CONSTANT trp__map m)          \
-    {                                                                                              \
-        trp__##name<TRP_BF16>(m);                                                            \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_f16(const TRP__CONSTANT trp__map m)           \
-    {                                                                                              \
-        trp__##name<TRP_F16>(m);                                                             \
-    }
+    TRP__ENTRY(trp_##name##_f32, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_F32>)               \
+    TRP__ENTRY(trp_##name##_bf16, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_BF16>)             \
+    TRP__ENTRY(trp_##name##_f16, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_F16>)
 
 /* All kernels of a list, whose names begin with `prefix`. */
 #define TRP__READY_KERNELS(prefix, programs) programs(TRP__READY_KERNEL)

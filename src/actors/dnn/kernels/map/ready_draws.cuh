@@ -23,8 +23,7 @@ template <int TYPE> TRP__DEVICE void trp__draws_min(uint32_t word[4], float most
 {
 #ifdef __CUDACC_RTC__
     const uint32_t both = TYPE == TRP_BF16 ? trp__bfloat_pair(most, most) : trp__half_pair(most, most);
-    TRP__UNROLL
-    for (int k = 0; k < 4; k++) {
+    TRP__EACH(k, 4) {
         if constexpr (TYPE == TRP_BF16)
             asm("min.bf16x2 %0, %0, %1;" : "+r"(word[k]) : "r"(both));
         else
@@ -115,18 +114,15 @@ template <int MODE, int TYPE> TRP__DEVICE void trp__draw(const trp__map &m)
     if (first != whole % step || whole == m.count)
         return;
     draws.make(whole, &pack);
-    TRP__UNROLL
-    for (int k = 0; k < V; k++) {
+    TRP__EACH(k, V) {
         if (whole + (uint32_t)k < m.count)
             pack.take(k, y, whole + (uint32_t)k);
     }
 }
 
 #define TRP__DRAWS_KERNEL(name, mode, suffix, type)                                                \
-    TRP__GLOBAL(TRP__READY_DRAW_THREADS) trp_##name##_##suffix(const TRP__CONSTANT trp__map m)     \
-    {                                                                                              \
-        trp__draw<(mode)&TRP__MAP_RANDOM_MODES, type>(m);                                          \
-    }
+    TRP__ENTRY(trp_##name##_##suffix, trp__map, (TRP__READY_DRAW_THREADS),                         \
+               trp__draw<(mode)&TRP__MAP_RANDOM_MODES, type>)
 #define TRP__DRAWS_PROGRAM(name, program, mode)                                                    \
     TRP__DRAWS_KERNEL(name, mode, f32, TRP_F32)                                                    \
     TRP__DRAWS_KERNEL(name, mode, bf16, TRP_BF16)                                                  \

@@ -26,10 +26,10 @@ static bool is_aligned(const program *p, int operand)
     if (p->tensor[operand] == TRP__DNN_NO_PORT)
         return true;
     const trp__dnn_tensor *t = &p->graph->tensor[p->tensor[operand]];
-    const uint64_t size = trp__map_element_bytes(t->type),
+    const uint64_t size = trp__space_element_bytes(t->type),
                    run = size * (uint64_t)trp__map_width(p->wide);
     const uint64_t need = run < 16 ? run : 16;
-    if (t->role == TRP__DNN_BUFFER && t->alignment % need != 0)
+    if (!trp__space_is_aligned(t, run))
         return false;
     for (int i = 1; i < s->rank && p->map.operand[operand].layout != TRP__MAP_LINEAR; i++) {
         if ((uint64_t)s->stride[operand][i] * size % need != 0)
@@ -134,27 +134,27 @@ static trp__cu_function choose(step *s, const trp__kernel_launch *l)
     trp__fused *f = l->modules->fused;
     trp__cu_function own = NULL;
     if (!f || !s->source)
-        return s->function;
+        return s->kernel.function;
     if (!s->fused)
         s->fused = trp__fused_find(f, s->source);
     if (s->fused)
         own = trp__fused_use(f, l->instance, s->fused, s->last * s->inner);
-    return own ? own : s->function;
+    return own ? own : s->kernel.function;
 }
 
 /* Launches one piece: `at` is where each operand begins there. */
 static trp_status launch_piece(step *s, const trp__kernel_launch *l, trp__cu_function function,
                                const uint64_t at[], int64_t elements, trp_error *error)
 {
-    const uint32_t deep = function == s->function ? 1 : s->deep;
-    const int64_t block = (int64_t)s->threads * s->each * deep;
+    const bool own = function != s->kernel.function;
+    const int64_t block = (int64_t)s->kernel.threads * s->each * (own ? s->deep : 1);
     const int64_t needed = (elements + block - 1) / block;
     for (int o = 0; o < s->map.operands; o++)
         s->map.operand[o].at = at[o];
     s->map.count = (uint32_t)elements;
-    return trp__kernel_enqueue(
-        l, function, (uint64_t)(s->blocks > 0 && s->blocks < needed ? s->blocks : needed),
-        s->threads, function == s->function ? s->shared_bytes : 0, &s->map, error);
+    return trp__kernel_enqueue(l, function,
+                               (uint64_t)(s->blocks > 0 && s->blocks < needed ? s->blocks : needed),
+                               s->kernel.threads, own ? 0 : s->kernel.shared, &s->map, error);
 }
 
 trp_status trp__map_launch(void *state, const trp__kernel_launch *l, trp_error *error)
@@ -162,17 +162,14 @@ trp_status trp__map_launch(void *state, const trp__kernel_launch *l, trp_error *
     step *s = state;
     uint64_t base[TRP__MAP_OPERANDS] = {0}, at[TRP__MAP_OPERANDS] = {0};
     int64_t index[TRP__MAP_DIMS] = {0};
-    trp_status status = TRP_OK;
-    if (!s->function)
-        status =
-            trp__kernels_function(l->modules, l->instance, s->module, s->name, &s->function, error);
+    trp_status status = trp__kernel_find(l, s->module, &s->kernel, error);
     trp__cu_function function = status == TRP_OK ? choose(s, l) : NULL;
     for (int i = 0; i < s->numbers; i++) {
         if (s->value_of[i] != TRP__DNN_NO_PORT)
             s->map.number[i] = l->number[s->value_of[i]];
     }
     for (int o = 0; o < s->map.operands; o++)
-        base[o] = s->tensor[o] == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->tensor[o]];
+        base[o] = trp__kernel_address(l, s->tensor[o]);
     for (bool more = true; more && status == TRP_OK;) {
         for (int64_t from = 0; from < s->last && status == TRP_OK; from += s->piece) {
             const int64_t here = s->last - from < s->piece ? s->last - from : s->piece;
@@ -181,7 +178,7 @@ trp_status trp__map_launch(void *state, const trp__kernel_launch *l, trp_error *
                 int64_t offset = from * operand->stride[s->map.rank - 1];
                 for (int k = 0; k < s->outer_rank; k++)
                     offset += index[k] * s->outer_stride[o][k];
-                at[o] = base[o] + (uint64_t)offset * trp__map_element_bytes(operand->type);
+                at[o] = base[o] + (uint64_t)offset * trp__space_element_bytes(operand->type);
             }
             status = launch_piece(s, l, function, at, here * s->inner, error);
         }

@@ -13,12 +13,10 @@ typedef struct trp__map_step {
     uint8_t value_of[TRP__MAP_NUMBERS];
     int numbers;
     bool wide;
-    uint32_t shared_bytes;
-    uint32_t threads, each;    /* of a block; elements of a thread */
+    uint32_t each;             /* elements of a thread */
     int64_t blocks;            /* of a launch, at most: 0: as many as elements need */
-    trp__kernel_module module; /* of `function` */
-    char name[32];
-    trp__cu_function function; /* the interpreter's, or a ready kernel's */
+    trp__kernel_module module; /* of `kernel` */
+    trp__kernel kernel;        /* the interpreter, or a ready kernel */
     trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
     char *source;            /* of that; behind this struct */
     uint32_t deep;           /* elements of a thread there: so many times `each` */
@@ -34,11 +32,6 @@ typedef struct trp__map_step {
 static inline int trp__map_width(bool wide)
 {
     return wide ? TRP__MAP_WIDTH_F64 : TRP__MAP_WIDTH;
-}
-
-static inline uint64_t trp__map_element_bytes(uint8_t type)
-{
-    return trp_dtype_bits((trp_dtype)type) / 8;
 }
 
 /* Puts the dimensions of the space in the order of memory, and says how threads share elements out.

@@ -1,11 +1,8 @@
 /* CONCATENATE, SLICE, TRANSPOSE and RESHAPE to another type: each copy between views of tensors is
  * a graph of one IDENTITY node, which the element-wise kernels do. */
 #include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/space.h"
 #include "actors/dnn/kernels/move/views.h"
-#include "base/error.h"
-#include "base/text.h"
-
-#include <stdlib.h>
 
 enum { X, Y, TENSORS };
 
@@ -24,7 +21,7 @@ typedef struct step {
 
 static int64_t bytes_of(uint8_t type)
 {
-    return trp_dtype_bits((trp_dtype)type) / 8;
+    return (int64_t)trp__space_element_bytes(type);
 }
 
 /* The alignment of what lies so many bytes behind a place. */
@@ -76,22 +73,19 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 static void drop(void *state)
 {
     step *s = state;
-    for (int i = 0; s && i < s->copies; i++)
-        free(s->copy[i].step);
-    free(s);
+    for (int i = 0; i < s->copies; i++)
+        trp__kernel_drop(&trp__kernels_map, s->copy[i].step);
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     const trp__dnn_node *n = &g->node[part->first];
     trp__move_view views[TRP__MOVE_VIEWS];
     char name[TRP_DNN_ENGINE_SIZE] = "";
     trp_status status = TRP_OK;
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for conversions");
+    step *s = state;
     const int count = trp__move_views(g, n, views);
     s->y = trp__move_output(n);
     s->cleared = trp__move_cleared(g, n);
@@ -103,19 +97,12 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         c->x = v->tensor;
         c->from = (uint64_t)(v->from * bytes_of(v->x.type));
         c->to = (uint64_t)(v->to * bytes_of(v->y.type));
-        status = trp__kernels_map.make(&(trp__dnn_part){&one.graph, 0, 1}, modules, &c->step, name,
-                                       workspace, error);
+        status = trp__kernel_make(&trp__kernels_map, &(trp__dnn_part){&one.graph, 0, 1}, modules,
+                                  &c->step, name, workspace, error);
         s->copies += status == TRP_OK;
     }
-    if (status != TRP_OK) {
-        drop(s);
-        return status;
-    }
-    trp__text text = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&text, "convert_%s", name);
-    *workspace = 0;
-    *out = s;
-    return TRP_OK;
+    trp__text_add(engine, "convert_%s", name);
+    return status;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
@@ -136,6 +123,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_convert = {
     .name = "convert",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .drop = drop,

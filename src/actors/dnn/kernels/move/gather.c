@@ -5,12 +5,9 @@
 #include "actors/dnn/graph/train.h"
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 256 };
@@ -19,10 +16,9 @@ typedef struct step {
     trp__gathering p;
     trp__dnn_node node;
     bool scatters;
-    char parts_name[32], rows_name[32];
     uint64_t list_bytes;  /* of each of the four arrays of a list, */
     uint64_t start_bytes; /* and of where rows begin in it */
-    trp__cu_function lines, rank, merge, parts, rows;
+    trp__kernel lines, rank, merge, parts, rows;
 } step;
 
 /* Makes one stride of those of some dimensions, of more than one element; 0 if there are none. */
@@ -65,15 +61,14 @@ static bool lines_of(const trp__dnn_tensor *t, int axis, int behind, trp__gather
 /* Whether a tensor's lines begin at multiples of `bytes`. */
 static bool is_aligned(const trp__dnn_tensor *t, const trp__gather_lines *l, uint64_t bytes)
 {
-    const uint64_t size = trp_dtype_bits((trp_dtype)t->type) / 8;
-    const uint64_t need = bytes < 16 ? bytes : 16;
-    return (t->role != TRP__DNN_BUFFER || t->alignment % need == 0) &&
-           (uint64_t)l->outer * size % need == 0 && (uint64_t)l->row * size % need == 0;
+    const uint64_t size = trp__space_element_bytes(t->type), need = bytes < 16 ? bytes : 16;
+    return trp__space_is_aligned(t, bytes) && (uint64_t)l->outer * size % need == 0 &&
+           (uint64_t)l->row * size % need == 0;
 }
 
 static uint64_t size_of_type(const trp__dnn_tensor *t)
 {
-    return trp_dtype_bits((trp_dtype)t->type) / 8;
+    return trp__space_element_bytes(t->type);
 }
 
 /* Whether lines of all operands are runs of so many elements. */
@@ -96,11 +91,6 @@ static int64_t run_of(const trp__dnn_node *n, const trp__gathering *p, const trp
                                                                           : 1;
 }
 
-static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
-{
-    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
-}
-
 static bool is_known(uint8_t type)
 {
     return trp__rows_takes_type(type) || type == TRP_I8 || type == TRP_U8 || type == TRP_I32 ||
@@ -110,11 +100,11 @@ static bool is_known(uint8_t type)
 /* What the kernels get of the tensors; false: they don't take them. */
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathering *p)
 {
-    const trp__dnn_tensor *whole = tensor_of(g, n, TRP__GATHER_WHOLE);
-    const trp__dnn_tensor *index = tensor_of(g, n, TRP__GATHER_INDEX);
-    const trp__dnn_tensor *slices = tensor_of(g, n, TRP__GATHER_SLICES);
+    const trp__dnn_tensor *whole = trp__dnn_tensor_at(g, n, TRP__GATHER_WHOLE);
+    const trp__dnn_tensor *index = trp__dnn_tensor_at(g, n, TRP__GATHER_INDEX);
+    const trp__dnn_tensor *slices = trp__dnn_tensor_at(g, n, TRP__GATHER_SLICES);
     const bool scatters = n->kind == TRP_DNN_SCATTER_ADD;
-    const trp__dnn_tensor *before = scatters ? tensor_of(g, n, TRP__GATHER_BEFORE) : NULL;
+    const trp__dnn_tensor *before = scatters ? trp__dnn_tensor_at(g, n, TRP__GATHER_BEFORE) : NULL;
     const int axis = trp__train_axis(n);
     const int64_t line = size_of(whole, axis + 1, whole->rank), count = trp__dnn_elements(index);
     const int64_t rows = whole->dim[axis], outer = size_of(whole, 0, axis);
@@ -134,7 +124,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathe
     p->ignores = n->window[2] != 0;
     p->ignore = (int64_t)((uint64_t)(uint32_t)n->start[1] << 32 | (uint32_t)n->start[0]);
     p->by_count = trp__map_divide_by(p->count ? p->count : 1);
-    const uint64_t size = trp_dtype_bits((trp_dtype)whole->type) / 8;
+    const uint64_t size = size_of_type(whole);
     int64_t each = 1;
     if (!scatters) {
         p->packs = whole->type == slices->type && (uint64_t)line * size % 16 == 0 &&
@@ -174,19 +164,15 @@ static uint64_t bytes_of(uint64_t count)
     return (count * sizeof(uint32_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     const trp__dnn_node *n = &g->node[part->first];
-    step *s = calloc(1, sizeof *s);
+    step *s = state;
     (void)modules;
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a gather");
-    if (!describe(g, n, &s->p)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a gather that no kernel takes");
-    }
+    if (!describe(g, n, &s->p))
+        return trp__kernel_unfit(&trp__kernels_gather, error);
     s->node = *n;
     s->scatters = n->kind == TRP_DNN_SCATTER_ADD;
     const bool wide = n->compute == TRP_F64 || s->p.whole.type == TRP_F64 ||
@@ -194,36 +180,30 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
                       (s->scatters && n->port[TRP__GATHER_BEFORE] != TRP__DNN_NO_PORT &&
                        s->p.before.type == TRP_F64);
     const int run = (int)(s->p.line / s->p.chunks.by);
-    snprintf(s->parts_name, sizeof s->parts_name, "trp_scatter_%s_%d_parts", wide ? "f64" : "f32",
-             run);
-    snprintf(s->rows_name, sizeof s->rows_name, "trp_scatter_%s_%d_rows", wide ? "f64" : "f32",
-             run);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s%s", s->scatters ? "scatter" : "gather",
+    const char *type = wide ? "f64" : "f32";
+    s->lines = (trp__kernel){.name = "trp_gather_lines", .threads = TRP__GATHER_THREADS};
+    s->rank = (trp__kernel){.name = "trp_scatter_rank", .threads = TRP__GATHER_THREADS};
+    s->merge = (trp__kernel){.name = "trp_scatter_merge", .threads = TRP__GATHER_THREADS};
+    s->parts.threads = s->rows.threads = TRP__GATHER_THREADS;
+    snprintf(s->parts.name, sizeof s->parts.name, "trp_scatter_%s_%d_parts", type, run);
+    snprintf(s->rows.name, sizeof s->rows.name, "trp_scatter_%s_%d_rows", type, run);
+    trp__text_add(engine, "%s%s", s->scatters ? "scatter" : "gather",
                   (s->scatters ? run > 1 : s->p.packs) ? "" : "_loose");
-    *workspace = 0;
     if (s->scatters) {
         s->list_bytes = bytes_of(s->p.count);
         s->start_bytes = bytes_of((uint64_t)s->p.rows + 1);
         *workspace = 4 * s->list_bytes + s->start_bytes +
                      (uint64_t)s->p.parts * s->p.outer * (uint64_t)s->p.line * (wide ? 8 : 4);
     }
-    *out = s;
     return TRP_OK;
 }
 
 /* Launches. */
 
-static trp_status enqueue(step *s, const trp__kernel_launch *l, trp__cu_function *function,
-                          const char *name, uint64_t blocks, trp_error *error)
+static trp_status enqueue(step *s, const trp__kernel_launch *l, trp__kernel *kernel,
+                          uint64_t blocks, trp_error *error)
 {
-    trp_status status = TRP_OK;
-    if (!*function)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_GATHER, name, function,
-                                       error);
-    return status == TRP_OK
-               ? trp__kernel_enqueue(l, *function, blocks, TRP__GATHER_THREADS, 0, &s->p, error)
-               : status;
+    return trp__kernel_run(l, TRP__MODULE_GATHER, kernel, blocks, &s->p, NULL, error);
 }
 
 static uint64_t blocks_of(uint64_t count, uint64_t each)
@@ -242,8 +222,7 @@ static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *e
     p->number = at + 3 * s->list_bytes;
     p->starts = at + 4 * s->list_bytes;
     p->sums = p->starts + s->start_bytes;
-    trp_status status =
-        enqueue(s, l, &s->rank, "trp_scatter_rank", blocks_of(p->count, TRP__GATHER_TILE), error);
+    trp_status status = enqueue(s, l, &s->rank, blocks_of(p->count, TRP__GATHER_TILE), error);
     for (uint64_t width = TRP__GATHER_TILE;; width *= TRP__GATHER_WAYS) {
         const uint64_t key = p->key, number = p->number;
         p->key = p->next_key;
@@ -253,15 +232,13 @@ static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *e
         if (width >= p->count || status != TRP_OK)
             return status;
         p->width = (uint32_t)width;
-        status = enqueue(s, l, &s->merge, "trp_scatter_merge",
-                         blocks_of(p->count, TRP__GATHER_THREADS), error);
+        status = enqueue(s, l, &s->merge, blocks_of(p->count, TRP__GATHER_THREADS), error);
     }
 }
 
 static uint64_t address_of(const step *s, const trp__kernel_launch *l, int port)
 {
-    const uint8_t tensor = s->node.port[port];
-    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+    return trp__kernel_address(l, s->node.port[port]);
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
@@ -272,24 +249,24 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     p->index = address_of(s, l, TRP__GATHER_INDEX);
     p->slices.at = address_of(s, l, TRP__GATHER_SLICES);
     if (!s->scatters)
-        return enqueue(s, l, &s->lines, "trp_gather_lines",
-                       blocks_of(p->units, TRP__GATHER_THREADS * TRP__GATHER_DEEP), error);
+        return enqueue(s, l, &s->lines, blocks_of(p->units, TRP__GATHER_THREADS * TRP__GATHER_DEEP),
+                       error);
     p->before.at = address_of(s, l, TRP__GATHER_BEFORE);
     p->in_place = p->before.at == p->whole.at && p->before.type == p->whole.type &&
                   p->before.outer == p->whole.outer && p->before.row == p->whole.row;
     trp_status status = launch_list(s, l, error);
     const uint64_t across = blocks_of(p->chunks.by, TRP__GATHER_THREADS);
     if (status == TRP_OK)
-        status = enqueue(s, l, &s->parts, s->parts_name,
-                         p->start_blocks + across * p->parts * p->outer, error);
+        status = enqueue(s, l, &s->parts, p->start_blocks + across * p->parts * p->outer, error);
     if (status == TRP_OK)
-        status = enqueue(s, l, &s->rows, s->rows_name, (uint64_t)p->row_blocks * p->outer, error);
+        status = enqueue(s, l, &s->rows, (uint64_t)p->row_blocks * p->outer, error);
     return status;
 }
 
 const trp__kernel_family trp__kernels_gather = {
     .name = "gather",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_GATHER,

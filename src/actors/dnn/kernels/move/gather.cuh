@@ -44,8 +44,7 @@ TRP__DEVICE trp__gather_unit trp__gather_find(const trp__gathering &p, uint32_t 
 TRP__DEVICE trp__pack16 trp__gather_none(uint8_t type)
 {
     trp__pack16 p;
-    TRP__UNROLL
-    for (int k = 0; k < 4; k++)
+    TRP__EACH(k, 4)
         p.word[k] = type == TRP_F32    ? 0x7fc00000u
                     : type == TRP_F16  ? 0x7e007e00u
                     : type == TRP_BF16 ? 0x7fc07fc0u
@@ -59,16 +58,14 @@ TRP__DEVICE void trp__gather_copy(const trp__gathering &p, const trp__gather_uni
 {
     const trp__pack16 none = trp__gather_none(p.whole.type);
     E value[TRP__GATHER_DEEP];
-    TRP__UNROLL
-    for (int d = 0; d < TRP__GATHER_DEEP; d++) {
+    TRP__EACH(d, TRP__GATHER_DEEP) {
         memcpy(&value[d], &none, sizeof none < sizeof(E) ? sizeof none : sizeof(E));
         if (p.whole.type == TRP_F64 && sizeof(E) == 8)
             memcpy(&value[d], &none, 8);
         if (u[d].good)
             value[d] = trp__at<E>(p.whole.at + (uint64_t)(u[d].from * size), 0);
     }
-    TRP__UNROLL
-    for (int d = 0; d < TRP__GATHER_DEEP; d++) {
+    TRP__EACH(d, TRP__GATHER_DEEP) {
         if (u[d].some)
             trp__to<E>(p.slices.at + (uint64_t)(u[d].to * size), 0) = value[d];
     }
@@ -79,8 +76,7 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_gather_lines(const TRP__CONSTANT trp__gathe
     const int bytes = trp__element_bytes(p.whole.type);
     const uint32_t first = blockIdx.x * (TRP__GATHER_THREADS * TRP__GATHER_DEEP) + threadIdx.x;
     trp__gather_unit u[TRP__GATHER_DEEP];
-    TRP__UNROLL
-    for (int d = 0; d < TRP__GATHER_DEEP; d++)
+    TRP__EACH(d, TRP__GATHER_DEEP)
         u[d] = trp__gather_find(p, first + (uint32_t)d * TRP__GATHER_THREADS,
                                 p.packs ? 16 / bytes : 1);
     if (p.packs) {
@@ -115,8 +111,7 @@ TRP__DEVICE uint32_t trp__scatter_before(const trp__pack16 *from, int count, uin
 #pragma unroll 4
     for (int c = 0; c < count; c++) {
         const trp__pack16 other = from[c];
-        TRP__UNROLL
-        for (int k = 0; k < 4; k++)
+        TRP__EACH(k, 4)
             before[k] += EQUAL ? other.word[k] <= key : other.word[k] < key;
     }
     return before[0] + before[1] + before[2] + before[3];
@@ -153,12 +148,10 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gath
     const uint32_t list = i / p.width, mine = list % WAYS, first = list / WAYS * WAYS * p.width;
     const uint32_t key = trp__at<uint32_t>(p.key, i), left = p.count - first;
     uint32_t to = i - mine * p.width, before[WAYS];
-    TRP__UNROLL
-    for (int w = 0; w < WAYS; w++)
+    TRP__EACH(w, WAYS)
         before[w] = 0;
     for (uint32_t step = p.width; step > 0; step /= 2) {
-        TRP__UNROLL
-        for (int w = 0; w < WAYS; w++) {
+        TRP__EACH(w, WAYS) {
             const uint32_t next = before[w] + step;
             const uint64_t at = (uint64_t)w * p.width + next;
             if (next > p.width || at > left)
@@ -168,8 +161,7 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gath
                 before[w] = next;
         }
     }
-    TRP__UNROLL
-    for (int w = 0; w < WAYS; w++)
+    TRP__EACH(w, WAYS)
         to += (uint32_t)w == mine ? 0 : before[w];
     trp__to<uint32_t>(p.next_key, to) = key;
     trp__to<uint32_t>(p.next_number, to) = trp__at<uint32_t>(p.number, i);
@@ -211,28 +203,24 @@ template <typename T, int RUN> struct trp__scatter_sum {
 
     TRP__DEVICE void begin()
     {
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++)
+        TRP__EACH(k, RUN)
             s[k] = {0, 0};
     }
     /* Begins with v: the same bits as add() to an empty sum. */
     template <typename R> TRP__DEVICE void begin(const R &v)
     {
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++)
+        TRP__EACH(k, RUN)
             s[k] = {T(0) + v.get(k), 0};
     }
     template <typename R> TRP__DEVICE void add(const R &v)
     {
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++)
+        TRP__EACH(k, RUN)
             s[k].add(v.get(k));
     }
     TRP__DEVICE void store(uint64_t at, int64_t i, uint8_t type) const
     {
         T v[RUN];
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++)
+        TRP__EACH(k, RUN)
             v[k] = s[k].sum;
         if constexpr (RUN == 1)
             trp__store_float<T>(at, i, type, v[0]);
@@ -250,14 +238,11 @@ TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32
     for (; from < end; from += DEEP) {
         uint32_t number[DEEP];
         trp__scatter_run<T, RUN, TYPE> v[DEEP];
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++)
+        TRP__EACH(d, DEEP)
             number[d] = trp__at<uint32_t>(p.number, from + d < end ? from + d : from);
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++)
+        TRP__EACH(d, DEEP)
             v[d].load(p.slices.at, (int64_t)number[d] * p.slices.row + column);
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             if (from + d < end)
                 sum->add(v[d]);
         }
@@ -379,16 +364,13 @@ TRP__DEVICE void trp__scatter_rows_as(const trp__gathering &p)
     TRP__UNROLL
     for (int r = 0; r <= ROWS; r++)
         start[r] = trp__at<uint32_t>(p.starts, first + r < p.rows ? first + r : p.rows);
-    TRP__UNROLL
-    for (int r = 0; r < ROWS; r++)
+    TRP__EACH(r, ROWS)
         number[r] = start[r] < start[r + 1] ? trp__at<uint32_t>(p.number, start[r]) : 0;
-    TRP__UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    TRP__EACH(r, ROWS) {
         if (start[r] < start[r + 1])
             v[r].load(p.slices.at, (int64_t)number[r] * p.slices.row + from);
     }
-    TRP__UNROLL
-    for (int r = 0; r < ROWS; r++) {
+    TRP__EACH(r, ROWS) {
         const int64_t row = first + r;
         uint32_t at = start[r];
         const uint32_t end = start[r + 1];
@@ -421,14 +403,9 @@ template <typename T, int RUN> TRP__DEVICE void trp__scatter_rows(const trp__gat
 
 /* BLOCKS bounds registers: a processor has room for so many blocks of rows. */
 #define TRP__SCATTER_KERNELS(name, T, RUN, BLOCKS)                                                 \
-    TRP__GLOBAL(TRP__GATHER_THREADS) name##_parts(const TRP__CONSTANT trp__gathering p)            \
-    {                                                                                              \
-        trp__scatter_parts<T, RUN>(p);                                                             \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__GATHER_THREADS, BLOCKS) name##_rows(const TRP__CONSTANT trp__gathering p)     \
-    {                                                                                              \
-        trp__scatter_rows<T, RUN>(p);                                                              \
-    }
+    TRP__ENTRY(name##_parts, trp__gathering, (TRP__GATHER_THREADS), trp__scatter_parts<T, RUN>)    \
+    TRP__ENTRY(name##_rows, trp__gathering, (TRP__GATHER_THREADS, BLOCKS),                         \
+               trp__scatter_rows<T, RUN>)
 
 TRP__SCATTER_KERNELS(trp_scatter_f32_1, float, 1, 4)
 TRP__SCATTER_KERNELS(trp_scatter_f32_4, float, 4, 4)

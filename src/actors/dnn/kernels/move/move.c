@@ -5,12 +5,9 @@
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/space.h"
 #include "actors/dnn/kernels/move/views.h"
-#include "base/error.h"
-#include "base/text.h"
+#include "actors/dnn/lower/layout.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { X = 0, Y = 1 };
 
@@ -39,7 +36,7 @@ typedef struct step {
     uint64_t cleared; /* bytes of y, before */
     int copies;
     copy copy[TRP__MOVE_VIEWS];
-    trp__cu_function function[KERNELS];
+    trp__kernel kernel[KERNELS];
 } step;
 
 /* How many elements are moved as one: both sides have them one behind the other, at aligned places.
@@ -53,8 +50,7 @@ static int64_t unit_of(const trp__space *s, const copy *c, const trp__dnn_tensor
     for (; unit > 1; unit /= 2) {
         const uint64_t need = (uint64_t)(unit * bytes);
         bool good = s->dim[0] % unit == 0 && c->from % need == 0 && c->to % need == 0 &&
-                    (x->role != TRP__DNN_BUFFER || x->alignment % need == 0) &&
-                    (y->role != TRP__DNN_BUFFER || y->alignment % need == 0);
+                    trp__space_is_aligned(x, need) && trp__space_is_aligned(y, need);
         for (int i = 1; i < s->rank; i++)
             good = good && s->stride[X][i] % unit == 0 && s->stride[Y][i] % unit == 0;
         if (good)
@@ -83,8 +79,8 @@ static uint8_t piece_of(const trp__space *s, int operand, int along, const trp__
 {
     for (int64_t piece = 16; piece > bytes; piece /= 2) {
         const uint64_t need = (uint64_t)piece;
-        bool good = s->dim[along] * bytes % 8 == 0 && from % need == 0 &&
-                    (t->role != TRP__DNN_BUFFER || t->alignment % need == 0);
+        bool good =
+            s->dim[along] * bytes % 8 == 0 && from % need == 0 && trp__space_is_aligned(t, need);
         for (int i = 0; i < s->rank; i++)
             good = good && (i == along || s->stride[operand][i] * bytes % piece == 0);
         if (good && piece >= 8)
@@ -112,7 +108,7 @@ static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const trp
                       copy *c)
 {
     const trp__dnn_tensor *x = &g->tensor[v->tensor], *y = &g->tensor[trp__move_output(n)];
-    const int64_t bytes = trp_dtype_bits((trp_dtype)x->type) / 8;
+    const int64_t bytes = (int64_t)trp__space_element_bytes(x->type);
     trp__space s;
     c->x = v->tensor;
     c->y = trp__move_output(n);
@@ -156,9 +152,8 @@ static bool is_turn(const trp__dnn_graph *g, const trp__dnn_node *n)
     const trp__dnn_tensor *x = &g->tensor[trp__move_input(n)], *y = &g->tensor[trp__move_output(n)];
     if (y->type != TRP_F32 && y->type != TRP_F16 && y->type != TRP_BF16)
         return false;
-    if (x->type != y->type || x->role == TRP__DNN_VALUE || x->rank != y->rank ||
-        memcmp(x->dim, y->dim, sizeof x->dim) != 0 || trp__dnn_elements(y) == 0 ||
-        trp__dnn_elements(y) > INT32_MAX)
+    if (x->type != y->type || x->role == TRP__DNN_VALUE || !trp__dnn_same_dims(x, y) ||
+        trp__dnn_elements(y) == 0 || trp__dnn_elements(y) > INT32_MAX)
         return false;
     trp__move_views(g, n, views);
     plan_copy(g, n, views, &c);
@@ -182,26 +177,27 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return count > 0 ? 1 : 0;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_node *n = &part->graph->node[part->first];
     trp__move_view views[TRP__MOVE_VIEWS];
     move_kernel which = ROWS;
-    step *s = calloc(1, sizeof *s);
+    step *s = state;
     (void)modules;
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for copies");
+    (void)workspace;
+    (void)error;
+    for (int k = 0; k < KERNELS; k++) {
+        s->kernel[k].threads = TRP__MOVE_THREADS;
+        snprintf(s->kernel[k].name, sizeof s->kernel[k].name, "trp_move_%s", kernels[k].name);
+    }
     s->cleared = trp__move_cleared(part->graph, n);
     s->copies = trp__move_views(part->graph, n, views);
     for (int i = 0; i < s->copies; i++) {
         plan_copy(part->graph, n, &views[i], &s->copy[i]);
         which = s->copy[i].kernel != ROWS ? s->copy[i].kernel : which;
     }
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "move_%s_%u", kernels[which].name, s->copy[0].move.unit);
-    *workspace = 0;
-    *out = s;
+    trp__text_add(engine, "move_%s_%u", kernels[which].name, s->copy[0].move.unit);
     return TRP_OK;
 }
 
@@ -212,18 +208,11 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
         s->cleared ? trp__kernel_clear(l, l->at[s->copy[0].y], s->cleared, error) : TRP_OK;
     for (int i = 0; i < s->copies && status == TRP_OK; i++) {
         copy *c = &s->copy[i];
-        trp__cu_function *function = &s->function[c->kernel];
-        char name[32];
-        snprintf(name, sizeof name, "trp_move_%s", kernels[c->kernel].name);
-        if (!*function)
-            status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_MOVE, name,
-                                           function, error);
-        c->move.x = (uint64_t)(uintptr_t)l->at[c->x] + c->from;
-        c->move.y = (uint64_t)(uintptr_t)l->at[c->y] + c->to;
-        if (status == TRP_OK)
-            status = trp__kernel_enqueue(l, *function, c->blocks, TRP__MOVE_THREADS,
-                                         kernels[c->kernel].shared_units * c->move.unit, &c->move,
-                                         error);
+        trp__kernel *k = &s->kernel[c->kernel];
+        c->move.x = trp__kernel_address(l, c->x) + c->from;
+        c->move.y = trp__kernel_address(l, c->y) + c->to;
+        k->shared = kernels[c->kernel].shared_units * c->move.unit;
+        status = trp__kernel_run(l, TRP__MODULE_MOVE, k, c->blocks, &c->move, NULL, error);
     }
     return status;
 }
@@ -231,6 +220,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_move = {
     .name = "move",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_MOVE,

@@ -28,8 +28,7 @@ template <typename U> TRP__DEVICE void trp__move_rows(const trp__move &m)
     const uint64_t block = (uint64_t)blockIdx.x * (TRP__MOVE_THREADS * TRP__MOVE_EACH);
     U unit[TRP__MOVE_EACH];
     int64_t to[TRP__MOVE_EACH];
-    TRP__UNROLL
-    for (int k = 0; k < TRP__MOVE_EACH; k++) {
+    TRP__EACH(k, TRP__MOVE_EACH) {
         const uint64_t i = block + (uint64_t)k * TRP__MOVE_THREADS + threadIdx.x;
         int64_t from;
         if (i < m.count) {
@@ -37,8 +36,7 @@ template <typename U> TRP__DEVICE void trp__move_rows(const trp__move &m)
             unit[k] = trp__at<U>(m.x, from);
         }
     }
-    TRP__UNROLL
-    for (int k = 0; k < TRP__MOVE_EACH; k++) {
+    TRP__EACH(k, TRP__MOVE_EACH) {
         if (block + (uint64_t)k * TRP__MOVE_THREADS + threadIdx.x < m.count)
             trp__to<U>(m.y, to[k]) = unit[k];
     }
@@ -71,16 +69,14 @@ template <typename U> TRP__DEVICE void trp__move_tiles(const trp__move &m)
     const int column = (int)threadIdx.x % SIDE, row = (int)threadIdx.x / SIDE;
     int64_t from, to, first, second;
     trp__move_tile(m, SIDE, from, to, first, second);
-    TRP__UNROLL
-    for (int k = 0; k < SIDE / ROWS; k++) {
+    TRP__EACH(k, SIDE / ROWS) {
         const int64_t a = first + row + k * ROWS, b = second + column;
         if (a < m.size[0] && b < m.size[1])
             tile[(row + k * ROWS) * (SIDE + 1) + column] =
                 trp__at<U>(m.x, from + a * m.from[0] + b * m.from[m.across]);
     }
     __syncthreads();
-    TRP__UNROLL
-    for (int k = 0; k < SIDE / ROWS; k++) {
+    TRP__EACH(k, SIDE / ROWS) {
         const int64_t a = first + column, b = second + row + k * ROWS;
         if (a < m.size[0] && b < m.size[1])
             trp__to<U>(m.y, to + a * m.to[0] + b * m.to[m.across]) =
@@ -97,17 +93,14 @@ TRP__DEVICE void trp__move_read(uint64_t at, int piece, int64_t left, uint32_t w
     enum { UNITS = 16 / sizeof(U) };
     if (piece == 16 && left >= UNITS) {
         const trp__pack16 p = trp__at<trp__pack16>(at, 0);
-        TRP__UNROLL
-        for (int i = 0; i < 4; i++)
+        TRP__EACH(i, 4)
             word[i] = p.word[i];
         return;
     }
-    TRP__UNROLL
-    for (int i = 0; i < 4; i++)
+    TRP__EACH(i, 4)
         word[i] = 0;
     if (piece >= 8) {
-        TRP__UNROLL
-        for (int i = 0; i < 2; i++) {
+        TRP__EACH(i, 2) {
             if (left >= (i + 1) * UNITS / 2) {
                 const uint64_t both = trp__at<uint64_t>(at, i);
                 word[2 * i] = (uint32_t)both;
@@ -116,8 +109,7 @@ TRP__DEVICE void trp__move_read(uint64_t at, int piece, int64_t left, uint32_t w
         }
         return;
     }
-    TRP__UNROLL
-    for (int i = 0; i < UNITS; i++) {
+    TRP__EACH(i, UNITS) {
         if (i < left)
             word[i * 4 / UNITS] |= (uint32_t)trp__at<U>(at, i) << (i * 128 / UNITS % 32);
     }
@@ -130,14 +122,12 @@ TRP__DEVICE void trp__move_write(uint64_t at, int piece, int64_t left, const uin
     if (piece == 16 && left >= UNITS) {
         trp__store16(at, word);
     } else if (piece >= 8) {
-        TRP__UNROLL
-        for (int i = 0; i < 2; i++) {
+        TRP__EACH(i, 2) {
             if (left >= (i + 1) * UNITS / 2)
                 trp__to<uint64_t>(at, i) = word[2 * i] | (uint64_t)word[2 * i + 1] << 32;
         }
     } else {
-        TRP__UNROLL
-        for (int i = 0; i < UNITS; i++) {
+        TRP__EACH(i, UNITS) {
             if (i < left)
                 trp__to<U>(at, i) = (U)(word[i * 4 / UNITS] >> (i * 128 / UNITS % 32));
         }
@@ -167,14 +157,12 @@ template <typename U> TRP__DEVICE void trp__move_turn(const trp__move &m)
         for (int w = line; w < WORDS; w += LINES) {
             uint32_t row[ROWS][4];
             const int64_t b = second + g * UNITS;
-            TRP__UNROLL
-            for (int r = 0; r < ROWS; r++) {
+            TRP__EACH(r, ROWS) {
                 const int64_t a = first + w * ROWS + r;
                 trp__move_read<U>(m.x + (uint64_t)(from + a * m.from[0] + b) * sizeof(U),
                                   m.piece[0], a < m.size[0] ? m.size[1] - b : 0, row[r]);
             }
-            TRP__UNROLL
-            for (int i = 0; i < UNITS; i++) {
+            TRP__EACH(i, UNITS) {
                 const int at = w ^ (g % LANES * 4);
                 uint32_t *const place = &tile[g * UNITS + i][at / 4].word[at % 4];
                 if constexpr (ROWS == 1)
@@ -221,14 +209,7 @@ TRP__GLOBAL(TRP__MOVE_THREADS) trp_move_tiles(const TRP__CONSTANT trp__move m)
     TRP__MOVE_BY_UNIT(trp__move_tiles);
 }
 
-TRP__GLOBAL(TRP__MOVE_THREADS) trp_move_turn2(const TRP__CONSTANT trp__move m)
-{
-    trp__move_turn<uint16_t>(m);
-}
-
-TRP__GLOBAL(TRP__MOVE_THREADS) trp_move_turn4(const TRP__CONSTANT trp__move m)
-{
-    trp__move_turn<uint32_t>(m);
-}
+TRP__ENTRY(trp_move_turn2, trp__move, (TRP__MOVE_THREADS), trp__move_turn<uint16_t>)
+TRP__ENTRY(trp_move_turn4, trp__move, (TRP__MOVE_THREADS), trp__move_turn<uint32_t>)
 
 #endif

@@ -110,28 +110,23 @@ template <bool PACKED_A> struct trp__multiplier {
     {
         const uint64_t rest = trp__rows_at(rows, B_TILE); /* of B, without its big parts */
         uint32_t big[DEPTH / 8][4], small[DEPTH / 8][4];
-        TRP__UNROLL
-        for (int k = 0; k < DEPTH / 8; k++) {
+        TRP__EACH(k, DEPTH / 8) {
             uint32_t a[4];
             tile_a::read(tile, warp_row(consumer(), block), 8 * k, a);
-            TRP__UNROLL
-            for (int i = 0; i < 4; i++) {
+            TRP__EACH(i, 4) {
                 least = trp__least_of(trp__f32_from_bits(a[i]), least);
                 trp__split_number(trp__f32_from_bits(a[i]), &big[k][i], &small[k][i]);
             }
         }
         trp__fence_products();
-        TRP__UNROLL
-        for (int k = 0; k < DEPTH / 8; k++) {
+        TRP__EACH(k, DEPTH / 8) {
             trp__begin_product(small[k], trp__rows_at(rows, 8 * k), k > 0, c);
             trp__begin_product(big[k], trp__rows_at(rest, 8 * k), true, c);
         }
-        TRP__UNROLL
-        for (int k = 0; k < DEPTH / 8; k++)
+        TRP__EACH(k, DEPTH / 8)
             trp__begin_product(big[k], trp__rows_at(rows, 8 * k), true, c);
         trp__end_products(c);
-        TRP__UNROLL
-        for (int i = 0; i < COLUMNS / 2; i++)
+        TRP__EACH(i, COLUMNS / 2)
             sum[i / 4][i / 2 % 2][i % 2] += c[i];
         return least;
     }
@@ -144,21 +139,18 @@ template <bool PACKED_A> struct trp__multiplier {
         float zero = 0;
         /* Of one product after the other: a new one each would take more registers. */
         float c[COLUMNS / 2] = {};
-        TRP__UNROLL
-        for (int i = 0; i < BLOCKS * COLUMNS / 2; i++)
+        TRP__EACH(i, BLOCKS * COLUMNS / 2)
             sum[i / (COLUMNS / 2)][i / 4 % (COLUMNS / 8)][i / 2 % 2][i % 2] = 0;
         TRP__ROLLED
         for (; steps > 0; steps--, ++*stage) {
             const uint32_t slot = *stage % STAGES;
             const uint64_t rows = trp__describe_rows(r.b(slot));
             trp__barrier_wait(r.full(slot), *stage / STAGES % 2);
-            TRP__UNROLL
-            for (int block = 0; block < BLOCKS; block++)
+            TRP__EACH(block, BLOCKS)
                 least = multiply_step(r.a(slot), rows, block, sum[block], c, least);
             trp__barrier_arrive(r.free(slot));
         }
-        TRP__UNROLL
-        for (int i = 0; i < BLOCKS * COLUMNS / 2; i++)
+        TRP__EACH(i, BLOCKS * COLUMNS / 2)
             zero = fmaf(sum[i / (COLUMNS / 2)][i / 4 % (COLUMNS / 8)][i / 2 % 2][i % 2], 0.0f,
                         zero);
         return least < TRP__MULTIPLY_SMALL || zero != 0 || zero != zero;
@@ -184,8 +176,7 @@ template <bool PACKED_A> struct trp__multiplier {
                                   const trp__pack16 v[2])
     {
         trp__multiply_sums s;
-        TRP__UNROLL
-        for (int i = 0; i < 8; i++)
+        TRP__EACH(i, 8)
             s.sum[i / 4][i % 4] = trp__f32_from_bits(v[i / 4].word[i % 4]);
         trp__multiply_store(p,
                             c.to + (uint64_t)(16 * block) * trp__multiply_down(p) +
@@ -208,12 +199,10 @@ template <bool PACKED_A> struct trp__multiplier {
         TRP__UNROLL
         for (int n = 0; n < BLOCKS * QUADS; n += RESULTS / 2) {
             const int block = n / QUADS;
-            TRP__UNROLL
-            for (int i = 0; i < RESULTS; i++) {
+            TRP__EACH(i, RESULTS) {
                 const int quad = n % QUADS + i / 2;
                 trp__pack16 v;
-                TRP__UNROLL
-                for (int k = 0; k < 4; k++)
+                TRP__EACH(k, 4)
                     v.word[k] = trp__f32_bits(
                         sum[block][quad / 2 * 4 + quad % 2 * 2 + k / 2][i % 2][k % 2]);
                 r.results()[i * CONSUMERS + thread] = v;
@@ -227,8 +216,7 @@ template <bool PACKED_A> struct trp__multiplier {
                     store(p, c, block, quad, v);
                     continue;
                 }
-                TRP__UNROLL
-                for (int row = 0; row < 2; row++)
+                TRP__EACH(row, 2)
                     trp__store16(
                         p.parts + 16 * (uint64_t)part_place(part, thread, block, quad, row),
                         v[row].word);
@@ -325,13 +313,11 @@ template <bool PACKED_A> struct trp__multiplier {
         trp__pack16 sum[2];
         for (int32_t block = begin; block < p.blocks && trp__multiply_begin(&p, block) < end;
              block++) {
-            TRP__UNROLL
-            for (int row = 0; row < 2; row++) {
+            TRP__EACH(row, 2) {
                 const trp__pack16 v = trp__at<trp__pack16>(
                     p.parts,
                     part_place((int64_t)block + share, thread, sub / QUADS, sub % QUADS, row));
-                TRP__UNROLL
-                for (int k = 0; k < 4; k++)
+                TRP__EACH(k, 4)
                     sum[row].word[k] = block == begin
                                            ? v.word[k]
                                            : trp__f32_bits(trp__f32_from_bits(sum[row].word[k]) +
@@ -346,17 +332,10 @@ template <bool PACKED_A> struct trp__multiplier {
 /* Other architectures have no such instructions: their module is empty. */
 #if !defined(__CUDACC_RTC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-TRP__GLOBAL(TRP__MULTIPLY_SPLIT_THREADS)
-trp_multiply_split_n(const TRP__CONSTANT trp__multiply p)
-{
-    trp__multiply_splitter<false>::run(p);
-}
-
-TRP__GLOBAL(TRP__MULTIPLY_SPLIT_THREADS)
-trp_multiply_split_t(const TRP__CONSTANT trp__multiply p)
-{
-    trp__multiply_splitter<true>::run(p);
-}
+TRP__ENTRY(trp_multiply_split_n, trp__multiply, (TRP__MULTIPLY_SPLIT_THREADS),
+           trp__multiply_splitter<false>::run)
+TRP__ENTRY(trp_multiply_split_t, trp__multiply, (TRP__MULTIPLY_SPLIT_THREADS),
+           trp__multiply_splitter<true>::run)
 
 TRP__GLOBAL(TRP__MULTIPLY_THREADS, 1)
 trp_multiply_n(const TRP__CONSTANT trp__multiply p)

@@ -8,8 +8,7 @@ TRP__DEVICE uint32_t trp__multiply_any(const trp__multiply &p, int64_t item)
 {
     const uint64_t words = trp__multiply_flags(p, item);
     uint32_t any = 0;
-    TRP__UNROLL
-    for (int i = 0; i < TRP__MULTIPLY_WARPS; i++)
+    TRP__EACH(i, TRP__MULTIPLY_WARPS)
         any |= trp__at<uint32_t>(words, i);
     return any;
 }
@@ -40,8 +39,7 @@ struct trp__multiply_square {
     static TRP__DEVICE void copy(float *to, uint64_t from, bool packed, int64_t ld, int64_t line0,
                                  int64_t lines, int64_t depth0, int64_t depths)
     {
-        TRP__UNROLL
-        for (int i = 0; i < SIZE * DEPTH / THREADS; i++) {
+        TRP__EACH(i, SIZE * DEPTH / THREADS) {
             const int at = i * THREADS + (int)threadIdx.x;
             const int l = packed ? at / DEPTH : at % SIZE, d = packed ? at % DEPTH : at / SIZE;
             const int64_t line = line0 + l, depth = depth0 + d;
@@ -67,18 +65,15 @@ struct trp__multiply_square {
             __syncthreads();
             TRP__ROLLED
             for (int d = 0; d < DEPTH; d++) {
-                TRP__UNROLL
-                for (int k = 0; k < 16; k++)
+                TRP__EACH(k, 16)
                     sum[k / 4][k % 4] = fmaf(a[d * PITCH + i + k / 4], b[d * PITCH + j + k % 4],
                                              sum[k / 4][k % 4]);
             }
         }
-        TRP__UNROLL
-        for (int half = 0; half < 2; half++) {
+        TRP__EACH(half, 2) {
             const int64_t first = row + i + 2 * half;
             trp__multiply_sums s;
-            TRP__UNROLL
-            for (int k = 0; k < 8; k++)
+            TRP__EACH(k, 8)
                 s.sum[k / 4][k % 4] = sum[2 * half + k / 4][k % 4];
             trp__multiply_store(p, trp__multiply_at(p, batch, first, column + j), first, column + j,
                                 s);

@@ -102,8 +102,7 @@ template <int COUNT> TRP__DEVICE void trp__end_products(float (&c)[COUNT])
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    TRP__UNROLL
-    for (int i = 0; i < COUNT; i++)
+    TRP__EACH(i, COUNT)
         asm volatile("" : "+f"(c[i])::"memory");
 }
 

@@ -62,8 +62,7 @@ template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
         TRP__ROLLED
         for (int i = 0; i < OWN; i++, at += (uint64_t)pitch) {
             float *to = tile + own_place(i);
-            TRP__UNROLL
-            for (int k = 0; k < 4; k++)
+            TRP__EACH(k, 4)
                 trp__copy_numbers<1>(to + k, at + 4 * k, i * APART < along && k < across);
         }
     }
@@ -78,8 +77,7 @@ template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
             const uintptr_t at = (uintptr_t)(tile + place(line, lane / 16 * 4));
             trp__load_quads((const float *)(at ^ sizeof(float) * (uintptr_t)depth), out);
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < 2; k++) {
+            TRP__EACH(k, 2) {
                 const trp__pair p = *(const trp__pair *)(
                     tile + place(first + lane / 4 * 2, depth + 4 * k + lane % 4));
                 out[2 * k] = trp__f32_bits(p.number[0]);
@@ -135,8 +133,7 @@ template <bool PACKED> struct trp__multiply_splitter {
     static TRP__DEVICE void load(const trp__multiply &p, uint64_t from, int64_t column0,
                                  int64_t depth0, int half, chunks v)
     {
-        TRP__UNROLL
-        for (int i = 0; i < 4; i++) {
+        TRP__EACH(i, 4) {
             const int64_t c = column0 + column(half) + (PACKED ? 4 * i : 0);
             const int64_t d = depth0 + depth(half) + (PACKED ? 0 : i);
             const int64_t beside = PACKED ? p.k - d : p.n - c;
@@ -146,8 +143,7 @@ template <bool PACKED> struct trp__multiply_splitter {
                 v[i] = trp__at<trp__pack16>(from + 4 * (uint64_t)at, 0);
                 continue;
             }
-            TRP__UNROLL
-            for (int k = 0; k < 4; k++)
+            TRP__EACH(k, 4)
                 v[i].word[k] = inside && k < beside ? trp__at<uint32_t>(from, at + k) : 0;
         }
     }
@@ -156,13 +152,11 @@ template <bool PACKED> struct trp__multiply_splitter {
     static TRP__DEVICE uint32_t split(uint64_t to, int half, const chunks v, uint32_t least)
     {
         const int chunk = depth(half) / 4;
-        TRP__UNROLL
-        for (int i = 0; i < 4; i++) {
+        TRP__EACH(i, 4) {
             const int row = trp__multiply_row(column(half) + (PACKED ? 4 * i : i));
             const uint64_t at = to + 4 * (uint64_t)(row * DEPTH + (chunk ^ row % 8) * 4);
             uint32_t big[4], small[4];
-            TRP__UNROLL
-            for (int k = 0; k < 4; k++) {
+            TRP__EACH(k, 4) {
                 const float number = trp__f32_from_bits(PACKED ? v[i].word[k] : v[k].word[i]);
                 least = trp__least_of(number, least);
                 trp__split_number(number, &big[k], &small[k]);
@@ -181,11 +175,9 @@ template <bool PACKED> struct trp__multiply_splitter {
         const uint64_t to = trp__multiply_split_at(p, batch, column0, step);
         uint32_t least = UINT32_MAX;
         chunks v[2];
-        TRP__UNROLL
-        for (int half = 0; half < 2; half++)
+        TRP__EACH(half, 2)
             load(p, from, column0, step * DEPTH, half, v[half]);
-        TRP__UNROLL
-        for (int half = 0; half < 2; half++)
+        TRP__EACH(half, 2)
             least = split(to, half, v[half], least);
         const int small = __syncthreads_or(least < TRP__MULTIPLY_SMALL);
         if (threadIdx.x == 0)

@@ -54,10 +54,8 @@ struct trp__multiply_sums {
 TRP__DEVICE void trp__multiply_add_bias(const trp__multiply &p, int64_t row, int64_t column,
                                         trp__multiply_sums &s)
 {
-    TRP__UNROLL
-    for (int i = 0; i < 2; i++) {
-        TRP__UNROLL
-        for (int k = 0; k < 4; k++) {
+    TRP__EACH(i, 2) {
+        TRP__EACH(k, 4) {
             if (row + i < p.m && column + k < p.n)
                 s.sum[i][k] += trp__at<float>(p.bias, p.turned ? row + i : column + k);
         }
@@ -81,27 +79,22 @@ TRP__DEVICE void trp__multiply_store(const trp__multiply &p, uint64_t to, int64_
     if (p.bias)
         trp__multiply_add_bias(p, row, column, s);
     if (p.activation != TRP__MULTIPLY_PLAIN) {
-        TRP__UNROLL
-        for (int i = 0; i < 8; i++)
+        TRP__EACH(i, 8)
             s.sum[i / 4][i % 4] = trp__multiply_activate(p, s.sum[i / 4][i % 4]);
     }
     if (!p.vector_d || row + 2 > p.m || column + 4 > p.n) {
-        TRP__UNROLL
-        for (int i = 0; i < 8; i++) {
+        TRP__EACH(i, 8) {
             if (row + i / 4 < p.m && column + i % 4 < p.n)
                 trp__to<float>(to + (uint64_t)(i / 4) * down + (uint64_t)(i % 4) * across, 0) =
                     s.sum[i / 4][i % 4];
         }
     } else if (p.turned) {
-        TRP__UNROLL
-        for (int i = 0; i < 4; i++)
+        TRP__EACH(i, 4)
             trp__to<trp__pair>(to + (uint64_t)i * across, 0) = {s.sum[0][i], s.sum[1][i]};
     } else {
-        TRP__UNROLL
-        for (int i = 0; i < 2; i++) {
+        TRP__EACH(i, 2) {
             uint32_t word[4];
-            TRP__UNROLL
-            for (int k = 0; k < 4; k++)
+            TRP__EACH(k, 4)
                 word[k] = trp__f32_bits(s.sum[i][k]);
             trp__store16(to + (uint64_t)i * down, word);
         }

@@ -6,24 +6,20 @@
 #include "actors/dnn/kernels/norm/batch_planes.h"
 #include "actors/dnn/kernels/norm/norm.h"
 #include "actors/dnn/math/functions.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    BLOCKS_EACH = 8,      /* of each processor, */
-    BLOCKS_SUMS = 2,      /* for the sums of columns, as many as it has at a time, */
-    BLOCKS_COLUMNS = 32,  /* and for their elements */
-    BLOCKS_MAX = 1 << 30, /* of a launch */
-    RUN_MAX = 1 << 30,    /* elements of rows that follow each other, where there are several */
-    SMALL_BLOCKS = 8,     /* of a processor, that have a group each, at most */
-    PLANE_LEAST = 2048,   /* elements of a plane whose gradient blocks hold well */
-    BYTES_CYCLE = 13,     /* that a processor moves, about */
-    ALIGNMENT = 256,      /* of what lies in the workspace */
+    BLOCKS_EACH = 8,     /* of each processor, */
+    BLOCKS_SUMS = 2,     /* for the sums of columns, as many as it has at a time, */
+    BLOCKS_COLUMNS = 32, /* and for their elements */
+    RUN_MAX = 1 << 30,   /* elements of rows that follow each other, where there are several */
+    SMALL_BLOCKS = 8,    /* of a processor, that have a group each, at most */
+    PLANE_LEAST = 2048,  /* elements of a plane whose gradient blocks hold well */
+    BYTES_CYCLE = 13,    /* that a processor moves, about */
+    ALIGNMENT = 256,     /* of what lies in the workspace */
 };
 
 typedef struct batch {
@@ -107,9 +103,8 @@ static bool all_aligned(const batch *m, int from, int unit)
     const uint8_t type = m->tensor[TRP__BATCH_X]->type;
     for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
         const trp__dnn_tensor *t = m->tensor[o];
-        if (t &&
-            (t->type != type || (t->role == TRP__DNN_BUFFER &&
-                                 t->alignment % (unsigned)((type == TRP_F32 ? 4 : 2) * unit) != 0)))
+        if (t && (t->type != type ||
+                  !trp__space_is_aligned(t, (uint64_t)(type == TRP_F32 ? 4 : 2) * (uint64_t)unit)))
             return false;
     }
     for (int i = from; i < m->rows.kept.rank; i++) {
@@ -240,12 +235,10 @@ typedef struct step {
     uint8_t number[TRP__BATCH_OPERANDS], epsilon, average, out[2];
     bool back;
     uint64_t blocks[PASSES];
-    uint64_t factors, totals; /* where they lie in the workspace */
-    char names[PASSES][48];   /* "": there is no such pass */
-    uint32_t cluster;         /* blocks that have a group of rows, in one pass; 0: parts, in more */
-    uint32_t threads, shared; /* of such a block; bytes */
-    int64_t bytes;            /* that a processor moves while each of its blocks has a group */
-    trp__cu_function function[PASSES], add;
+    uint64_t factors, totals;        /* where they lie in the workspace */
+    trp__kernel kernel[PASSES], add; /* without a name: there is no such pass */
+    uint32_t cluster; /* blocks that have a group of rows, in one pass; 0: parts, in more */
+    int64_t bytes;    /* that a processor moves while each of its blocks has a group */
 } step;
 
 static uint64_t align(uint64_t bytes)
@@ -320,8 +313,9 @@ static void plan_slices(const batch *m, const trp__kernel_modules *modules, step
         !find_slices(m, modules, s->p.space.rows, loads, &slices))
         return;
     s->cluster = slices.cluster;
-    s->shared = slices.threads * (uint32_t)(TRP__SLICE_BYTES * slices.most);
-    s->threads = slices.threads;
+    s->kernel[APPLY].cluster = slices.cluster;
+    s->kernel[APPLY].shared = slices.threads * (uint32_t)(TRP__SLICE_BYTES * slices.most);
+    s->kernel[APPLY].threads = slices.threads;
     s->p.room = slices.most;
     s->parts[APPLY] = slices.cluster;
     s->part[APPLY] = slices.each * m->unit;
@@ -337,20 +331,20 @@ static void plan_names(const batch *m, step *s)
                        : type == TRP_F32 ? "f32"
                        : type == TRP_F16 ? "f16"
                                          : "bf16";
-    size_t size = sizeof s->names[0];
+    size_t size = sizeof s->add.name;
     if (s->cluster > 0) {
-        snprintf(s->names[APPLY], size, "trp_batch_%s_%s_%d_%sslices", way, name, m->unit,
+        snprintf(s->kernel[APPLY].name, size, "trp_batch_%s_%s_%d_%sslices", way, name, m->unit,
                  m->back ? "back_" : "");
         return;
     }
     if (m->back || m->p.given)
-        snprintf(s->names[PREPARE], size, "trp_batch_prepare");
+        snprintf(s->kernel[PREPARE].name, size, "trp_batch_prepare");
     if (!m->p.given) {
-        snprintf(s->names[PARTS], size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
+        snprintf(s->kernel[PARTS].name, size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
                  m->back ? "sums" : "moments");
-        snprintf(s->names[FINISH], size, "trp_batch_finish");
+        snprintf(s->kernel[FINISH].name, size, "trp_batch_finish");
     }
-    snprintf(s->names[APPLY], size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
+    snprintf(s->kernel[APPLY].name, size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
              m->back ? "back" : "apply");
 }
 
@@ -384,34 +378,31 @@ static void plan_numbers(const trp__dnn_graph *g, const batch *m, step *s)
         s->p.average.type = g->tensor[s->average].type;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     int64_t steps[2] = {0};
     batch m;
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
-    if (!describe(g, &g->node[part->first], &m, steps)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
-    }
+    step *s = state;
+    if (!describe(g, &g->node[part->first], &m, steps))
+        return trp__kernel_unfit(&trp__kernels_batch, error);
     s->p = m.p;
     s->back = m.back;
     memcpy(s->number, m.number, sizeof s->number);
+    for (int pass = 0; pass < PASSES; pass++)
+        s->kernel[pass].threads = TRP__BATCH_THREADS;
+    s->add = (trp__kernel){.name = "trp_batch_add", .threads = TRP__NORM_SUM_WARPS * 32};
     plan_numbers(g, &m, s);
     *workspace = plan_parts(&m, modules->processors, s);
     plan_slices(&m, modules, s);
     plan_totals(g, &m, steps, s);
     plan_names(&m, s);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "norm_batch_%s%s",
+    trp__text_add(engine, "norm_batch_%s%s",
                   s->cluster > 0 ? "slices"
                   : m.columns    ? "columns"
                                  : "rows",
                   m.unit > 1 ? "" : "_loose");
-    *out = s;
     return TRP_OK;
 }
 
@@ -420,20 +411,15 @@ static void set_number(trp__batch_number *n, uint8_t tensor, const trp__kernel_l
     if (tensor == TRP__DNN_NO_PORT)
         return;
     n->value = l->number[tensor];
-    n->at = (uint64_t)(uintptr_t)l->at[tensor];
-}
-
-static uint64_t address_of(const trp__kernel_launch *l, uint8_t tensor)
-{
-    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+    n->at = trp__kernel_address(l, tensor);
 }
 
 static void set_addresses(step *s, const trp__kernel_launch *l)
 {
     for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
-        s->p.io[o].at = address_of(l, s->number[o]);
+        s->p.io[o].at = trp__kernel_address(l, s->number[o]);
     for (int i = 0; i < 2; i++)
-        s->sum.out[i] = address_of(l, s->out[i]);
+        s->sum.out[i] = trp__kernel_address(l, s->out[i]);
     set_number(&s->p.epsilon, s->epsilon, l);
     set_number(&s->p.average, s->average, l);
     s->p.precise = s->p.epsilon.at || s->p.epsilon.value < 1e-20;
@@ -443,12 +429,11 @@ static void set_addresses(step *s, const trp__kernel_launch *l)
 }
 
 /* Clusters that the device has at a time, each of about as many groups. */
-static uint64_t count_blocks(step *s, const trp__kernel_launch *l, trp__cu_function function)
+static uint64_t count_blocks(step *s, const trp__kernel_launch *l, const trp__kernel *k)
 {
     const uint64_t groups = (uint64_t)s->p.space.rows;
-    const uint64_t clusters =
-        trp__kernel_resident_clusters(l, function, s->cluster, s->threads, s->shared);
-    /* Else all wait for sums at the same time, and memory for them. */
+    const uint64_t clusters = trp__kernel_resident_clusters(l, k);
+    /* Without a pause all clusters would wait for sums, and then for memory, at the same time. */
     if (groups > clusters && s->cluster > 1)
         s->p.pause = (int32_t)(s->bytes / BYTES_CYCLE / 4);
     return (groups < clusters ? groups : clusters) * s->cluster;
@@ -456,47 +441,37 @@ static uint64_t count_blocks(step *s, const trp__kernel_launch *l, trp__cu_funct
 
 static trp_status launch_pass(step *s, int pass, const trp__kernel_launch *l, trp_error *error)
 {
-    trp_status status = TRP_OK;
-    if (!s->names[pass][0])
+    trp__kernel *k = &s->kernel[pass];
+    const bool is_new = !k->function;
+    if (!k->name[0])
         return TRP_OK;
-    if (!s->function[pass]) {
-        status = trp__kernel_with_shared(l, TRP__MODULE_BATCH, s->names[pass], s->shared,
-                                         &s->function[pass], error);
-        if (status == TRP_OK && s->cluster > 0)
-            s->blocks[pass] = count_blocks(s, l, s->function[pass]);
-    }
+    trp_status status = trp__kernel_find(l, TRP__MODULE_BATCH, k, error);
+    if (status == TRP_OK && is_new && s->cluster > 0)
+        s->blocks[pass] = count_blocks(s, l, k);
     s->p.part = s->part[pass];
     s->p.parts = s->parts[pass];
-    for (uint64_t first = 0; first < s->blocks[pass] && status == TRP_OK; first += BLOCKS_MAX) {
-        const uint64_t left = s->blocks[pass] - first;
-        s->p.first = (int64_t)first;
-        status = trp__kernel_enqueue_clusters(
-            l, s->function[pass], left < BLOCKS_MAX ? left : BLOCKS_MAX,
-            s->cluster > 0 ? s->cluster : 1, s->cluster > 0 ? s->threads : TRP__BATCH_THREADS,
-            s->shared, &s->p, error);
-    }
-    return status;
+    return status == TRP_OK ? trp__kernel_run(l, TRP__MODULE_BATCH, k, s->blocks[pass], &s->p,
+                                              &s->p.first, error)
+                            : status;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
-    trp_status status = TRP_OK;
-    if (s->back && !s->add)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_BATCH, "trp_batch_add",
-                                       &s->add, error);
+    trp_status status = s->back ? trp__kernel_find(l, TRP__MODULE_BATCH, &s->add, error) : TRP_OK;
     set_addresses(s, l);
     for (int pass = 0; pass < PASSES && status == TRP_OK; pass++)
         status = launch_pass(s, pass, l, error);
     if (status == TRP_OK && s->back)
-        status = trp__kernel_enqueue(l, s->add, (uint64_t)((s->sum.columns + 31) / 32),
-                                     TRP__NORM_SUM_WARPS * 32, 0, &s->sum, error);
+        status = trp__kernel_run(l, TRP__MODULE_BATCH, &s->add,
+                                 (uint64_t)((s->sum.columns + 31) / 32), &s->sum, NULL, error);
     return status;
 }
 
 const trp__kernel_family trp__kernels_batch = {
     .name = "norm_batch",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_BATCH,

@@ -112,15 +112,13 @@ template <int V> struct trp__batch_factors {
     }
     TRP__DEVICE void halve(bool back, bool apply)
     {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             mean[j] *= 0.5f;
             rest[j] = back ? 0 : rest[j] * 0.5f;
         }
         if (!apply || !back)
             return;
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             bias[j] *= 0.5f;
             slope[j] *= 0.5f;
             scale[j] *= 2.0f;

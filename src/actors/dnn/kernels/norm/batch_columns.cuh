@@ -37,8 +37,7 @@ template <int TYPE, int V> struct trp__batch_columns {
     }
     template <int DEEP> TRP__DEVICE void read(int o, int64_t k, pack v[DEEP]) const
     {
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++)
+        TRP__EACH(d, DEEP)
             v[d].load(p.io[o].at, offset(o, k + d * lanes), p.io[o].type);
     }
     TRP__DEVICE int64_t group() const
@@ -52,8 +51,7 @@ template <int TYPE, int V> struct trp__batch_columns {
         const int t = (int)threadIdx.x, width = p.across * V, slices = TRP__BATCH_THREADS / width;
         const int slice = t / width, c = t - slice * width;
         double all[2] = {0, 0};
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             shared[0][t * V + j] = s[0][j];
             shared[1][t * V + j] = s[1][j];
         }
@@ -119,24 +117,20 @@ template <int TYPE, int V> struct trp__batch_column_moments {
     TRP__DEVICE void begin()
     {
         count = 0;
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             m[j] = {0, 0, 0};
     }
     TRP__DEVICE void begin_batch(const pack &v)
     {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             m[j].mid = count > 0 ? m[j].mid : v.get(j);
             s1[j] = s2[j] = 0;
         }
     }
     template <int COUNT> TRP__DEVICE void add(const pack v[COUNT])
     {
-        TRP__UNROLL
-        for (int d = 0; d < COUNT; d++) {
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+        TRP__EACH(d, COUNT) {
+            TRP__EACH(j, V) {
                 const float away = v[d].get(j) - m[j].mid;
                 s1[j] += away;
                 s2[j] = fmaf(away, away, s2[j]);
@@ -147,8 +141,7 @@ template <int TYPE, int V> struct trp__batch_column_moments {
     {
         count += some;
         const float share = 1.0f / count;
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             m[j].join(s1[j], s2[j], some, share);
     }
     TRP__DEVICE void add_all(const B &b)
@@ -187,8 +180,7 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_moments_columns(const trp
     all.add_all(b);
     typename B::pack first[1];
     b.template read<1>(TRP__BATCH_X, 0, first);
-    TRP__UNROLL
-    for (int j = 0; j < V; j++) {
+    TRP__EACH(j, V) {
         double both[2];
         const float pivot = trp__batch_pivot(first[0].get(j));
         all.m[j].sums(all.count, pivot, both);
@@ -212,22 +204,18 @@ template <int TYPE, int V> struct trp__batch_column_sums {
 
     TRP__DEVICE void begin()
     {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             sum_h[j] = sum[j] = {0, 0};
     }
     TRP__DEVICE void begin_batch()
     {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             some_h[j] = some[j] = 0;
     }
     template <int COUNT> TRP__DEVICE void add(const pack x[COUNT], const pack dy[COUNT])
     {
-        TRP__UNROLL
-        for (int d = 0; d < COUNT; d++) {
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+        TRP__EACH(d, COUNT) {
+            TRP__EACH(j, V) {
                 some_h[j] = fmaf(dy[d].get(j), f.normal(j, x[d].get(j)), some_h[j]);
                 some[j] += dy[d].get(j);
             }
@@ -235,8 +223,7 @@ template <int TYPE, int V> struct trp__batch_column_sums {
     }
     TRP__DEVICE void end_batch()
     {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             sum_h[j].add(some_h[j]);
             sum[j].add(some[j]);
         }
@@ -282,8 +269,7 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_columns(const trp__b
     all.f.find(p, b.group(), false);
     all.begin();
     all.add_all(b);
-    TRP__UNROLL
-    for (int j = 0; j < V; j++) {
+    TRP__EACH(j, V) {
         const trp__exact_sum<float> &h = all.sum_h[j], &one = all.sum[j];
         double both[2] = {(double)h.sum - (double)h.lost, (double)one.sum - (double)one.lost};
         if (!trp__batch_is_finite(both))
@@ -305,11 +291,9 @@ TRP__DEVICE void trp__batch_apply_some(const trp__batch_columns<TYPE, V> &b,
     b.template read<DEEP>(TRP__BATCH_X, k, x);
     if constexpr (BACK)
         b.template read<DEEP>(TRP__BATCH_Y, k, dy);
-    TRP__UNROLL
-    for (int d = 0; d < DEEP; d++) {
+    TRP__EACH(d, DEEP) {
         float v[V];
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             if constexpr (BACK)
                 v[j] = f.backward(j, x[d].get(j), dy[d].get(j));
             else

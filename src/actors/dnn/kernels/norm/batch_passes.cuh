@@ -68,10 +68,7 @@ TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch 
     trp__batch_factor(p, TRP__BATCH_F_BIAS, group, place.load(p, TRP__BATCH_BIAS, column, 0));
 }
 
-TRP__GLOBAL(TRP__NORM_SUM_WARPS * 32) trp_batch_add(const TRP__CONSTANT trp__norm_sum p)
-{
-    trp__norm_add<double>(p);
-}
+TRP__ENTRY(trp_batch_add, trp__norm_sum, (TRP__NORM_SUM_WARPS * 32), trp__norm_add<double>)
 
 /* How many blocks a processor has at a time, at least: enough loads are under way then. */
 #define TRP__BATCH_rows_MOMENTS    TRP__BATCH_THREADS, 4
@@ -83,26 +80,14 @@ TRP__GLOBAL(TRP__NORM_SUM_WARPS * 32) trp_batch_add(const TRP__CONSTANT trp__nor
 
 /* All passes of a way to read elements. */
 #define TRP__BATCH_KERNELS(name, way, TYPE, V)                                                     \
-    TRP__GLOBAL(TRP__BATCH_##way##_MOMENTS)                                                        \
-    name##_moments(const TRP__CONSTANT trp__batch p)                                               \
-    {                                                                                              \
-        trp__batch_moments_##way<TYPE, V>(p);                                                      \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__BATCH_##way##_MOMENTS)                                                        \
-    name##_sums(const TRP__CONSTANT trp__batch p)                                                  \
-    {                                                                                              \
-        trp__batch_sums_##way<TYPE, V>(p);                                                         \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__BATCH_##way##_APPLY)                                                          \
-    name##_apply(const TRP__CONSTANT trp__batch p)                                                 \
-    {                                                                                              \
-        trp__batch_apply_##way<TYPE, V, false>(p);                                                 \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__BATCH_##way##_BACK)                                                           \
-    name##_back(const TRP__CONSTANT trp__batch p)                                                  \
-    {                                                                                              \
-        trp__batch_apply_##way<TYPE, V, true>(p);                                                  \
-    }
+    TRP__ENTRY(name##_moments, trp__batch, (TRP__BATCH_##way##_MOMENTS),                           \
+               trp__batch_moments_##way<TYPE, V>)                                                  \
+    TRP__ENTRY(name##_sums, trp__batch, (TRP__BATCH_##way##_MOMENTS),                              \
+               trp__batch_sums_##way<TYPE, V>)                                                     \
+    TRP__ENTRY(name##_apply, trp__batch, (TRP__BATCH_##way##_APPLY),                               \
+               trp__batch_apply_##way<TYPE, V, false>)                                             \
+    TRP__ENTRY(name##_back, trp__batch, (TRP__BATCH_##way##_BACK),                                 \
+               trp__batch_apply_##way<TYPE, V, true>)
 
 TRP__BATCH_KERNELS(trp_batch_rows_f32_4, rows, TRP_F32, 4)
 TRP__BATCH_KERNELS(trp_batch_rows_bf16_8, rows, TRP_BF16, 8)

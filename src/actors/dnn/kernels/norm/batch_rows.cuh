@@ -51,8 +51,7 @@ template <int TYPE, int V> struct trp__batch_rows {
     }
     template <int DEEP> TRP__DEVICE void read(int o, uint32_t e, pack v[DEEP]) const
     {
-        TRP__UNROLL
-        for (int u = 0; u < DEEP; u++) {
+        TRP__EACH(u, DEEP) {
             v[u].clear();
             if (e + u * SPAN < end)
                 v[u].load(from[o], offset(o, e + u * SPAN), p.io[o].type);
@@ -124,13 +123,11 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_moments_rows(const trp__b
         float s1 = 0, s2 = 0, some = 0;
         r.template read<DEEP>(TRP__BATCH_X, from, v);
         m.mid = count > 0 ? m.mid : v[0].get(0);
-        TRP__UNROLL
-        for (int u = 0; u < DEEP; u++) {
+        TRP__EACH(u, DEEP) {
             if (from + u * R::SPAN >= r.end)
                 continue;
             some += V;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+            TRP__EACH(j, V) {
                 const float away = v[u].get(j) - m.mid;
                 s1 += away;
                 s2 += away * away;
@@ -162,12 +159,10 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_rows(const trp__batc
         float some_h = 0, some = 0;
         r.template read<DEEP>(TRP__BATCH_X, from, x);
         r.template read<DEEP>(TRP__BATCH_Y, from, dy);
-        TRP__UNROLL
-        for (int u = 0; u < DEEP; u++) {
+        TRP__EACH(u, DEEP) {
             if (from + u * R::SPAN >= r.end)
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+            TRP__EACH(j, V) {
                 some_h += dy[u].get(j) * f.normal(0, x[u].get(j));
                 some += dy[u].get(j);
             }
@@ -194,14 +189,12 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_apply_rows(con
         r.template read<DEEP>(TRP__BATCH_X, from, x);
         if constexpr (BACK)
             r.template read<DEEP>(TRP__BATCH_Y, from, dy);
-        TRP__UNROLL
-        for (int u = 0; u < DEEP; u++) {
+        TRP__EACH(u, DEEP) {
             float v[V];
             const uint32_t e = from + u * R::SPAN;
             if (e >= r.end)
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+            TRP__EACH(j, V) {
                 if constexpr (BACK)
                     v[j] = f.backward(0, x[u].get(j), dy[u].get(j));
                 else

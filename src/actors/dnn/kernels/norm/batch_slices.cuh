@@ -47,8 +47,7 @@ template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<T
     {
         int64_t at[OPERANDS];
         trp__row_packs_find<OPERANDS>(R::p.space, ahead, R::p.io, at);
-        TRP__UNROLL
-        for (int o = 0; o < OPERANDS; o++)
+        TRP__EACH(o, OPERANDS)
             R::from[o] = R::address(o, at[o]);
     }
     /* Where results of a group lie. */
@@ -62,13 +61,11 @@ template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<T
     TRP__DEVICE void copy()
     {
         const int t = tile(entry);
-        TRP__UNROLL
-        for (int c = 0; c < DEEP; c++) {
+        TRP__EACH(c, DEEP) {
             const uint32_t e = element(t, c);
             if (e >= R::end || ahead >= R::p.space.rows)
                 continue;
-            TRP__UNROLL
-            for (int o = 0; o < OPERANDS; o++)
+            TRP__EACH(o, OPERANDS)
                 trp__async_copy(place(to, c, o),
                                 R::from[o] + (uint64_t)R::offset(o, e) * pack::SIZE);
         }
@@ -120,8 +117,7 @@ template <int TYPE, int V> struct trp__batch_slice_moments {
     {
         m.mid = count + some > 0 ? m.mid : v[0].get(0);
         some += V;
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             const float away = v[0].get(j) - m.mid;
             s1 += away;
             s2 = fmaf(away, away, s2);
@@ -163,8 +159,7 @@ template <int TYPE, int V> struct trp__batch_slice_sums {
     }
     TRP__DEVICE void add(const pack v[2])
     {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             some_h = fmaf(v[1].get(j), f.normal(0, v[0].get(j)), some_h);
             some += v[1].get(j);
         }
@@ -267,7 +262,7 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
         numbers[0][lane] = trp__batch_number_of<BACK>(p, first);
     trp__cluster_begin(blocks);
     __syncthreads();
-#pragma unroll 1
+    TRP__ROLLED
     for (uint32_t group = first; group < p.space.rows; group += step, odd ^= 1) {
         const int held = ring.tiles < ring.room ? ring.tiles : ring.room;
         double early = 0, s[2];
@@ -280,12 +275,10 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
             typename T::pack v[OPERANDS];
             ring.wait();
             sums.begin_tile();
-            TRP__UNROLL
-            for (int c = 0; c < T::DEEP; c++) {
+            TRP__EACH(c, T::DEEP) {
                 if (ring.element(t, c) >= ring.end)
                     continue;
-                TRP__UNROLL
-                for (int o = 0; o < OPERANDS; o++)
+                TRP__EACH(o, OPERANDS)
                     v[o].take(*ring.place(at, c, o));
                 sums.add(v);
             }
@@ -321,17 +314,14 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
             const int t = ring.tile(e);
             if (e >= ring.tiles)
                 ring.wait();
-            TRP__UNROLL
-            for (int c = 0; c < T::DEEP; c++) {
+            TRP__EACH(c, T::DEEP) {
                 typename T::pack x[OPERANDS];
                 float v[V];
                 if (ring.element(t, c) >= ring.end)
                     continue;
-                TRP__UNROLL
-                for (int o = 0; o < OPERANDS; o++)
+                TRP__EACH(o, OPERANDS)
                     x[o].take(*ring.place(slot, c, o));
-                TRP__UNROLL
-                for (int j = 0; j < V; j++) {
+                TRP__EACH(j, V) {
                     if constexpr (BACK)
                         v[j] = f.backward(0, x[0].get(j), x[1].get(j));
                     else
@@ -351,14 +341,9 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
 }
 
 #define TRP__BATCH_SLICES(name, TYPE, V)                                                           \
-    TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__batch p)                \
-    {                                                                                              \
-        trp__batch_slices<TYPE, V, false>(p);                                                      \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__SLICE_THREADS) name##_back_slices(const TRP__CONSTANT trp__batch p)           \
-    {                                                                                              \
-        trp__batch_slices<TYPE, V, true>(p);                                                       \
-    }
+    TRP__ENTRY(name##_slices, trp__batch, (TRP__SLICE_THREADS), trp__batch_slices<TYPE, V, false>) \
+    TRP__ENTRY(name##_back_slices, trp__batch, (TRP__SLICE_THREADS),                               \
+               trp__batch_slices<TYPE, V, true>)
 
 TRP__BATCH_SLICES(trp_batch_rows_f32_4, TRP_F32, 4)
 TRP__BATCH_SLICES(trp_batch_rows_bf16_8, TRP_BF16, 8)

@@ -5,15 +5,12 @@
 #include "actors/dnn/kernels/launch/row_spaces.h"
 #include "actors/dnn/kernels/norm/batch_planes.h"
 #include "actors/dnn/kernels/norm/norm_node.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    BLOCKS_MAX = 1 << 30, /* of a launch */
+    BLOCKS_MAX = 1 << 30, /* that add up dscale */
     ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
     HELD_LEAST = 6144, /* loads of a row that a cluster's registers hold, if elements have scales */
 };
@@ -39,10 +36,7 @@ typedef struct step {
     uint8_t number[TRP__NORM_OPERANDS], epsilon, out[2];
     bool back;
     uint64_t blocks;
-    uint32_t threads, shared;
-    const char *type;
-    char name[48];
-    trp__cu_function function, add;
+    trp__kernel kernel, add;
 } step;
 
 /* Rows of a block: those of TRP__NORM_GROUP threads or, backward in packs, as many as there are
@@ -123,7 +117,7 @@ static uint64_t plan_sums(const norm *m, int processors, step *s)
     const uint32_t resident = m->runs == 0               ? TRP__NORM_BACK_THREADS
                               : m->runs == 1 && !m->wide ? TRP__NORM_RESIDENT_1
                                                          : TRP__NORM_RESIDENT;
-    uint64_t blocks = (uint64_t)(processors > 0 ? processors : 1) * (resident / s->threads);
+    uint64_t blocks = (uint64_t)(processors > 0 ? processors : 1) * (resident / s->kernel.threads);
     if (blocks < rows / ROWS_EACH)
         blocks = rows / ROWS_EACH;
     if (blocks > BLOCKS_MAX)
@@ -146,36 +140,32 @@ static uint64_t plan_sums(const norm *m, int processors, step *s)
     return (uint64_t)m->p.space.rows * 2 * size;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     norm m = {0};
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
-    if (trp__norm_describe(g, part->first, part->count, &m) != part->count || !m.node) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
-    }
+    step *s = state;
+    if (trp__norm_describe(g, part->first, part->count, &m) != part->count || !m.node)
+        return trp__kernel_unfit(&trp__kernels_norm, error);
     const trp__dnn_node *n = m.node;
     plan_shared(&m, modules);
     plan_slices(&m, modules);
     s->p = m.p;
     s->back = m.back;
-    s->type = m.wide ? "f64" : "f32";
     memcpy(s->number, m.number, sizeof s->number);
     s->epsilon = m.back ? TRP__DNN_NO_PORT : n->port[TRP__DNN_NORM_EPSILON];
     const uint32_t rows = rows_of_block(&m);
-    s->threads = rows * (uint32_t)s->p.threads;
-    s->shared = s->threads * (uint32_t)s->p.bytes;
+    trp__kernel *k = &s->kernel;
+    k->threads = rows * (uint32_t)s->p.threads;
+    k->shared = k->threads * (uint32_t)s->p.bytes;
     s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
     if (m.tiles)
-        s->shared = rows * (uint32_t)s->p.n * (m.p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 2);
+        k->shared = rows * (uint32_t)s->p.n * (m.p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 2);
     if (s->p.blocks > 0) {
         s->blocks = (uint64_t)s->p.space.rows * (uint64_t)s->p.blocks;
-        s->shared = m.shared;
-        s->threads = (uint32_t)m.p.threads;
+        *k = (trp__kernel){
+            .shared = m.shared, .threads = (uint32_t)m.p.threads, .cluster = (uint32_t)s->p.blocks};
     }
     s->out[0] = m.back ? n->port[TRP__DNN_NORM_DSCALE] : TRP__DNN_NO_PORT;
     s->out[1] = m.back ? n->port[TRP__DNN_NORM_BIAS] : TRP__DNN_NO_PORT;
@@ -183,57 +173,48 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         s->sum.type[i] = s->out[i] != TRP__DNN_NO_PORT ? g->tensor[s->out[i]].type : TRP_F32;
     if (s->epsilon != TRP__DNN_NO_PORT)
         s->p.epsilon_type = g->tensor[s->epsilon].type;
-    *workspace = m.back ? plan_sums(&m, modules->processors, s) : 0;
-    snprintf(s->name, sizeof s->name, "trp_norm_%s", m.kernel);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s%s", s->name + strlen("trp_"), s->p.runs ? "" : "_loose");
-    *out = s;
+    if (m.back)
+        *workspace = plan_sums(&m, modules->processors, s);
+    s->add = (trp__kernel){.threads = TRP__NORM_SUM_WARPS * 32};
+    snprintf(s->add.name, sizeof s->add.name, "trp_norm_add_%s", m.wide ? "f64" : "f32");
+    snprintf(k->name, sizeof k->name, "trp_norm_%s", m.kernel);
+    trp__text_add(engine, "norm_%s%s", m.kernel, s->p.runs ? "" : "_loose");
     return TRP_OK;
 }
 
 static void set_addresses(step *s, const trp__kernel_launch *l)
 {
     for (int o = 0; o < TRP__NORM_OPERANDS; o++)
-        s->p.io[o].at =
-            s->number[o] == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->number[o]];
+        s->p.io[o].at = trp__kernel_address(l, s->number[o]);
     if (s->epsilon != TRP__DNN_NO_PORT) {
         s->p.epsilon = l->number[s->epsilon];
-        s->p.epsilon_at = (uint64_t)(uintptr_t)l->at[s->epsilon];
+        s->p.epsilon_at = trp__kernel_address(l, s->epsilon);
     }
     s->p.sums = s->sum.sums = (uint64_t)(uintptr_t)l->workspace;
     for (int i = 0; i < 2; i++)
-        s->sum.out[i] = s->out[i] == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->out[i]];
+        s->sum.out[i] = trp__kernel_address(l, s->out[i]);
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
-    char add[48];
-    trp_status status = TRP_OK;
-    snprintf(add, sizeof add, "trp_norm_add_%s", s->type);
-    if (!s->function)
-        status =
-            trp__kernel_with_shared(l, TRP__MODULE_NORM, s->name, s->shared, &s->function, error);
-    if (status == TRP_OK && s->back && !s->add)
-        status =
-            trp__kernels_function(l->modules, l->instance, TRP__MODULE_NORM, add, &s->add, error);
-    set_addresses(s, l);
-    for (uint64_t first = 0; first < s->blocks && status == TRP_OK; first += BLOCKS_MAX) {
-        const uint64_t left = s->blocks - first;
-        s->p.first = (int64_t)first;
-        status = trp__kernel_enqueue_clusters(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
-                                              s->p.blocks > 0 ? (uint32_t)s->p.blocks : 1,
-                                              s->threads, s->shared, &s->p, error);
-    }
+    trp_status status = trp__kernel_find(l, TRP__MODULE_NORM, &s->kernel, error);
     if (status == TRP_OK && s->back)
-        status = trp__kernel_enqueue(l, s->add, (uint64_t)((s->sum.columns + 31) / 32),
-                                     TRP__NORM_SUM_WARPS * 32, 0, &s->sum, error);
+        status = trp__kernel_find(l, TRP__MODULE_NORM, &s->add, error);
+    set_addresses(s, l);
+    if (status == TRP_OK)
+        status =
+            trp__kernel_run(l, TRP__MODULE_NORM, &s->kernel, s->blocks, &s->p, &s->p.first, error);
+    if (status == TRP_OK && s->back)
+        status = trp__kernel_run(l, TRP__MODULE_NORM, &s->add,
+                                 (uint64_t)((s->sum.columns + 31) / 32), &s->sum, NULL, error);
     return status;
 }
 
 const trp__kernel_family trp__kernels_norm = {
     .name = "norm",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_NORM,

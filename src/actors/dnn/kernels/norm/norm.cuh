@@ -114,11 +114,9 @@ TRP__DEVICE void trp__norm_statistics(const trp__norm &p, const trp__norm_row &r
             mean += v[i];
         mean = trp__rows_together<trp__rows_sum, T>(mean, p.threads, T(0)) * share;
     }
-#pragma unroll
-    for (int c = 0; c < RUNS; c++) {
+    TRP__EACH(c, RUNS) {
         const bool whole = r.lanes.place(c, 0) >= 0 && r.lanes.place(c, TRP__ROWS_RUN - 1) < r.n;
-#pragma unroll
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        TRP__EACH(j, TRP__ROWS_RUN) {
             const int i = c * TRP__ROWS_RUN + j, k = r.lanes.place(c, j);
             const T away = whole || (k >= 0 && k < r.n) ? v[i] - mean : T(0);
             s[0] += away;
@@ -260,52 +258,18 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows_back(const trp__
     }
 }
 
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_any_1(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_any_2(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows<float, 2>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_any_4(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows<float, 4>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_f64_1(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows<double, 1>(p);
-}
+TRP__ENTRY(trp_norm_any_1, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float, 1>)
+TRP__ENTRY(trp_norm_any_2, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float, 2>)
+TRP__ENTRY(trp_norm_any_4, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float, 4>)
+TRP__ENTRY(trp_norm_f64_1, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<double, 1>)
 
 /* Registers so that a processor has TRP__NORM_RESIDENT_1 threads. */
 #define TRP__NORM_BACK_BOUNDS TRP__NORM_THREADS_1, TRP__NORM_RESIDENT_1 / TRP__NORM_THREADS_1
 
-TRP__GLOBAL(TRP__NORM_BACK_BOUNDS) trp_norm_back_any_1(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows_back<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_back_any_2(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows_back<float, 2>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_back_f64_1(const TRP__CONSTANT trp__norm p)
-{
-    trp__norm_rows_back<double, 1>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_SUM_WARPS * 32) trp_norm_add_f32(const TRP__CONSTANT trp__norm_sum p)
-{
-    trp__norm_add<float>(p);
-}
-
-TRP__GLOBAL(TRP__NORM_SUM_WARPS * 32) trp_norm_add_f64(const TRP__CONSTANT trp__norm_sum p)
-{
-    trp__norm_add<double>(p);
-}
+TRP__ENTRY(trp_norm_back_any_1, trp__norm, (TRP__NORM_BACK_BOUNDS), trp__norm_rows_back<float, 1>)
+TRP__ENTRY(trp_norm_back_any_2, trp__norm, (TRP__NORM_THREADS), trp__norm_rows_back<float, 2>)
+TRP__ENTRY(trp_norm_back_f64_1, trp__norm, (TRP__NORM_THREADS), trp__norm_rows_back<double, 1>)
+TRP__ENTRY(trp_norm_add_f32, trp__norm_sum, (TRP__NORM_SUM_WARPS * 32), trp__norm_add<float>)
+TRP__ENTRY(trp_norm_add_f64, trp__norm_sum, (TRP__NORM_SUM_WARPS * 32), trp__norm_add<double>)
 
 #endif

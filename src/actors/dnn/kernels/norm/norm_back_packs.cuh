@@ -23,8 +23,7 @@ template <int TYPE> struct trp__norm_back_row {
     }
     TRP__DEVICE void forget()
     {
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             x[c].forget();
             dy[c].forget();
         }
@@ -77,8 +76,7 @@ template <int TYPE> struct trp__norm_back_ring {
         if (row < rows) {
             int64_t from[2];
             trp__row_packs_find<2>(p.space, row, p.io + TRP__NORM_X, from);
-            TRP__UNROLL
-            for (int c = 0; c < PACKS; c++) {
+            TRP__EACH(c, PACKS) {
                 if (!has(c))
                     continue;
                 trp__async_copy(slot(to, c),
@@ -118,8 +116,7 @@ template <int TYPE> struct trp__norm_back_ring {
         out->twice = 2.0f * inverse.value(p.io[TRP__NORM_INVERSE]);
         numbers(p, row + step);
         trp__async_wait_for(stages - 1);
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             if (row < rows && has(c)) {
                 out->x[c].take(*slot(stage, c));
                 out->dy[c].take(*slot(stage, PACKS + c));
@@ -174,10 +171,8 @@ TRP__DEVICE void trp__norm_back_leave(const trp__norm &p, int thread, int group,
     TRP__DYNAMIC(float, shared);
     const int groups = (int)blockDim.x / p.threads, width = p.threads * PACKS * V;
     __syncthreads(); /* nothing that lay here is read any more */
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+    TRP__EACH(c, PACKS) {
+        TRP__EACH(j, V)
             shared[group * width + (c * p.threads + thread) * V + j] = v[c][j];
     }
     __syncthreads();
@@ -204,26 +199,22 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
     ring.threads = p.threads;
     uint32_t row = blockIdx.x * (uint32_t)groups + (uint32_t)group;
     ring.start(p, row, step);
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+    TRP__EACH(c, PACKS) {
+        TRP__EACH(j, V)
             sum_h[c][j] = sum[c][j] = scale[c][j] = 0;
         if (ring.has(c))
             trp__norm_numbers<V>(p, TRP__NORM_SCALE, ring.place(c), scale[c]);
     }
     int odd = 0;
-#pragma unroll 1
+    TRP__ROLLED
     for (; row - (uint32_t)group < ring.rows; row += step) {
         R now;
         float s[2] = {0, 0}; /* means: a sum may leave f32 where they do not */
         ring.next(p, row, step, &now);
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             if (!ring.has(c)) /* nothing may be further from the mean than f32 reaches */
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+            TRP__EACH(j, V) {
                 /* Not x times a share of `twice`, which is denormal where x is very large. */
                 const float h = now.normal(c, j, now.twice), dy = now.dy[c].get(j);
                 const float g = dy * scale[c][j];
@@ -242,13 +233,11 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
         const float offset = p.centred ? 0.5f * s[0] : 0.0f, slope = 0.5f * s[1];
         int64_t to;
         trp__row_packs_find<1>(p.space, row, p.io + TRP__NORM_DX, &to);
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             float dx[V];
             if (!ring.has(c))
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++)
+            TRP__EACH(j, V)
                 dx[j] = now.twice * fmaf(-now.normal(c, j, now.twice), slope,
                                          fmaf(0.5f, now.dy[c].get(j) * scale[c][j], -offset));
             now.x[c].set(dx);
@@ -260,10 +249,7 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
 }
 
 #define TRP__NORM_BACK_KERNELS(name, TYPE)                                                         \
-    TRP__GLOBAL(TRP__NORM_BACK_THREADS) name##_each(const TRP__CONSTANT trp__norm p)               \
-    {                                                                                              \
-        trp__norm_backward<TYPE>(p);                                                               \
-    }
+    TRP__ENTRY(name##_each, trp__norm, (TRP__NORM_BACK_THREADS), trp__norm_backward<TYPE>)
 
 TRP__NORM_BACK_KERNELS(trp_norm_back_f32, TRP_F32)
 TRP__NORM_BACK_KERNELS(trp_norm_back_bf16, TRP_BF16)

@@ -5,7 +5,6 @@
 #include "actors/dnn/math/functions.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     WALK_MAX = 1 << 20, /* elements of a row that is walked through */
@@ -84,7 +83,7 @@ static bool is_dense(const norm *m, int operand)
 static bool is_vector(const norm *m, int operand)
 {
     return !m->tensor[operand] ||
-           (is_dense(m, operand) && trp__rows_is_aligned(m->tensor[operand]));
+           (is_dense(m, operand) && trp__space_is_aligned(m->tensor[operand], 16));
 }
 
 /* dscale and dbias are written where their elements lie in the order of scale's. A scale that is

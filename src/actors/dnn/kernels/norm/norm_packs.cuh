@@ -19,16 +19,14 @@ template <int TYPE, int V> TRP__DEVICE void trp__norm_numbers_as(uint64_t at, in
 {
     if constexpr (TYPE != TRP_F32 && V == 4) {
         const uint64_t q = trp__at<uint64_t>(at + (uint64_t)k * 2, 0);
-        TRP__UNROLL
-        for (int j = 0; j < V; j++) {
+        TRP__EACH(j, V) {
             const uint16_t bits = (uint16_t)(q >> 16 * j);
             out[j] = TYPE == TRP_BF16 ? trp__bf16_to_f32(bits) : trp__half_value(bits);
         }
     } else {
         trp__pack<TYPE, V> v;
         v.load(at, k, TYPE);
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             out[j] = v.get(j);
     }
 }
@@ -60,15 +58,13 @@ struct trp__norm_each {
             return;
         trp__norm_numbers<V>(p, TRP__NORM_SCALE, k, a);
         if (!p.io[TRP__NORM_BIAS].at) {
-            TRP__UNROLL
-            for (int j = 0; j < V; j++)
+            TRP__EACH(j, V)
                 h[j] *= a[j];
             return;
         }
         float b[V];
         trp__norm_numbers<V>(p, TRP__NORM_BIAS, k, b);
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             h[j] = fmaf(h[j], a[j], b[j]);
     }
     TRP__DEVICE float one(const trp__norm &p, int64_t, int k, float h) const
@@ -140,13 +136,11 @@ template <bool IS_RAGGED = true> struct trp__norm_row_affine {
             }
         }
         if (next >= V) {
-            TRP__UNROLL
-            for (int j = 0; j < V; j++)
+            TRP__EACH(j, V)
                 h[j] = fmaf(h[j], a, b);
             return;
         }
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             h[j] = fmaf(h[j], j < next ? a : next_a, j < next ? b : next_b);
     }
     TRP__DEVICE float one(const trp__norm &p, int64_t number, int k, float h)
@@ -240,10 +234,8 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     template <int PACKS> TRP__DEVICE float sum(pack v[PACKS]) const
     {
         float all = 0;
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
-            TRP__UNROLL
-            for (int j = 0; j < V; j++)
+        TRP__EACH(c, PACKS) {
+            TRP__EACH(j, V)
                 all += v[c].get(j);
             v[c].forget();
         }
@@ -257,15 +249,12 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     /* Adds differences from the mean, and their squares. */
     template <int PACKS> TRP__DEVICE void add(pack v[PACKS], float s[2]) const
     {
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++) {
+        TRP__EACH(c, PACKS) {
             if (packs::whole(c)) {
-                TRP__UNROLL
-                for (int j = 0; j < V; j++)
+                TRP__EACH(j, V)
                     add_one(v[c].get(j) - mean, s);
             } else if (A::RAGGED && packs::place(c) < packs::end) {
-                TRP__UNROLL
-                for (int j = 0; j < V; j++)
+                TRP__EACH(j, V)
                     add_one(packs::has(c, j) ? v[c].get(j) - mean : 0.0f, s);
             }
             v[c].forget();
@@ -307,8 +296,7 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     TRP__DEVICE void apply(const trp__norm &p, int c, pack *v) const
     {
         float h[V];
-        TRP__UNROLL
-        for (int j = 0; j < V; j++)
+        TRP__EACH(j, V)
             h[j] = fmaf(v->get(j) - mean, inverse, -more);
         affine.template apply<V>(p, from + packs::place(c), h);
         v->set(h);
@@ -336,8 +324,7 @@ TRP__DEVICE void trp__norm_forward(const trp__norm &p)
     r.template add<PACKS>(v, s);
     trp__rows_together<trp__rows_sum, float, 2>(s, p.threads, 0.0f);
     if (r.finish(p, s)) {
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++)
+        TRP__EACH(c, PACKS)
             r.apply(p, c, &v[c]);
     } else {
         r.wide(p);
@@ -377,8 +364,7 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_walk(const trp__norm 
     for (int t = tiles - 1; t >= 0; t--) {
         r.first = own + t * TILE;
         r.template read<DEEP>(r.x, 0.0f, v);
-        TRP__UNROLL
-        for (int c = 0; c < DEEP; c++)
+        TRP__EACH(c, DEEP)
             r.apply(p, c, &v[c]);
     }
 }
@@ -390,10 +376,7 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_walk(const trp__norm 
 #define TRP__NORM_BOUNDS_WALK TRP__NORM_WALK_THREADS
 
 #define TRP__NORM_PACKED(name, bounds, kernel, ...)                                                \
-    TRP__GLOBAL(TRP__NORM_BOUNDS_##bounds) name(const TRP__CONSTANT trp__norm p)                   \
-    {                                                                                              \
-        trp__norm_##kernel<__VA_ARGS__>(p);                                                        \
-    }
+    TRP__ENTRY(name, trp__norm, (TRP__NORM_BOUNDS_##bounds), trp__norm_##kernel<__VA_ARGS__>)
 
 #define TRP__NORM_KERNELS(name, TYPE, AFFINE)                                                      \
     TRP__NORM_PACKED(name##_2, 2, forward, TYPE, AFFINE, 2)                                        \

@@ -85,8 +85,7 @@ template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
         for (int t = ring.tiles - 1; t >= 0; t--) {
             tiles.take(0, t, ring.before(t), v);
             r.first = tiles.first;
-            TRP__UNROLL
-            for (int c = 0; c < T::DEEP; c++)
+            TRP__EACH(c, T::DEEP)
                 r.apply(p, c, &v[c]);
             ring.copy_before(tiles, t);
         }
@@ -118,8 +117,7 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_held(const trp__norm 
     trp__rows_together<trp__rows_sum, float, 2>(s, p.threads, 0.0f);
     const double move = p.centred ? (double)s[0] / (double)r.end : 0.0;
     if (r.join(p, (double)r.mean + move, (double)s[1] - (double)s[0] * move)) {
-        TRP__UNROLL
-        for (int c = 0; c < PACKS; c++)
+        TRP__EACH(c, PACKS)
             r.apply(p, c, &v[c]);
     } else if (r.from == 0) {
         r.wide(p);
@@ -128,15 +126,9 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_held(const trp__norm 
 }
 
 #define TRP__NORM_SLICES(name, TYPE)                                                               \
-    TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__norm p)                 \
-    {                                                                                              \
-        trp__norm_slices<TYPE>(p);                                                                 \
-    }
+    TRP__ENTRY(name##_slices, trp__norm, (TRP__SLICE_THREADS), trp__norm_slices<TYPE>)
 #define TRP__NORM_HELD(name, TYPE, AFFINE)                                                         \
-    TRP__GLOBAL(TRP__NORM_HELD_THREADS, 2) name##_held(const TRP__CONSTANT trp__norm p)            \
-    {                                                                                              \
-        trp__norm_held<TYPE, AFFINE>(p);                                                           \
-    }
+    TRP__ENTRY(name##_held, trp__norm, (TRP__NORM_HELD_THREADS, 2), trp__norm_held<TYPE, AFFINE>)
 
 TRP__NORM_SLICES(trp_norm_f32_each, TRP_F32)
 TRP__NORM_SLICES(trp_norm_bf16_each, TRP_BF16)

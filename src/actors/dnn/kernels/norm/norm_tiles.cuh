@@ -45,8 +45,7 @@ template <int TYPE> struct trp__norm_tile {
     TRP__DEVICE float read()
     {
         float all = 0;
-        TRP__UNROLL
-        for (int i = 0; i < SLOTS; i++) {
+        TRP__EACH(i, SLOTS) {
             v[i] = has(i) ? value(at[i * step]) : 0.0f;
             all += v[i];
         }
@@ -54,14 +53,12 @@ template <int TYPE> struct trp__norm_tile {
     }
     TRP__DEVICE void add(float mean, float s[2]) const
     {
-        TRP__UNROLL
-        for (int i = 0; i < SLOTS; i++)
+        TRP__EACH(i, SLOTS)
             rows::add_one(has(i) ? v[i] - mean : 0.0f, s);
     }
     TRP__DEVICE void apply(const rows &r)
     {
-        TRP__UNROLL
-        for (int i = 0; i < SLOTS; i++) {
+        TRP__EACH(i, SLOTS) {
             if (has(i))
                 at[i * step] = bits(fmaf(fmaf(v[i] - r.mean, r.inverse, -r.more), r.affine.scale,
                                          r.affine.bias));
@@ -132,10 +129,7 @@ template <int TYPE> TRP__DEVICE void trp__norm_tiles(const trp__norm &p)
 }
 
 #define TRP__NORM_TILE_KERNELS(name, TYPE)                                                         \
-    TRP__GLOBAL(TRP__NORM_GROUP) name##_rows(const TRP__CONSTANT trp__norm p)                      \
-    {                                                                                              \
-        trp__norm_tiles<TYPE>(p);                                                                  \
-    }
+    TRP__ENTRY(name##_rows, trp__norm, (TRP__NORM_GROUP), trp__norm_tiles<TYPE>)
 
 TRP__NORM_TILE_KERNELS(trp_norm_tiles_f32, TRP_F32)
 TRP__NORM_TILE_KERNELS(trp_norm_tiles_bf16, TRP_BF16)

@@ -1,13 +1,11 @@
 /* Norms of tensors whose elements do not lie in the order of their dimensions, as of channels last:
  * they are packed first, and what comes out is laid out as it shall be. */
 #include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/space.h"
 #include "actors/dnn/kernels/move/views.h"
 #include "actors/dnn/lower/layout.h"
 #include "actors/dnn/lower/lower.h"
-#include "base/error.h"
-#include "base/text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 256 };
@@ -102,9 +100,8 @@ static void drop(void *state)
 {
     step *s = state;
     for (int i = 0; i < s->moves; i++)
-        free(s->move[i].step);
-    free(s->norm);
-    free(s);
+        trp__kernel_drop(&trp__kernels_move, s->move[i].step);
+    trp__kernel_drop(&trp__kernels_norm, s->norm);
 }
 
 static uint64_t rounded(uint64_t bytes)
@@ -114,19 +111,20 @@ static uint64_t rounded(uint64_t bytes)
 
 static uint64_t bytes_of(const trp__dnn_tensor *t)
 {
-    return (uint64_t)trp__dnn_elements(t) * trp_dtype_bits((trp_dtype)t->type) / 8;
+    return (uint64_t)trp__dnn_elements(t) * trp__space_element_bytes(t->type);
 }
 
-static trp_status make_steps(const trp__dnn_part *part, const trp__kernel_modules *modules, step *s,
-                             char name[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
+    step *s = state;
     packed p;
-    char ignored[TRP_DNN_ENGINE_SIZE];
+    char name[TRP_DNN_ENGINE_SIZE] = "", ignored[TRP_DNN_ENGINE_SIZE];
     uint64_t at = 0, more = 0;
     trp_status status = TRP_OK;
     if (!describe(g, &g->node[part->first], &p))
-        return trp__error_set(error, TRP_E_INTERNAL, "a norm of tensors that are packed");
+        return trp__kernel_unfit(&trp__kernels_packed, error);
     s->tensors = g->head->tensors;
     for (int i = 0; i < p.count && status == TRP_OK; i++) {
         move *m = &s->move[s->moves];
@@ -136,34 +134,17 @@ static trp_status make_steps(const trp__dnn_part *part, const trp__kernel_module
         m->written = p.moved[i].written;
         m->at = at;
         at += rounded(bytes_of(&p.tensor[m->number]));
-        status = trp__kernels_move.make(&(trp__dnn_part){&t.graph, 0, 1}, modules, &m->step,
-                                        ignored, &more, error);
+        status = trp__kernel_make(&trp__kernels_move, &(trp__dnn_part){&t.graph, 0, 1}, modules,
+                                  &m->step, ignored, &more, error);
         s->moves += status == TRP_OK;
     }
     s->norm_at = at;
     if (status == TRP_OK)
-        status = trp__kernels_norm.make(&(trp__dnn_part){&p.graph, part->first, 1}, modules,
-                                        &s->norm, name, &more, error);
+        status = trp__kernel_make(&trp__kernels_norm, &(trp__dnn_part){&p.graph, part->first, 1},
+                                  modules, &s->norm, name, &more, error);
     *workspace = at + more;
+    trp__text_add(engine, "packed_%s", name);
     return status;
-}
-
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
-{
-    char name[TRP_DNN_ENGINE_SIZE] = "";
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
-    trp_status status = make_steps(part, modules, s, name, workspace, error);
-    if (status != TRP_OK) {
-        drop(s);
-        return status;
-    }
-    trp__text text = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&text, "packed_%s", name);
-    *out = s;
-    return TRP_OK;
 }
 
 /* Enqueues the moves to packed forms, or those from them. */
@@ -202,6 +183,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_packed = {
     .name = "packed",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .drop = drop,

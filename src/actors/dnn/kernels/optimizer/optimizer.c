@@ -2,10 +2,9 @@
 #include "actors/dnn/kernels/optimizer/optimizer.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
-#include "base/error.h"
-#include "base/text.h"
+#include "actors/dnn/kernels/launch/space.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -26,7 +25,7 @@ typedef struct step {
     trp__dnn_node node;
     bool wide;
     uint8_t is_value[TRP__OPTIMIZER_NUMBERS];
-    trp__cu_function norm, prepare, elements;
+    trp__kernel norm, prepare, elements;
 } step;
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
@@ -45,22 +44,18 @@ static void describe(const trp__dnn_graph *g, const trp__dnn_node *n, int port,
 /* Whether accesses of four elements are aligned. */
 static bool is_aligned(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
 {
-    if (n->port[port] == TRP__DNN_NO_PORT)
-        return true;
-    const trp__dnn_tensor *t = &g->tensor[n->port[port]];
-    const uint32_t bytes = trp_dtype_bits((trp_dtype)t->type) / 8 * TRP__OPTIMIZER_RUN;
-    return t->role != TRP__DNN_BUFFER || t->alignment % (bytes < 16 ? bytes : 16) == 0;
+    const trp__dnn_tensor *t = trp__dnn_tensor_at(g, n, port);
+    return !t || trp__space_is_aligned(t, trp__space_element_bytes(t->type) * TRP__OPTIMIZER_RUN);
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     const trp__dnn_node *n = &g->node[part->first];
-    step *s = calloc(1, sizeof *s);
+    step *s = state;
     (void)modules;
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an optimizer");
+    (void)error;
     s->node = s->p.node = *n;
     s->p.runs = 1;
     for (int i = 0; i < TRP__OPTIMIZER_ARRAYS; i++) {
@@ -86,9 +81,12 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         s->p.part = s->p.part ? s->p.part : PART_STEP;
     }
     *workspace = PREPARED_BYTES + 3 * TRP__TRAIN_PARTS * sizeof(double);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "optimizer_%s%s", s->wide ? "f64" : "f32", s->p.runs ? "" : "_loose");
-    *out = s;
+    const char *type = s->wide ? "f64" : "f32";
+    s->prepare = (trp__kernel){.name = "trp_optimizer_prepare", .threads = TRP__OPTIMIZER_THREADS};
+    s->norm.threads = s->elements.threads = TRP__OPTIMIZER_THREADS;
+    snprintf(s->norm.name, sizeof s->norm.name, "trp_optimizer_norm_%s", type);
+    snprintf(s->elements.name, sizeof s->elements.name, "trp_optimizer_%s", type);
+    trp__text_add(engine, "optimizer_%s%s", type, s->p.runs ? "" : "_loose");
     return TRP_OK;
 }
 
@@ -109,29 +107,9 @@ static void prepare_here(step *s)
     s->p.step.skip = number_of(s, TRP__OPTIMIZER_FOUND, 0) != 0;
 }
 
-static trp_status find_kernels(step *s, const trp__kernel_launch *l, trp_error *error)
-{
-    const struct {
-        trp__cu_function *function;
-        const char *name;
-    } kernels[] = {
-        {&s->norm, s->wide ? "trp_optimizer_norm_f64" : "trp_optimizer_norm_f32"},
-        {&s->prepare, "trp_optimizer_prepare"},
-        {&s->elements, s->wide ? "trp_optimizer_f64" : "trp_optimizer_f32"},
-    };
-    trp_status status = TRP_OK;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels && status == TRP_OK; i++) {
-        if (!*kernels[i].function)
-            status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_OPTIMIZER,
-                                           kernels[i].name, kernels[i].function, error);
-    }
-    return status;
-}
-
 static uint64_t address_of(const step *s, const trp__kernel_launch *l, int port)
 {
-    const uint8_t tensor = s->node.port[port];
-    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+    return trp__kernel_address(l, s->node.port[port]);
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
@@ -139,7 +117,10 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     step *s = state;
     const uint64_t workspace = (uint64_t)(uintptr_t)l->workspace;
     bool in_memory = s->p.parts > 0;
-    trp_status status = find_kernels(s, l, error);
+    trp__kernel *const kernels[] = {&s->norm, &s->prepare, &s->elements};
+    trp_status status = TRP_OK;
+    for (int i = 0; i < 3 && status == TRP_OK; i++)
+        status = trp__kernel_find(l, TRP__MODULE_OPTIMIZER, kernels[i], error);
     for (int i = 0; i < TRP__OPTIMIZER_ARRAYS; i++)
         s->p.array[i].at = address_of(s, l, arrays[i]);
     for (int i = 0; i < TRP__OPTIMIZER_NUMBERS; i++) {
@@ -156,16 +137,16 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     s->p.prepared = in_memory ? workspace : 0;
     prepare_here(s);
     if (s->p.parts > 0 && status == TRP_OK)
-        status = trp__kernel_enqueue(l, s->norm, (uint64_t)s->p.parts, TRP__OPTIMIZER_THREADS, 0,
-                                     &s->p, error);
+        status = trp__kernel_run(l, TRP__MODULE_OPTIMIZER, &s->norm, (uint64_t)s->p.parts, &s->p,
+                                 NULL, error);
     if (in_memory && status == TRP_OK)
-        status = trp__kernel_enqueue(l, s->prepare, 1, TRP__OPTIMIZER_THREADS, 0, &s->p, error);
+        status = trp__kernel_run(l, TRP__MODULE_OPTIMIZER, &s->prepare, 1, &s->p, NULL, error);
     const int64_t blocks = (s->p.count + TRP__OPTIMIZER_BLOCK - 1) / TRP__OPTIMIZER_BLOCK;
     for (int64_t at = 0; at < blocks && status == TRP_OK; at += BLOCKS_MAX) {
         s->p.first = at * TRP__OPTIMIZER_BLOCK;
-        status = trp__kernel_enqueue(
-            l, s->elements, (uint64_t)(blocks - at < BLOCKS_MAX ? blocks - at : BLOCKS_MAX),
-            TRP__OPTIMIZER_THREADS, 0, &s->p, error);
+        status = trp__kernel_run(l, TRP__MODULE_OPTIMIZER, &s->elements,
+                                 (uint64_t)(blocks - at < BLOCKS_MAX ? blocks - at : BLOCKS_MAX),
+                                 &s->p, NULL, error);
     }
     return status;
 }
@@ -173,6 +154,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_optimizer = {
     .name = "optimizer",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_OPTIMIZER,

@@ -79,8 +79,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_norm(const trp__optimizer 
         TRP__UNROLL
         for (int r = 0; r < RUNS && whole; r++)
             raw[r].load(g.at, at + trp__runs_at(true, r, 0), g.type);
-        TRP__UNROLL
-        for (int r = 0; r < RUNS; r++) {
+        TRP__EACH(r, RUNS) {
             T v[RUN];
             const int64_t first = at + trp__runs_at(whole, r, 0);
             if (whole) {
@@ -283,10 +282,8 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
     trp__optimizer_range range;
     trp__optimizer_numbers<T> numbers;
     if (whole) {
-        TRP__UNROLL
-        for (int r = 0; r < RUNS; r++) {
-            TRP__UNROLL
-            for (int a = 0; a < ARRAYS; a++) {
+        TRP__EACH(r, RUNS) {
+            TRP__EACH(a, ARRAYS) {
                 if (p.array[a].used)
                     raw[r][a].load(p.array[a].at, at + trp__runs_at(true, r, 0),
                                    p.array[a].type);
@@ -296,13 +293,11 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
     const trp__optimizer_step step = trp__optimizer_prepared(p);
     range.begin = 1;
     range.end = 0;
-    TRP__UNROLL
-    for (int r = 0; r < RUNS; r++) {
+    TRP__EACH(r, RUNS) {
         trp__optimizer_tile<T> t = {};
         const int64_t first = at + trp__runs_at(whole, r, 0);
         if (whole) {
-            TRP__UNROLL
-            for (int a = 0; a < ARRAYS; a++) {
+            TRP__EACH(a, ARRAYS) {
                 if (p.array[a].used)
                     raw[r][a].convert(p.array[a].type, a == 0   ? t.w
                                                        : a == 1 ? t.g
@@ -313,8 +308,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
                 numbers.of(step.step, range);
             }
             if (range.holds(first + RUN - 1)) {
-                TRP__UNROLL
-                for (int j = 0; j < RUN; j++) {
+                TRP__EACH(j, RUN) {
                     if (range.inside && !step.skip)
                         numbers.update(t.w[j], t.g[j], t.m[0][j], t.m[1][j]);
                 }
@@ -322,8 +316,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
                 continue;
             }
         }
-        TRP__UNROLL
-        for (int j = 0; j < RUN; j++) {
+        TRP__EACH(j, RUN) {
             const int64_t i = at + trp__runs_at(whole, r, j);
             if (i >= p.count)
                 continue;
@@ -344,24 +337,13 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
     }
 }
 
-TRP__GLOBAL(TRP__OPTIMIZER_THREADS) trp_optimizer_norm_f32(const TRP__CONSTANT trp__optimizer p)
-{
-    trp__optimizer_norm<float>(p);
-}
-
-TRP__GLOBAL(TRP__OPTIMIZER_THREADS) trp_optimizer_norm_f64(const TRP__CONSTANT trp__optimizer p)
-{
-    trp__optimizer_norm<double>(p);
-}
-
-TRP__GLOBAL(TRP__OPTIMIZER_THREADS) trp_optimizer_f32(const TRP__CONSTANT trp__optimizer p)
-{
-    trp__optimizer_elements<float>(p);
-}
-
-TRP__GLOBAL(TRP__OPTIMIZER_THREADS) trp_optimizer_f64(const TRP__CONSTANT trp__optimizer p)
-{
-    trp__optimizer_elements<double>(p);
-}
+TRP__ENTRY(trp_optimizer_norm_f32, trp__optimizer, (TRP__OPTIMIZER_THREADS),
+           trp__optimizer_norm<float>)
+TRP__ENTRY(trp_optimizer_norm_f64, trp__optimizer, (TRP__OPTIMIZER_THREADS),
+           trp__optimizer_norm<double>)
+TRP__ENTRY(trp_optimizer_f32, trp__optimizer, (TRP__OPTIMIZER_THREADS),
+           trp__optimizer_elements<float>)
+TRP__ENTRY(trp_optimizer_f64, trp__optimizer, (TRP__OPTIMIZER_THREADS),
+           trp__optimizer_elements<double>)
 
 #endif

@@ -3,12 +3,9 @@
 
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -77,7 +74,7 @@ static bool has_runs(const trp__dnn_tensor *t, int run)
         if (i != 1 && t->dim[i] > 1 && t->stride[i] % run != 0)
             return false;
     }
-    return t->stride[1] == 1 && t->dim[1] % run == 0 && trp__rows_is_aligned(t);
+    return t->stride[1] == 1 && t->dim[1] % run == 0 && trp__space_is_aligned(t, 16);
 }
 
 static bool is_one_type(const pool *m)
@@ -93,7 +90,7 @@ static bool has_strip_runs(const trp__dnn_tensor *t)
         if (t->dim[i] > 1 && t->stride[i] % TRP__POOL_RUN != 0)
             return false;
     }
-    return t->dim[t->rank - 1] % TRP__POOL_RUN == 0 && trp__rows_is_aligned(t);
+    return t->dim[t->rank - 1] % TRP__POOL_RUN == 0 && trp__space_is_aligned(t, 16);
 }
 
 static bool takes_tensor(const trp__dnn_tensor *t)
@@ -125,11 +122,6 @@ static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim
     return all;
 }
 
-static const trp__dnn_tensor *tensor_at(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
-{
-    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
-}
-
 /* How many channels a thread has, and whether a kernel for the type takes it. Those for any type
  * have one, and a warp for each output 1 or 8. */
 static void find_runs(pool *m)
@@ -153,11 +145,11 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, pool *m)
     if ((n->kind != TRP_DNN_RESAMPLE_FORWARD && !m->back) ||
         (n->compute != TRP_F32 && n->compute != TRP_F64))
         return false;
-    m->x = tensor_at(g, n, TRP__DNN_RESAMPLE_X);
-    m->y = tensor_at(g, n, TRP__DNN_RESAMPLE_Y);
-    m->index = tensor_at(g, n, TRP__DNN_RESAMPLE_INDEX);
+    m->x = trp__dnn_tensor_at(g, n, TRP__DNN_RESAMPLE_X);
+    m->y = trp__dnn_tensor_at(g, n, TRP__DNN_RESAMPLE_Y);
+    m->index = trp__dnn_tensor_at(g, n, TRP__DNN_RESAMPLE_INDEX);
     m->old = m->back && n->mode == TRP_DNN_POOL_MAX && !m->index
-                 ? tensor_at(g, n, TRP__DNN_RESAMPLE_OLD_X)
+                 ? trp__dnn_tensor_at(g, n, TRP__DNN_RESAMPLE_OLD_X)
                  : NULL;
     if (!m->x || !m->y || !takes_tensor(m->x) || !takes_tensor(m->y) || !takes_tensor(m->old) ||
         (m->index && (m->index->type != TRP_I8 || m->index->role == TRP__DNN_VALUE)) ||
@@ -183,9 +175,7 @@ typedef struct pass {
     int64_t each; /* things to do for each of the batch */
     uint32_t of_block;
     uint64_t blocks; /* of planes: all, else 0 */
-    uint32_t shared; /* bytes of a block */
-    char name[48];
-    trp__cu_function function;
+    trp__kernel kernel;
 } pass;
 
 typedef struct step {
@@ -198,7 +188,7 @@ typedef struct step {
 
 static const char *type_name(const pool *m)
 {
-    return m->x->type == TRP_F32 ? "f32" : m->x->type == TRP_F16 ? "f16" : "bf16";
+    return trp_dtype_name((trp_dtype)m->x->type);
 }
 
 /* Whether the elements of an operand follow each other in order. */
@@ -230,7 +220,7 @@ static bool share_planes(const pool *m, int64_t bytes, pass *out)
         p->bands = ((uint32_t)p->out[1] + p->rows - 1) / p->rows;
     }
     out->blocks = (uint64_t)((p->planes + p->group - 1) / p->group) * p->bands;
-    out->shared = (uint32_t)bytes + 16 + 2 * TRP__POOL_MARGIN;
+    out->kernel.shared = (uint32_t)bytes + 16 + 2 * TRP__POOL_MARGIN;
     return true;
 }
 
@@ -279,7 +269,8 @@ static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
         !is_packed(m, &p->y, p->out) || (p->index.type && !is_packed(m, &p->index, p->out)))
         return false;
     const bool words = x->type != TRP_F32 && !p->index.type && p->in[2] % 2 == 0 &&
-                       p->out[2] % 2 == 0 && trp__rows_is_aligned(x) && trp__rows_is_aligned(m->y);
+                       p->out[2] % 2 == 0 && trp__space_is_aligned(x, 16) &&
+                       trp__space_is_aligned(m->y, 16);
     const uint32_t across = (uint32_t)p->out[2] / (words ? 2 : 1);
     const uint32_t deep = TRP__POOL_DEEP(p->window[1]);
     p->planes = m->y->dim[0] * m->y->dim[1];
@@ -296,7 +287,7 @@ static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
         bytes /= 2;
     p->size[0] = trp__map_divide_by(across);
     p->size[1] = trp__map_divide_by(((uint32_t)p->out[1] + deep - 1) / deep);
-    snprintf(out->name, sizeof out->name, "trp_pool_%s_%s%s_%d_%d",
+    snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_%s_%s%s_%d_%d",
              p->index.type ? "places"
              : words       ? "words"
                            : "planes",
@@ -324,7 +315,7 @@ static bool plan_whole(const pool *m, pass *out)
     if (p->group > TRP__POOL_THREADS)
         p->group = TRP__POOL_THREADS;
     out->blocks = (uint64_t)((p->planes + p->group - 1) / p->group);
-    snprintf(out->name, sizeof out->name, "trp_pool_whole_%s_%s", type_name(m),
+    snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_whole_%s_%s", type_name(m),
              p->mode == TRP_DNN_POOL_MAX ? "max" : "mean");
     return true;
 }
@@ -343,10 +334,11 @@ static void plan_forward(pool *m, const trp__dnn_tensor *x, const trp__pool_oper
     const bool large = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] >= TRP__POOL_LARGE;
     out->of_block = large ? TRP__POOL_THREADS / 32 : TRP__POOL_THREADS;
     if (m->typed && !large)
-        snprintf(out->name, sizeof out->name, "trp_pool_typed_%s_%d_forward", type_name(m), m->run);
+        snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_typed_%s_%d_forward",
+                 type_name(m), m->run);
     else
-        snprintf(out->name, sizeof out->name, "trp_pool_%s%s_%d", large ? "warp_" : "",
-                 m->wide ? "f64" : "f32", m->run);
+        snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_%s%s_%d",
+                 large ? "warp_" : "", m->wide ? "f64" : "f32", m->run);
 }
 
 static void plan_backward(pool *m, pass *out)
@@ -359,12 +351,13 @@ static void plan_backward(pool *m, pass *out)
         out->p.index = operand_of(m, m->index);
     out->of_block = TRP__POOL_THREADS;
     if (m->strip)
-        snprintf(out->name, sizeof out->name, "trp_pool_strip_%s_back", type_name(m));
+        snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_strip_%s_back", type_name(m));
     else if (m->typed)
-        snprintf(out->name, sizeof out->name, "trp_pool_typed_%s_%d_back", type_name(m), m->run);
+        snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_typed_%s_%d_back",
+                 type_name(m), m->run);
     else
-        snprintf(out->name, sizeof out->name, "trp_pool_back_%s_%d", m->wide ? "f64" : "f32",
-                 m->run);
+        snprintf(out->kernel.name, sizeof out->kernel.name, "trp_pool_back_%s_%d",
+                 m->wide ? "f64" : "f32", m->run);
 }
 
 /* Where maxima are goes into the workspace: packed, as y lies. */
@@ -395,18 +388,14 @@ static uint64_t plan_find(pool *m, step *s)
     return (uint64_t)next * (uint64_t)m->y->dim[0] * (narrow ? 1 : 4);
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_node *n = &part->graph->node[part->first];
     pool m;
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for pooling");
-    if (!describe(part->graph, n, &m)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "pooling that does not fit");
-    }
+    step *s = state;
+    if (!describe(part->graph, n, &m))
+        return trp__kernel_unfit(&trp__kernels_pool, error);
     m.processors = modules->processors;
     s->batch = m.x->dim[0];
     s->x = n->port[TRP__DNN_RESAMPLE_X];
@@ -414,16 +403,14 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->index = n->port[TRP__DNN_RESAMPLE_INDEX];
     s->old = m.old ? n->port[TRP__DNN_RESAMPLE_OLD_X] : TRP__DNN_NO_PORT;
     const trp__pool_operand index = m.index ? operand_of(&m, m.index) : (trp__pool_operand){0};
-    *workspace = 0;
+    s->pool.kernel.threads = s->find.kernel.threads = TRP__POOL_THREADS;
     if (m.back)
         plan_backward(&m, &s->pool);
     else
         plan_forward(&m, m.x, &index, &s->pool);
     if (m.old)
         *workspace = plan_find(&m, s);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s", s->pool.name + strlen("trp_"));
-    *out = s;
+    trp__text_add(engine, "%s", s->pool.kernel.name + strlen("trp_"));
     return TRP_OK;
 }
 
@@ -431,37 +418,28 @@ static trp_status launch_pass(pass *p, int64_t batch, const trp__kernel_launch *
 {
     const int64_t most = COUNT_MAX / p->each;
     trp_status status = TRP_OK;
-    if (!p->function)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_POOL, p->name,
-                                       &p->function, error);
-    if (p->blocks > 0 && status == TRP_OK)
-        return trp__kernel_enqueue(l, p->function, p->blocks, TRP__POOL_THREADS, p->shared, &p->p,
-                                   error);
+    if (p->blocks > 0)
+        return trp__kernel_run(l, TRP__MODULE_POOL, &p->kernel, p->blocks, &p->p, NULL, error);
     for (int64_t first = 0; first < batch && status == TRP_OK; first += most) {
         const int64_t here = batch - first < most ? batch - first : most;
         p->p.batch = first;
         p->p.count = (uint32_t)(here * p->each);
-        status = trp__kernel_enqueue(l, p->function,
-                                     ((uint64_t)p->p.count + p->of_block - 1) / p->of_block,
-                                     TRP__POOL_THREADS, 0, &p->p, error);
+        status = trp__kernel_run(l, TRP__MODULE_POOL, &p->kernel,
+                                 ((uint64_t)p->p.count + p->of_block - 1) / p->of_block, &p->p,
+                                 NULL, error);
     }
     return status;
-}
-
-static uint64_t address_of(const trp__kernel_launch *l, uint8_t tensor)
-{
-    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
     trp_status status = TRP_OK;
-    s->pool.p.x.at = address_of(l, s->x);
-    s->pool.p.y.at = address_of(l, s->y);
-    s->pool.p.index.at = address_of(l, s->index);
+    s->pool.p.x.at = trp__kernel_address(l, s->x);
+    s->pool.p.y.at = trp__kernel_address(l, s->y);
+    s->pool.p.index.at = trp__kernel_address(l, s->index);
     if (s->finds) {
-        s->find.p.x.at = address_of(l, s->old);
+        s->find.p.x.at = trp__kernel_address(l, s->old);
         s->find.p.y.at = 0;
         s->find.p.index.at = s->pool.p.index.at = (uint64_t)(uintptr_t)l->workspace;
         status = launch_pass(&s->find, s->batch, l, error);
@@ -472,6 +450,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_pool = {
     .name = "pool",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_POOL,

@@ -6,25 +6,13 @@
 
 /* All of a type and so many channels of a thread. */
 #define TRP__POOL_KERNELS(name, TYPE, V)                                                           \
-    TRP__GLOBAL(TRP__POOL_THREADS) name##_forward(const TRP__CONSTANT trp__pool p)                 \
-    {                                                                                              \
-        trp__pool_forward_typed<TYPE, V>(p);                                                       \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__POOL_THREADS) name##_back(const TRP__CONSTANT trp__pool p)                    \
-    {                                                                                              \
-        trp__pool_backward_typed<TYPE, V>(p);                                                      \
-    }
+    TRP__ENTRY(name##_forward, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_typed<TYPE, V>)   \
+    TRP__ENTRY(name##_back, trp__pool, (TRP__POOL_THREADS), trp__pool_backward_typed<TYPE, V>)
 #define TRP__POOL_STRIP_KERNELS(name, TYPE)                                                        \
-    TRP__GLOBAL(TRP__POOL_THREADS) name##_back(const TRP__CONSTANT trp__pool p)                    \
-    {                                                                                              \
-        trp__pool_backward_strip<TYPE>(p);                                                         \
-    }
+    TRP__ENTRY(name##_back, trp__pool, (TRP__POOL_THREADS), trp__pool_backward_strip<TYPE>)
 
 #define TRP__POOL_PLANES(name, ...)                                                                \
-    TRP__GLOBAL(TRP__POOL_THREADS) name(const TRP__CONSTANT trp__pool p)                           \
-    {                                                                                              \
-        trp__pool_forward_planes<__VA_ARGS__>(p);                                                  \
-    }
+    TRP__ENTRY(name, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_planes<__VA_ARGS__>)
 /* Maxima and means of a window, of so many columns a thread. */
 #define TRP__POOL_WINDOW(name, TYPE, EACH, WIDTH, STRIDE)                                          \
     TRP__POOL_PLANES(name##_max_##WIDTH##_##STRIDE, TYPE, WIDTH, STRIDE, true, EACH)               \
@@ -46,14 +34,8 @@
     TRP__POOL_PLANES(name##_9_1, TYPE, 9, 1, true, 0)
 
 #define TRP__POOL_WHOLE_KERNELS(name, TYPE)                                                        \
-    TRP__GLOBAL(TRP__POOL_THREADS) name##_max(const TRP__CONSTANT trp__pool p)                     \
-    {                                                                                              \
-        trp__pool_forward_whole<TYPE, true>(p);                                                    \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__POOL_THREADS) name##_mean(const TRP__CONSTANT trp__pool p)                    \
-    {                                                                                              \
-        trp__pool_forward_whole<TYPE, false>(p);                                                   \
-    }
+    TRP__ENTRY(name##_max, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_whole<TYPE, true>)    \
+    TRP__ENTRY(name##_mean, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_whole<TYPE, false>)
 
 TRP__POOL_KERNELS(trp_pool_typed_f32_1, TRP_F32, 1)
 TRP__POOL_KERNELS(trp_pool_typed_bf16_1, TRP_BF16, 1)
@@ -76,44 +58,13 @@ TRP__POOL_STRIP_KERNELS(trp_pool_strip_f32, TRP_F32)
 TRP__POOL_STRIP_KERNELS(trp_pool_strip_bf16, TRP_BF16)
 TRP__POOL_STRIP_KERNELS(trp_pool_strip_f16, TRP_F16)
 
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_f32_1(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_forward<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_warp_f32_1(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_forward_warp<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_warp_f32_4(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_forward_warp<float, 4>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_warp_f32_8(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_forward_warp<float, 8>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_back_f32_1(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_backward<float, 1>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_f64_1(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_forward<double, 1>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_warp_f64_1(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_forward_warp<double, 1>(p);
-}
-
-TRP__GLOBAL(TRP__POOL_THREADS) trp_pool_back_f64_1(const TRP__CONSTANT trp__pool p)
-{
-    trp__pool_backward<double, 1>(p);
-}
+TRP__ENTRY(trp_pool_f32_1, trp__pool, (TRP__POOL_THREADS), trp__pool_forward<float, 1>)
+TRP__ENTRY(trp_pool_warp_f32_1, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_warp<float, 1>)
+TRP__ENTRY(trp_pool_warp_f32_4, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_warp<float, 4>)
+TRP__ENTRY(trp_pool_warp_f32_8, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_warp<float, 8>)
+TRP__ENTRY(trp_pool_back_f32_1, trp__pool, (TRP__POOL_THREADS), trp__pool_backward<float, 1>)
+TRP__ENTRY(trp_pool_f64_1, trp__pool, (TRP__POOL_THREADS), trp__pool_forward<double, 1>)
+TRP__ENTRY(trp_pool_warp_f64_1, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_warp<double, 1>)
+TRP__ENTRY(trp_pool_back_f64_1, trp__pool, (TRP__POOL_THREADS), trp__pool_backward<double, 1>)
 
 #endif

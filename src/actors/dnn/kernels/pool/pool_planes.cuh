@@ -103,8 +103,7 @@ template <int EACH> struct trp__pool_sums {
     TRP__DEVICE static trp__pool_sums of(const trp__pool_sums &a, const trp__pool_sums &b)
     {
         trp__pool_sums out;
-        TRP__UNROLL
-        for (int e = 0; e < EACH; e++)
+        TRP__EACH(e, EACH)
             out.v[e] = a.v[e] + b.v[e];
         return out;
     }
@@ -151,16 +150,14 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
         const int first = (column * STRIDE - p.pad[2] - SHIFT) / EACH;
         pitch = p.in[2] / EACH;
         from = (const unit *)shared + first;
-        TRP__UNROLL
-        for (int k = 0; k < UNITS; k++)
+        TRP__EACH(k, UNITS)
             inside[k] = (uint32_t)(first + k) < (uint32_t)pitch ? ~0u : 0;
     }
     /* Bits of `none` where nothing is inside. */
     TRP__DEVICE void read(int row, uint32_t there, uint32_t none, uint32_t v[UNITS]) const
     {
         const unit *x = from + row * pitch;
-        TRP__UNROLL
-        for (int k = 0; k < UNITS; k++) {
+        TRP__EACH(k, UNITS) {
             const uint32_t mask = inside[k] & there;
             v[k] = (x[k] & mask) | (none & ~mask);
         }
@@ -181,8 +178,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
         uint32_t v[UNITS];
         trp__pool_most<TYPE> of[WIDTH];
         read(row, ~0u, EACH == 1 && TYPE != TRP_F32 ? none & 0xffffu : none, v);
-        TRP__UNROLL
-        for (int j = 0; j < WIDTH; j++)
+        TRP__EACH(j, WIDTH)
             of[j].bits = EACH == 1 ? v[j % UNITS] : two(v, SHIFT + j, SHIFT + STRIDE + j);
         return trp__pool_fold<WIDTH>(of);
     }
@@ -192,8 +188,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
         trp__pool_sums<1> x[SPAN];
         trp__pool_sums<EACH> out;
         read(row, there ? ~0u : 0, 0, v);
-        TRP__UNROLL
-        for (int j = 0; j < SPAN; j++) {
+        TRP__EACH(j, SPAN) {
             const int at = SHIFT + j;
             const uint32_t bits = v[at / EACH];
             x[j].v[0] = trp__pool_value<TYPE>(EACH == 2 && at % 2 ? bits >> 16 : bits);
@@ -203,8 +198,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
             out.v[0] = x[0].v[0] + both;
             out.v[1] = both + x[WIDTH].v[0];
         } else {
-            TRP__UNROLL
-            for (int e = 0; e < EACH; e++)
+            TRP__EACH(e, EACH)
                 out.v[e] = trp__pool_fold<WIDTH>(x + e * STRIDE).v[0];
         }
         return out;
@@ -244,8 +238,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
             trp__to<uint32_t>(p.y.at, at / 2) =
                 TYPE == TRP_BF16 ? trp__bfloat_pair(v[0], v[1]) : trp__half_pair(v[0], v[1]);
         float finite = 0;
-        TRP__UNROLL
-        for (int e = 0; e < EACH; e++)
+        TRP__EACH(e, EACH)
             finite = fmaf(v[e], 0.0f, finite);
         return finite != finite;
     }
@@ -282,11 +275,9 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         const word *from = shared + (plane * p.in[1] - band.first) * p.in[2];
         int at[WIDTH], best[DEEP];
         uint32_t most[DEEP];
-        TRP__UNROLL
-        for (int j = 0; j < WIDTH; j++)
+        TRP__EACH(j, WIDTH)
             at[j] = trp__pool_nearest(left + j, 0, p.in[2]) * (int)sizeof(word);
-        TRP__UNROLL
-        for (int i = 0; i < (DEEP - 1) * STRIDE + WIDTH; i++) {
+        TRP__EACH(i, (DEEP - 1) * STRIDE + WIDTH) {
             const int line = trp__pool_nearest(top + i, band.first, band.last);
             const word *x = from + line * p.in[2];
             uint32_t here = behind(x, at[0]);
@@ -299,8 +290,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
                 tap = wins ? at[j] : tap;
             }
             tap = tap / (int)sizeof(word) + (line - top) * WIDTH - left;
-            TRP__UNROLL
-            for (int k = 0; k < DEEP; k++) {
+            TRP__EACH(k, DEEP) {
                 if (i < k * STRIDE || i >= k * STRIDE + WIDTH)
                     continue;
                 const bool wins = i == k * STRIDE || after(most[k], here);
@@ -308,8 +298,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
                 best[k] = wins ? tap - k * STRIDE * WIDTH : best[k];
             }
         }
-        TRP__UNROLL
-        for (int k = 0; k < DEEP; k++) {
+        TRP__EACH(k, DEEP) {
             if (row + k < band.to)
                 store_most(plane, row + k, column, most[k], best[k]);
         }
@@ -323,8 +312,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         const int top = row * STRIDE - p.pad[1], base = plane * p.in[1] - band.first;
         const L line(p, shared, column);
         trp__pool_most<TYPE> of[ROWS];
-        TRP__UNROLL
-        for (int i = 0; i < ROWS; i++)
+        TRP__EACH(i, ROWS)
             of[i] = line.most(base + trp__pool_nearest(top + i, band.first, band.last));
         store_maxima<WIDTH, STRIDE, EACH, 0>(of, plane, row, column);
     }
@@ -352,13 +340,11 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         const L line(p, shared, column);
         trp__pool_sums<EACH> of[ROWS];
         float across[EACH];
-        TRP__UNROLL
-        for (int i = 0; i < ROWS; i++) {
+        TRP__EACH(i, ROWS) {
             const int nearest = trp__pool_nearest(top + i, band.first, band.last);
             of[i] = line.sums(base + nearest, nearest == top + i);
         }
-        TRP__UNROLL
-        for (int e = 0; e < EACH; e++)
+        TRP__EACH(e, EACH)
             across[e] = trp__pool_counted(p, 2, column + e);
         const uint32_t lost =
             store_each_mean<WIDTH, STRIDE, EACH, 0>(of, across, plane, row, column);
@@ -373,12 +359,10 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         trp__pool_sums<EACH> mean = trp__pool_fold_rows<DEEP, WIDTH, STRIDE, K>(of);
         if (row + K < band.to) {
             const float down = trp__pool_counted(p, 1, row + K);
-            TRP__UNROLL
-            for (int e = 0; e < EACH; e++)
+            TRP__EACH(e, EACH)
                 mean.v[e] = trp__part(mean.v[e], down * across[e]);
             if (store_means<EACH>(place(plane, row + K, column), mean.v)) {
-                TRP__UNROLL
-                for (int e = 0; e < EACH; e++)
+                TRP__EACH(e, EACH)
                     lost |= mean.v[e] - mean.v[e] != 0 ? 1u << (K * EACH + e) : 0u;
             }
         }
@@ -453,8 +437,7 @@ template <int TYPE, bool MOST> TRP__DEVICE void trp__pool_forward_whole(const tr
             trp__exact_sum<float> sum = {0, 0};
             for (int done = 0; done < all; done += TAPS) {
                 float some = 0;
-                TRP__UNROLL
-                for (int u = 0; u < TAPS; u++)
+                TRP__EACH(u, TAPS)
                     some += done + u < all ? trp__pool_value<TYPE>(x[done + u]) : 0.0f;
                 sum.add(some);
             }

@@ -12,8 +12,7 @@ TRP__DEVICE void trp__pool_take(trp__pool_result<float, V> *r, const trp__pack<T
     TRP__UNROLL
     for (int j = 0; j < V && !most; j++) { /* what is not there is 0 */
         float sum = 0;
-        TRP__UNROLL
-        for (int u = 0; u < TAPS; u++)
+        TRP__EACH(u, TAPS)
             sum += v[u].get(j);
         trp__exact_sum<float> s = {r->v[j], r->lost[j]};
         s.add(sum);
@@ -67,8 +66,7 @@ template <int TYPE, int V> TRP__DEVICE void trp__pool_forward_typed(const trp__p
     for (int done = 0; done < all; done += TAPS) {
         trp__pack<TYPE, V> v[TAPS];
         int taps[TAPS];
-        TRP__UNROLL
-        for (int u = 0; u < TAPS; u++) {
+        TRP__EACH(u, TAPS) {
             v[u].clear();
             taps[u] = tap;
             if (done + u < all)
@@ -123,14 +121,12 @@ template <int TYPE, int V> TRP__DEVICE void trp__pool_backward_typed(const trp__
         return;
     input.find(p, number, V);
     int all = 1;
-    TRP__UNROLL
-    for (int k = 0; k < TRP__POOL_DIMS; k++) {
+    TRP__EACH(k, TRP__POOL_DIMS) {
         trp__pool_cover(p, k, input.at[k], input.at[k], &begin[k], &end[k]);
         all *= end[k] > begin[k] ? end[k] - begin[k] : 0;
         o[k] = begin[k];
     }
-    TRP__UNROLL
-    for (int j = 0; j < V; j++)
+    TRP__EACH(j, V)
         sum[j] = 0;
     const int64_t base = input.base(p.y), index = input.base(p.index);
     for (int done = 0; done < all; done += WINDOWS) {
@@ -138,8 +134,7 @@ template <int TYPE, int V> TRP__DEVICE void trp__pool_backward_typed(const trp__
         uint64_t best[WINDOWS];
         int tap[WINDOWS];
         float share[WINDOWS];
-        TRP__UNROLL
-        for (int u = 0; u < WINDOWS; u++) {
+        TRP__EACH(u, WINDOWS) {
             dy[u].clear();
             best[u] = 0;
             tap[u] = 0;
@@ -165,12 +160,10 @@ template <int TYPE, int V> TRP__DEVICE void trp__pool_backward_typed(const trp__
             o[1] = last ? begin[1] : o[1] + (ends ? 1 : 0);
             o[2] = ends ? begin[2] : o[2];
         }
-        TRP__UNROLL
-        for (int u = 0; u < WINDOWS; u++) {
+        TRP__EACH(u, WINDOWS) {
             if (done + u >= all)
                 continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
+            TRP__EACH(j, V) {
                 const float v = dy[u].get(j);
                 const bool mine = (int)(uint8_t)(best[u] >> (8 * j)) == tap[u];
                 sum[j] += !most ? v * share[u] : mine ? v : 0.0f;
@@ -198,8 +191,7 @@ template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p
     trp__pool_cover(p, 0, input.at[0], input.at[0], &begin[0], &end[0]);
     trp__pool_cover(p, 1, input.at[1], input.at[1], &begin[1], &end[1]);
     trp__pool_cover(p, 2, from, from + here - 1, &begin[2], &end[2]);
-    TRP__UNROLL
-    for (int j = 0; j < RUN; j++)
+    TRP__EACH(j, RUN)
         sum[j] = 0;
     for (int d = begin[0]; d < end[0]; d++) {
         for (int h = begin[1]; h < end[1]; h++) {
@@ -213,8 +205,7 @@ template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p
             for (int w = begin[2]; w < end[2]; w += WINDOWS) {
                 trp__pack<TYPE, 1> dy[WINDOWS];
                 int best[WINDOWS];
-                TRP__UNROLL
-                for (int u = 0; u < WINDOWS; u++) {
+                TRP__EACH(u, WINDOWS) {
                     dy[u].clear();
                     best[u] = 0;
                     if (w + u < end[2]) {
@@ -224,8 +215,7 @@ template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p
                                                               index + (w + u) * p.index.spatial[2]);
                     }
                 }
-                TRP__UNROLL
-                for (int u = 0; u < WINDOWS; u++) {
+                TRP__EACH(u, WINDOWS) {
                     if (w + u >= end[2])
                         continue;
                     /* The first of the window and how many of it are inputs of dy: one, or all. */
@@ -236,8 +226,7 @@ template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p
                     const uint32_t length = most ? (row ? 1u : 0u) : (uint32_t)p.window[2];
                     const float v = most ? dy[u].get(0)
                                          : dy[u].get(0) / (lines * trp__pool_counted(p, 2, w + u));
-                    TRP__UNROLL
-                    for (int j = 0; j < RUN; j++)
+                    TRP__EACH(j, RUN)
                         sum[j] += (uint32_t)(j - start) < length ? v : 0.0f;
                 }
             }
@@ -248,8 +237,7 @@ template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p
     if (p.strip_runs) {
         trp__store_run<float, RUN>(p.x.at, to, TYPE, sum);
     } else {
-        TRP__UNROLL
-        for (int j = 0; j < RUN; j++) {
+        TRP__EACH(j, RUN) {
             if (j < here)
                 trp__store_float<float>(p.x.at, to + j, TYPE, sum[j]);
         }

@@ -2,12 +2,10 @@
 #include "actors/dnn/kernels/reduce/reduce.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
-#include "actors/dnn/kernels/launch/space.h"
-#include "base/error.h"
-#include "base/text.h"
+#include "actors/dnn/kernels/launch/row_spaces.h"
+#include "actors/dnn/lower/layout.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -32,8 +30,7 @@ enum {
 typedef struct launch_part {
     trp__reduce reduce;
     uint8_t x, y; /* tensors */
-    char name[48];
-    trp__cu_function kernel;
+    trp__kernel kernel;
 } launch_part;
 
 typedef struct step {
@@ -43,15 +40,8 @@ typedef struct step {
     bool ragged; /* columns: packs of rows that begin anywhere */
     uint64_t blocks, finish_blocks;
     uint32_t shared; /* bytes of shared memory of a block */
-    trp__cu_function finish;
+    trp__kernel finish;
 } step;
-
-static bool is_known(uint8_t type)
-{
-    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16 ||
-           type == TRP_F8E4M3 || type == TRP_F8E5M2 || type == TRP_I8 || type == TRP_I32 ||
-           type == TRP_U8 || type == TRP_BOOL;
-}
 
 /* What a reduction is to the kernels. */
 static const struct {
@@ -101,18 +91,13 @@ typedef struct match {
     bool absolute;
 } match;
 
-static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
-{
-    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
-}
-
 /* Whether a node does one thing to each element of a tensor. */
 static bool is_unary(const trp__dnn_graph *g, const trp__dnn_node *n, trp_dnn_pointwise mode)
 {
     return n->kind == TRP_DNN_POINTWISE && n->mode == mode &&
            (n->compute == TRP_F32 || n->compute == TRP_F64) &&
-           same_dims(&g->tensor[n->port[TRP__DNN_POINTWISE_X]],
-                     &g->tensor[n->port[TRP__DNN_POINTWISE_Y]]);
+           trp__dnn_same_dims(&g->tensor[n->port[TRP__DNN_POINTWISE_X]],
+                              &g->tensor[n->port[TRP__DNN_POINTWISE_Y]]);
 }
 
 /* Whether a tensor is nothing but what one node of so many hands to the next, unrounded. */
@@ -160,7 +145,8 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     if (!find(g, first, most, &m) || (m.node->compute != TRP_F32 && m.node->compute != TRP_F64))
         return 0;
     const trp__dnn_tensor *x = &g->tensor[m.x], *y = &g->tensor[m.y[0]];
-    if (x->role == TRP__DNN_VALUE || x->rank != y->rank || !is_known(x->type) || !is_known(y->type))
+    if (x->role == TRP__DNN_VALUE || x->rank != y->rank || !trp__space_takes_type(x->type) ||
+        !trp__space_takes_type(y->type))
         return 0;
     split_space(x, y, &keep, &over);
     return divides(&keep) && divides(&over) ? m.nodes : 0;
@@ -184,7 +170,7 @@ static bool is_aligned(const trp__dnn_tensor *x, const trp__space *along, const 
 {
     const int64_t size = trp_dtype_bits((trp_dtype)x->type) / 8;
     const int64_t need = size * width < 16 ? size * width : 16;
-    if (along->stride[X][0] != 1 || (x->role == TRP__DNN_BUFFER && x->alignment % need != 0) ||
+    if (along->stride[X][0] != 1 || !trp__space_is_aligned(x, (uint64_t)need) ||
         (along->rank > 1 && along->dim[0] % width != 0))
         return false;
     for (int i = 1; i < along->rank; i++) {
@@ -196,12 +182,6 @@ static bool is_aligned(const trp__dnn_tensor *x, const trp__space *along, const 
             return false;
     }
     return true;
-}
-
-/* Types that are loaded 16 bytes at a time. */
-static bool has_runs(uint8_t type)
-{
-    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
 }
 
 static uint32_t power_of_two(int64_t at_least, uint32_t most)
@@ -280,7 +260,7 @@ static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, con
 {
     int64_t width = s->wide ? TRP__REDUCE_WIDTH_F64 : TRP__REDUCE_WIDTH, tiles;
     if (s->columns) {
-        r->vector = !s->wide && has_runs(x->type) && is_aligned(x, keep, over, width) &&
+        r->vector = !s->wide && trp__rows_takes_type(x->type) && is_aligned(x, keep, over, width) &&
                     keep->dim[0] % width == 0;
         width = r->vector ? width : 1;
         const int64_t across = power_of_two((r->kept + width - 1) / width, TRP__REDUCE_THREADS);
@@ -290,7 +270,7 @@ static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, con
         tiles = (r->kept + columns - 1) / columns;
     } else {
         /* Of one run each row may begin anywhere: the kernel goes up to where 16 bytes begin. */
-        r->vector = has_runs(x->type) &&
+        r->vector = trp__rows_takes_type(x->type) &&
                     (over->rank == 1 ? over->stride[X][0] == 1 : is_aligned(x, over, keep, width));
         r->lanes = power_of_two((r->length + width * 4 - 1) / (width * 4), TRP__REDUCE_THREADS);
         tiles = (r->kept + TRP__REDUCE_THREADS / r->lanes - 1) / (TRP__REDUCE_THREADS / r->lanes);
@@ -333,13 +313,14 @@ static void name_kernel(const step *s, launch_part *p)
                                         [TRP__REDUCE_EXTREMES] = "extremes"};
     const char *way = s->columns ? "columns" : "rows";
     if (s->packs)
-        snprintf(p->name, sizeof p->name, "trp_reduce_%s_%s_%s%s", way, kinds[p->reduce.kind],
-                 trp_dtype_name((trp_dtype)p->reduce.type),
+        snprintf(p->kernel.name, sizeof p->kernel.name, "trp_reduce_%s_%s_%s%s", way,
+                 kinds[p->reduce.kind], trp_dtype_name((trp_dtype)p->reduce.type),
                  p->reduce.vector ? ""
                  : s->ragged      ? "_ragged"
                                   : "_loose");
     else
-        snprintf(p->name, sizeof p->name, "trp_reduce_%s_%s", way, s->wide ? "f64" : "f32");
+        snprintf(p->kernel.name, sizeof p->kernel.name, "trp_reduce_%s_%s", way,
+                 s->wide ? "f64" : "f32");
 }
 
 /* Partial results of all pieces, and what the blocks of clusters share. */
@@ -351,24 +332,21 @@ static uint64_t workspace_of(const step *s, const trp__reduce *r, uint64_t *shar
     return r->cluster > 1 ? partial + s->blocks * (s->shared / r->lanes) : partial;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     match m;
     trp__space keep, over;
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a reduction");
-    if (!find(g, part->first, part->count, &m)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a reduction that is none");
-    }
+    step *s = state;
+    if (!find(g, part->first, part->count, &m))
+        return trp__kernel_unfit(&trp__kernels_reduce, error);
     const trp__dnn_node *n = m.node;
     const trp__dnn_tensor *x = &g->tensor[m.x];
     s->parts = n->kind == TRP_DNN_STATISTICS ? 2 : 1;
     s->wide = x->type == TRP_F64 || x->type == TRP_I32;
-    *workspace = 0;
+    s->finish = (trp__kernel){
+        .name = "trp_reduce_finish", .threads = TRP__REDUCE_THREADS, .shared = TRP__REDUCE_SHARED};
     for (int i = 0; i < s->parts; i++) {
         launch_part *p = &s->part[i];
         p->x = m.x;
@@ -390,41 +368,36 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         take_space(&keep, &r->keep, true);
         take_space(&over, &r->over, false);
         lay_out(s, r, x, &keep, &over, modules);
+        p->kernel = (trp__kernel){
+            .threads = TRP__REDUCE_THREADS, .shared = s->shared, .cluster = r->cluster};
         name_kernel(s, p);
         const uint64_t bytes = workspace_of(s, r, &r->shared);
         *workspace = bytes > *workspace ? bytes : *workspace;
     }
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s%s", s->part[0].name + strlen("trp_"),
+    trp__text_add(engine, "%s%s", s->part[0].kernel.name + strlen("trp_"),
                   s->packs || s->part[0].reduce.vector ? "" : "_loose");
     if (s->part[0].reduce.cluster > 1)
-        trp__text_add(&name, "_c%u", s->part[0].reduce.cluster);
+        trp__text_add(engine, "_c%u", s->part[0].reduce.cluster);
     if (s->part[0].reduce.splits > 1)
-        trp__text_add(&name, "_s%u", s->part[0].reduce.splits);
-    *out = s;
+        trp__text_add(engine, "_s%u", s->part[0].reduce.splits);
     return TRP_OK;
 }
 
 static trp_status launch_one(step *s, launch_part *p, const trp__kernel_launch *l, trp_error *error)
 {
     trp__reduce r = p->reduce;
-    trp_status status = TRP_OK;
-    if (!p->kernel)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE, p->name,
-                                       &p->kernel, error);
-    if (status == TRP_OK && r.splits > 1 && !s->finish)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE,
-                                       "trp_reduce_finish", &s->finish, error);
-    r.x = (uint64_t)(uintptr_t)l->at[p->x];
-    r.y = (uint64_t)(uintptr_t)l->at[p->y];
+    trp_status status = trp__kernel_find(l, TRP__MODULE_REDUCE, &p->kernel, error);
+    if (status == TRP_OK && r.splits > 1)
+        status = trp__kernel_find(l, TRP__MODULE_REDUCE, &s->finish, error);
+    r.x = trp__kernel_address(l, p->x);
+    r.y = trp__kernel_address(l, p->y);
     r.partial = (uint64_t)(uintptr_t)l->workspace;
     r.shared += r.partial;
     if (status == TRP_OK)
-        status = trp__kernel_enqueue_clusters(l, p->kernel, s->blocks, r.cluster,
-                                              TRP__REDUCE_THREADS, s->shared, &r, error);
+        status = trp__kernel_run(l, TRP__MODULE_REDUCE, &p->kernel, s->blocks, &r, NULL, error);
     if (status == TRP_OK && r.splits > 1)
-        status = trp__kernel_enqueue(l, s->finish, s->finish_blocks, TRP__REDUCE_THREADS,
-                                     TRP__REDUCE_SHARED, &r, error);
+        status =
+            trp__kernel_run(l, TRP__MODULE_REDUCE, &s->finish, s->finish_blocks, &r, NULL, error);
     return status;
 }
 
@@ -440,6 +413,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_reduce = {
     .name = "reduce",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_REDUCE,

@@ -57,8 +57,7 @@ template <int KIND, bool WIDE> struct trp__reducer {
     {
         if (KIND == TRP__REDUCE_SUMS && N > 1 && narrow) {
             float sum = 0;
-            TRP__UNROLL
-            for (int k = 0; k < N; k++)
+            TRP__EACH(k, N)
                 sum += (float)v[k] * (1.0f / N);
             add(p, (double)sum * N);
         } else if (KIND == TRP__REDUCE_EXTREMES) {
@@ -68,8 +67,7 @@ template <int KIND, bool WIDE> struct trp__reducer {
                 most = trp__most<T>(most, v[k]);
             add(p, (double)most);
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < N; k++)
+            TRP__EACH(k, N)
                 add(p, (double)v[k]);
         }
     }
@@ -216,14 +214,11 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
         for (; i + (FLIGHT - 1) * step + WIDTH <= end; i += FLIGHT * step) {
             T v[FLIGHT][WIDTH];
             int64_t at[FLIGHT];
-            TRP__UNROLL
-            for (int f = 0; f < FLIGHT; f++)
+            TRP__EACH(f, FLIGHT)
                 at[f] = base + trp__reduce_offset(r.over, r.over.x, i + f * step);
             trp__reduce_read<T, WIDTH, FLIGHT>(r, at, v);
-            TRP__UNROLL
-            for (int f = 0; f < FLIGHT; f++) {
-                TRP__UNROLL
-                for (int k = 0; k < WIDTH; k++)
+            TRP__EACH(f, FLIGHT) {
+                TRP__EACH(k, WIDTH)
                     v[f][k] = trp__reduce_value<T>(r, v[f][k]);
                 R::template add_all<T, WIDTH>(p, v[f], r.narrow);
             }
@@ -238,13 +233,11 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
         int64_t i = start + lane;
         for (; i + (int64_t)(LOOSE - 1) * lanes < end; i += (int64_t)LOOSE * lanes) {
             T v[LOOSE];
-            TRP__UNROLL
-            for (int f = 0; f < LOOSE; f++)
+            TRP__EACH(f, LOOSE)
                 v[f] = trp__load<T>(
                     r.x, base + trp__reduce_offset(r.over, r.over.x, i + (int64_t)f * lanes),
                     r.type);
-            TRP__UNROLL
-            for (int f = 0; f < LOOSE; f++)
+            TRP__EACH(f, LOOSE)
                 R::add(p, trp__reduce_value<T>(r, v[f]));
         }
         for (; i < end; i += lanes)
@@ -297,40 +290,33 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     const int64_t start = split * r.split;
     const int64_t end = !there ? 0 : start + r.split < r.length ? start + r.split : r.length;
     trp__partial p[WIDTH];
-    TRP__UNROLL
-    for (int k = 0; k < WIDTH; k++)
+    TRP__EACH(k, WIDTH)
         p[k] = R::first();
     int64_t i = start + lane;
     for (; i + (FLIGHT - 1) * lanes < end; i += (int64_t)FLIGHT * lanes) {
         T v[FLIGHT][WIDTH];
         int64_t at[FLIGHT];
-        TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++)
+        TRP__EACH(f, FLIGHT)
             at[f] = base + trp__reduce_offset(r.over, r.over.x, i + (int64_t)f * lanes);
         if constexpr (WIDTH > 1) {
             trp__reduce_read<T, WIDTH, FLIGHT>(r, at, v);
         } else {
-            TRP__UNROLL
-            for (int f = 0; f < FLIGHT; f++)
+            TRP__EACH(f, FLIGHT)
                 v[f][0] = trp__load<T>(r.x, at[f], r.type);
         }
-        TRP__UNROLL
-        for (int k = 0; k < WIDTH; k++) {
+        TRP__EACH(k, WIDTH) {
             T w[FLIGHT];
-            TRP__UNROLL
-            for (int f = 0; f < FLIGHT; f++)
+            TRP__EACH(f, FLIGHT)
                 w[f] = trp__reduce_value<T>(r, v[f][k]);
             R::template add_all<T, FLIGHT>(p[k], w, r.narrow);
         }
     }
     for (; i < end; i += lanes) {
         const int64_t at = base + trp__reduce_offset(r.over, r.over.x, i);
-        TRP__UNROLL
-        for (int k = 0; k < WIDTH; k++)
+        TRP__EACH(k, WIDTH)
             R::add(p[k], trp__reduce_value<T>(r, trp__load<T>(r.x, at + k, r.type)));
     }
-    TRP__UNROLL
-    for (int k = 0; k < WIDTH; k++)
+    TRP__EACH(k, WIDTH)
         trp__reduce_keep<WIDE>(shared, (lane * across + column) * WIDTH + k, p[k]);
     __syncthreads();
     for (int c = (int)threadIdx.x; c < across * WIDTH && tile + c < r.kept;

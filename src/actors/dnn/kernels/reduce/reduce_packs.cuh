@@ -47,8 +47,7 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
     {
         const uint32_t sign = TYPE == TRP_F32 ? 0x80000000u : 0x80008000u;
         const uint32_t keep = r.absolute ? ~sign : ~0u, turn = r.negative ? sign : 0;
-        TRP__UNROLL
-        for (int k = 0; k < trp__pack<TYPE, V>::WORDS; k++)
+        TRP__EACH(k, trp__pack<TYPE, V>::WORDS)
             v->word[k] = (v->word[k] & keep) ^ turn;
     }
     TRP__DEVICE static void prepare(const trp__reduce &r, trp__pack<TYPE, 1> *v)
@@ -63,25 +62,21 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
         if constexpr (EXTREME) {
             TRP__UNROLL
             for (int by = N / 2; by > 0; by /= 2) {
-                TRP__UNROLL
-                for (int j = 0; j < by; j++)
+                TRP__EACH(j, by)
                     v[j] = trp__reduce_top(v[j], v[j + by]);
             }
             *t = trp__reduce_top(*t, v[0]);
         } else if constexpr (KIND == TRP__REDUCE_SUMS && TYPE != TRP_F32 && N > 1) {
-            TRP__UNROLL
-            for (int j = 0; j < N / 2; j++)
+            TRP__EACH(j, N / 2)
                 v[j] = fmaf(v[j + N / 2], 1.0f / N, v[j] * (1.0f / N));
             TRP__UNROLL
             for (int by = N / 4; by > 0; by /= 2) {
-                TRP__UNROLL
-                for (int j = 0; j < by; j++)
+                TRP__EACH(j, by)
                     v[j] += v[j + by];
             }
             *t = fma((double)v[0], (double)N, *t);
         } else {
-            TRP__UNROLL
-            for (int j = 0; j < N; j++) {
+            TRP__EACH(j, N) {
                 const double x = v[j];
                 *t = KIND == TRP__REDUCE_SUMS ? *t + x : fma(x, x, *t);
             }
@@ -92,25 +87,20 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
     template <int V, int N>
     TRP__DEVICE static void add_packs(const trp__reduce &r, total t[V], trp__pack<TYPE, V> v[N])
     {
-        TRP__UNROLL
-        for (int f = 0; f < N; f++)
+        TRP__EACH(f, N)
             prepare(r, &v[f]);
         if constexpr (EXTREME && TYPE != TRP_F32 && V > 1) {
-            TRP__UNROLL
-            for (int w = 0; w < trp__pack<TYPE, V>::WORDS; w++) {
+            TRP__EACH(w, trp__pack<TYPE, V>::WORDS) {
                 TRP__UNROLL
                 for (int f = 1; f < N; f++)
                     v[0].word[w] = trp__pack_most<TYPE, true>(v[0].word[w], v[f].word[w]);
             }
-            TRP__UNROLL
-            for (int k = 0; k < V; k++)
+            TRP__EACH(k, V)
                 t[k] = trp__reduce_top(t[k], v[0].get(k));
         } else {
-            TRP__UNROLL
-            for (int k = 0; k < V; k++) {
+            TRP__EACH(k, V) {
                 float x[N];
-                TRP__UNROLL
-                for (int f = 0; f < N; f++)
+                TRP__EACH(f, N)
                     x[f] = v[f].get(k);
                 add<N>(&t[k], x);
             }
@@ -147,12 +137,10 @@ TRP__DEVICE void trp__reduce_packed_row(const trp__reduce &r, trp__row_packs<TYP
     for (; row.first < row.end; row.first += FLIGHT * row.step) {
         trp__pack<TYPE, V> v[FLIGHT];
         row.template read<FLIGHT>(at, P::none(r), v);
-        TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++) {
+        TRP__EACH(f, FLIGHT) {
             float x[V];
             P::prepare(r, &v[f]);
-            TRP__UNROLL
-            for (int j = 0; j < V; j++)
+            TRP__EACH(j, V)
                 x[j] = v[f].get(j);
             P::template add<V>(t, x);
         }
@@ -209,8 +197,7 @@ template <int TYPE, int V> struct trp__reduce_place {
             v->load(at + (uint64_t)(row * step), 0, TYPE);
             return;
         }
-        TRP__UNROLL
-        for (int k = 0; k < V; k++) {
+        TRP__EACH(k, V) {
             if (column + k >= 0 && column + k < r.kept)
                 v->put(k, at + (uint64_t)(row * step), k);
         }
@@ -248,17 +235,14 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
                                 SIZE);
     const int64_t end = !place.some ? 0 : stop < r.length ? stop : r.length;
     typename P::total t[V];
-    TRP__UNROLL
-    for (int k = 0; k < V; k++)
+    TRP__EACH(k, V)
         t[k] = P::first();
     for (int64_t i = start + lane; i < end; i += FLIGHT * lanes) {
         trp__pack<TYPE, V> v[FLIGHT];
         float outside[V];
-        TRP__UNROLL
-        for (int k = 0; k < V; k++)
+        TRP__EACH(k, V)
             outside[k] = P::none(r);
-        TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++) {
+        TRP__EACH(f, FLIGHT) {
             v[f].set(outside);
             if (i + f * lanes >= end)
                 continue;
@@ -269,8 +253,7 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
         }
         P::template add_packs<V, FLIGHT>(r, t, v);
     }
-    TRP__UNROLL
-    for (int k = 0; k < V; k++) {
+    TRP__EACH(k, V) {
         if (!RAGGED || (first + k >= 0 && first + k < width))
             shared[lane * width + first + k] = t[k];
     }
@@ -294,8 +277,7 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
         return;
     const int64_t from = ((int64_t)blockIdx.x - rank) * width + c;
     double v[TRP__REDUCE_CLUSTER];
-    TRP__UNROLL
-    for (int b = 0; b < TRP__REDUCE_CLUSTER; b++)
+    TRP__EACH(b, TRP__REDUCE_CLUSTER)
         v[b] = b < (int)r.cluster ? trp__at<double>(r.shared, from + (int64_t)b * width)
                                   : (double)P::first();
     typename P::total sum = (typename P::total)v[0];
@@ -307,10 +289,7 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
 
 #define TRP__REDUCE_BOUNDS TRP__REDUCE_THREADS, 3 /* blocks of a processor at a time, at least */
 #define TRP__REDUCE_PACKED(name, function, ...)                                                    \
-    TRP__GLOBAL(TRP__REDUCE_BOUNDS) name(const TRP__CONSTANT trp__reduce r)                        \
-    {                                                                                              \
-        function<__VA_ARGS__>(r);                                                                  \
-    }
+    TRP__ENTRY(name, trp__reduce, (TRP__REDUCE_BOUNDS), function<__VA_ARGS__>)
 #define TRP__REDUCE_ROWS_KERNELS(name, KIND)                                                       \
     TRP__REDUCE_PACKED(name##_f32, trp__reduce_packed_rows, TRP_F32, KIND)                         \
     TRP__REDUCE_PACKED(name##_bf16, trp__reduce_packed_rows, TRP_BF16, KIND)                       \

@@ -4,13 +4,10 @@
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
 #include "actors/dnn/math/rotary.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct step {
@@ -18,14 +15,8 @@ typedef struct step {
     bool wide;
     bool packs; /* x and y have one type, which a kernel is made for */
     int run;
-    char name[32];
-    trp__cu_function rows;
+    trp__kernel rows;
 } step;
-
-static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
-{
-    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
-}
 
 /* The positions as a tensor over x's: the indices, or numbers along the last but one dimension. */
 static trp__dnn_tensor entries_of(const trp__dnn_tensor *x, const trp__dnn_tensor *index)
@@ -67,9 +58,9 @@ static void share_positions(trp__rotary *p)
 /* Whether runs of so many elements are aligned in x and y. */
 static bool are_runs(const trp__rotary *p, const trp__dnn_tensor *t, int operand, int run)
 {
-    const uint64_t size = trp_dtype_bits((trp_dtype)t->type) / 8, bytes = size * (uint64_t)run;
+    const uint64_t size = trp__space_element_bytes(t->type), bytes = size * (uint64_t)run;
     const uint64_t need = bytes < 16 ? bytes : 16;
-    if (t->role == TRP__DNN_BUFFER && t->alignment % need != 0)
+    if (!trp__space_is_aligned(t, bytes))
         return false;
     for (int i = 0; i < p->space.rank; i++) {
         if ((uint64_t)p->io[operand].stride[i] * size % need != 0)
@@ -80,9 +71,10 @@ static bool are_runs(const trp__rotary *p, const trp__dnn_tensor *t, int operand
 
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
 {
-    const trp__dnn_tensor *x = tensor_of(g, n, TRP__ROTARY_X), *y = tensor_of(g, n, TRP__ROTARY_Y);
-    const trp__dnn_tensor *index = tensor_of(g, n, TRP__ROTARY_INDEX);
-    const trp__dnn_tensor *cosines = tensor_of(g, n, TRP__ROTARY_COS);
+    const trp__dnn_tensor *x = trp__dnn_tensor_at(g, n, TRP__ROTARY_X),
+                          *y = trp__dnn_tensor_at(g, n, TRP__ROTARY_Y);
+    const trp__dnn_tensor *index = trp__dnn_tensor_at(g, n, TRP__ROTARY_INDEX);
+    const trp__dnn_tensor *cosines = trp__dnn_tensor_at(g, n, TRP__ROTARY_COS);
     const int64_t width = x->dim[x->rank - 1], half = trp__rotary_turning(n, x, cosines) / 2;
     const trp__dnn_tensor entries = entries_of(x, index);
     trp__dnn_tensor group = *x;
@@ -136,17 +128,17 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 /* Whether four elements of a row of a table are aligned. */
 static bool is_table_of_runs(const trp__dnn_tensor *t)
 {
-    const uint64_t bytes = trp_dtype_bits((trp_dtype)t->type) / 8 * 4;
+    const uint64_t bytes = trp__space_element_bytes(t->type) * 4;
     const uint64_t need = bytes < 16 ? bytes : 16;
     return t->stride[1] == 1 && (uint64_t)t->stride[0] * bytes / 4 % need == 0 &&
-           (t->role != TRP__DNN_BUFFER || t->alignment % need == 0);
+           trp__space_is_aligned(t, bytes);
 }
 
 static void set_tables(const trp__dnn_graph *g, const trp__dnn_node *n, trp__rotary *p)
 {
-    const trp__dnn_tensor *index = tensor_of(g, n, TRP__ROTARY_INDEX);
-    const trp__dnn_tensor *c = tensor_of(g, n, TRP__ROTARY_COS);
-    const trp__dnn_tensor *s = tensor_of(g, n, TRP__ROTARY_SIN);
+    const trp__dnn_tensor *index = trp__dnn_tensor_at(g, n, TRP__ROTARY_INDEX);
+    const trp__dnn_tensor *c = trp__dnn_tensor_at(g, n, TRP__ROTARY_COS);
+    const trp__dnn_tensor *s = trp__dnn_tensor_at(g, n, TRP__ROTARY_SIN);
     p->wide_index = index && index->type == TRP_I64;
     for (int bit = 0; bit < TRP__ROTARY_POWERS; bit++)
         p->power[bit] = pow(n->parameter[0], -2.0 * ldexp(1, bit) / (2.0 * p->half));
@@ -162,41 +154,35 @@ static void set_tables(const trp__dnn_graph *g, const trp__dnn_node *n, trp__rot
     }
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_node *n = &part->graph->node[part->first];
-    step *s = calloc(1, sizeof *s);
+    step *s = state;
     (void)modules;
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a rotary embedding");
-    if (!describe(part->graph, n, s)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a rotary embedding that no kernel takes");
-    }
+    (void)workspace;
+    if (!describe(part->graph, n, s))
+        return trp__kernel_unfit(&trp__kernels_rotary, error);
+    s->rows.threads = TRP__ROTARY_THREADS;
     set_tables(part->graph, n, &s->p);
     if (s->packs)
-        snprintf(s->name, sizeof s->name, "trp_rotary_%s",
+        snprintf(s->rows.name, sizeof s->rows.name, "trp_rotary_%s",
                  trp_dtype_name((trp_dtype)s->p.io[TRP__ROTARY_FROM].type));
     else
-        snprintf(s->name, sizeof s->name, "trp_rotary_any_%s_%d", s->wide ? "f64" : "f32", s->run);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s", s->name + strlen("trp_"));
-    *workspace = 0;
-    *out = s;
+        snprintf(s->rows.name, sizeof s->rows.name, "trp_rotary_any_%s_%d", s->wide ? "f64" : "f32",
+                 s->run);
+    trp__text_add(engine, "%s", s->rows.name + strlen("trp_"));
     return TRP_OK;
 }
 
 static uint64_t address_of(const step *s, const trp__kernel_launch *l, int port)
 {
-    const uint8_t tensor = s->p.node.port[port];
-    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+    return trp__kernel_address(l, s->p.node.port[port]);
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
-    trp_status status = TRP_OK;
     const uint8_t begin = s->p.node.port[TRP__ROTARY_OFFSET];
     s->p.io[TRP__ROTARY_FROM].at = address_of(s, l, TRP__ROTARY_X);
     s->p.io[TRP__ROTARY_TO].at = address_of(s, l, TRP__ROTARY_Y);
@@ -207,18 +193,14 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     s->p.begin = 0;
     if (begin != TRP__DNN_NO_PORT && !s->p.begin_at) /* by value: the bits of an i64 */
         memcpy(&s->p.begin, &l->number[begin], sizeof s->p.begin);
-    if (!s->rows)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_ROTARY, s->name,
-                                       &s->rows, error);
     const int64_t blocks = (s->p.items + TRP__ROTARY_THREADS - 1) / TRP__ROTARY_THREADS;
-    return status == TRP_OK ? trp__kernel_enqueue(l, s->rows, (uint64_t)blocks, TRP__ROTARY_THREADS,
-                                                  0, &s->p, error)
-                            : status;
+    return trp__kernel_run(l, TRP__MODULE_ROTARY, &s->rows, (uint64_t)blocks, &s->p, NULL, error);
 }
 
 const trp__kernel_family trp__kernels_rotary = {
     .name = "rotary",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_ROTARY,

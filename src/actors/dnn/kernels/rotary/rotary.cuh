@@ -75,8 +75,7 @@ TRP__DEVICE void trp__rotary_row(const trp__rotary &p, uint64_t at, const int64_
                                  T out[RUN])
 {
     if (position < 0 || position >= p.positions) {
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++)
+        TRP__EACH(k, RUN)
             out[k] = T(NAN);
         return;
     }
@@ -87,8 +86,7 @@ TRP__DEVICE void trp__rotary_row(const trp__rotary &p, uint64_t at, const int64_
                                 type, out + k);
         return;
     }
-    TRP__UNROLL
-    for (int k = 0; k < RUN; k++)
+    TRP__EACH(k, RUN)
         out[k] = trp__load_float<T>(
             at, position * stride[0] + (pair + k + (k < RUN / 2 ? 0 : apart)) * stride[1], type);
 }
@@ -114,8 +112,7 @@ TRP__DEVICE void trp__rotary_find(const trp__rotary &p, const trp__rotary_item &
         }
     } else {
         double power = 0;
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++) {
+        TRP__EACH(k, RUN) {
             if (k == 0 || (k == RUN / 2 && apart != 0))
                 power = trp__rotary_power(p, (uint32_t)(pair + k + (k == 0 ? 0 : apart)));
             else
@@ -147,8 +144,7 @@ template <typename T, int RUN> struct trp__rotary_any {
     }
     TRP__DEVICE void set(const T from[RUN])
     {
-        TRP__UNROLL
-        for (int j = 0; j < RUN; j++)
+        TRP__EACH(j, RUN)
             v[j] = from[j];
     }
     TRP__DEVICE void store(uint64_t at, int64_t i, uint8_t type) const
@@ -173,8 +169,7 @@ TRP__DEVICE void trp__rotary_turn(const trp__rotary &p, const trp__rotary_item &
     const trp__rows_operand &x = p.io[TRP__ROTARY_FROM], &y = p.io[TRP__ROTARY_TO];
     T cosine[RUN], sine[RUN];
     PACK a[DEEP], b[DEEP];
-    TRP__UNROLL
-    for (int d = 0; d < DEEP; d++) {
+    TRP__EACH(d, DEEP) {
         const int64_t from = item.at[TRP__ROTARY_FROM] + d * p.apart[0];
         if (d < item.rows) {
             a[d].load(x.at, from + first, x.type);
@@ -183,14 +178,12 @@ TRP__DEVICE void trp__rotary_turn(const trp__rotary &p, const trp__rotary_item &
     }
     trp__rotary_find<T, RUN>(p, item, mixed ? run / 2 : run, mixed ? (p.half - RUN) / 2 : 0,
                              cosine, sine);
-    TRP__UNROLL
-    for (int d = 0; d < DEEP; d++) {
+    TRP__EACH(d, DEEP) {
         const int64_t to = item.at[TRP__ROTARY_TO] + d * p.apart[1];
         T u[RUN], v[RUN];
         if (d >= item.rows)
             continue;
-        TRP__UNROLL
-        for (int k = 0; k < RUN; k++) {
+        TRP__EACH(k, RUN) {
             if (mixed) {
                 T *const out = k < RUN / 2 ? &u[2 * k % RUN] : &v[2 * k % RUN];
                 const PACK &in = k < RUN / 2 ? a[d] : b[d];
@@ -240,10 +233,7 @@ template <typename T, int RUN, typename PACK> TRP__DEVICE void trp__rotary_rows(
 }
 
 #define TRP__ROTARY_KERNEL(name, threads, T, RUN, ...)                                             \
-    TRP__GLOBAL(threads) name(const TRP__CONSTANT trp__rotary p)                                   \
-    {                                                                                              \
-        trp__rotary_rows<T, RUN, __VA_ARGS__>(p);                                                  \
-    }
+    TRP__ENTRY(name, trp__rotary, (threads), trp__rotary_rows<T, RUN, __VA_ARGS__>)
 
 /* Arrays of one type, 16 bytes at a time; and of any types. */
 #define TRP__ROTARY_KERNELS(name, threads)                                                         \

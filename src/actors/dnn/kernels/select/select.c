@@ -4,12 +4,9 @@
 #include "actors/dnn/graph/train.h"
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "base/error.h"
-#include "base/text.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -31,28 +28,24 @@ typedef struct step {
     uint32_t threads; /* of arg, tiles or class */
     int64_t rows;     /* of a launch */
     int64_t marks;    /* of a row, that the first kernel leaves */
-    const char *type; /* in the names of kernels */
     int32_t picked;   /* marks of a row, at most */
     uint8_t number_type[TRP__SELECT_NUMBERS];
-    trp__cu_function function[KERNELS];
+    trp__kernel kernel[KERNELS];
 } step;
 
 static const uint8_t numbers[TRP__SELECT_NUMBERS] = {
     TRP__PICK_SEED, TRP__PICK_OFFSET, TRP__PICK_SCALE, TRP__PICK_COUNT, TRP__PICK_LIMIT};
 
-static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
-{
-    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
-}
-
 static int axis_of(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
-    return n->kind == TRP_DNN_SAMPLE ? tensor_of(g, n, TRP__PICK_X)->rank - 1 : trp__train_axis(n);
+    return n->kind == TRP_DNN_SAMPLE ? trp__dnn_tensor_at(g, n, TRP__PICK_X)->rank - 1
+                                     : trp__train_axis(n);
 }
 
 static int64_t picked_of(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
-    return n->kind == TRP_DNN_TOP_K ? tensor_of(g, n, TRP__PICK_INDEX)->dim[axis_of(g, n)] : 1;
+    return n->kind == TRP_DNN_TOP_K ? trp__dnn_tensor_at(g, n, TRP__PICK_INDEX)->dim[axis_of(g, n)]
+                                    : 1;
 }
 
 static bool is_whole(uint8_t type)
@@ -66,7 +59,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     if (most == 0 ||
         (n->kind != TRP_DNN_ARG && n->kind != TRP_DNN_TOP_K && n->kind != TRP_DNN_SAMPLE))
         return 0;
-    const trp__dnn_tensor *x = tensor_of(g, n, TRP__PICK_X);
+    const trp__dnn_tensor *x = trp__dnn_tensor_at(g, n, TRP__PICK_X);
     const bool narrow = x->type != TRP_F64 && trp__rows_takes_type(x->type);
     return (narrow || (n->kind == TRP_DNN_ARG && is_whole(x->type))) &&
            x->dim[axis_of(g, n)] <= INT32_MAX && picked_of(g, n) <= TRP__SELECT_MOST;
@@ -80,26 +73,26 @@ static void describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__selec
         [TRP__SELECT_INDEX] = TRP__PICK_INDEX,
         [TRP__SELECT_Y] = TRP__PICK_Y,
     };
-    const trp__dnn_tensor *x = tensor_of(g, n, TRP__PICK_X);
+    const trp__dnn_tensor *x = trp__dnn_tensor_at(g, n, TRP__PICK_X);
     const int axis = axis_of(g, n);
     p->space.rows = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
         if (d == axis || x->dim[d] == 1)
             continue;
         for (int o = 0; o < TRP__SELECT_OPERANDS; o++) {
-            const trp__dnn_tensor *t = tensor_of(g, n, ports[o]);
+            const trp__dnn_tensor *t = trp__dnn_tensor_at(g, n, ports[o]);
             p->io[o].stride[p->space.rank] = t ? t->stride[d] : 0;
         }
         p->space.dim[p->space.rank++] = x->dim[d];
         p->space.rows *= x->dim[d];
     }
     for (int o = 0; o < TRP__SELECT_OPERANDS; o++) {
-        const trp__dnn_tensor *t = tensor_of(g, n, ports[o]);
+        const trp__dnn_tensor *t = trp__dnn_tensor_at(g, n, ports[o]);
         p->io[o].type = t ? t->type : TRP_F32;
         p->io[o].step = t && axis < t->rank ? t->stride[axis] : 0;
     }
     p->n = x->dim[axis];
-    p->runs = (p->io[TRP__SELECT_X].step == 1 || p->n == 1) && trp__rows_is_aligned(x) &&
+    p->runs = (p->io[TRP__SELECT_X].step == 1 || p->n == 1) && trp__space_is_aligned(x, 16) &&
               !is_whole(x->type);
 }
 
@@ -198,26 +191,43 @@ static int64_t place_marks(const step *s)
     return divide_up(s->rows * s->marks, ALIGNMENT) * ALIGNMENT;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static void name_kernels(step *s, const char *type)
+{
+    static const struct {
+        const char *name;
+        bool typed;
+    } rows[KERNELS] = {
+        [ARG] = {"arg", true},
+        [ARG_FINISH] = {"arg_finish", false},
+        [TILES] = {"tiles", true},
+        [MERGE] = {"merge", false},
+        [SHARES] = {"shares", true},
+        [CLASS] = {"class", true},
+        [DRAW_RANKED] = {"draw_ranked", false},
+    };
+    for (int k = 0; k < KERNELS; k++)
+        snprintf(s->kernel[k].name, sizeof s->kernel[k].name, "trp_select_%s%s%s", rows[k].name,
+                 rows[k].typed ? "_" : "", rows[k].typed ? type : "");
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     const trp__dnn_node *n = &g->node[part->first];
-    const trp__dnn_tensor *x = tensor_of(g, n, TRP__PICK_X);
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a selection");
+    const trp__dnn_tensor *x = trp__dnn_tensor_at(g, n, TRP__PICK_X);
+    step *s = state;
+    (void)error;
     s->node = *n;
     describe(g, n, &s->p);
     const int64_t elements = s->p.n + (is_ragged(&s->p) ? TRP__ROWS_RUN - 1 : 0);
-    s->type = is_whole(x->type) ? "any" : trp_dtype_name((trp_dtype)x->type);
     s->p.smallest = n->kind != TRP_DNN_SAMPLE && n->mode == TRP_DNN_SMALLEST;
     s->p.nan_first = n->kind == TRP_DNN_ARG;
     s->p.used_y = n->kind == TRP_DNN_TOP_K && n->port[TRP__PICK_Y] != TRP__DNN_NO_PORT;
     s->p.picked = (int32_t)picked_of(g, n);
     s->p.parts = 1;
     if (n->kind == TRP_DNN_SAMPLE && is_ranked(s)) {
-        const trp__dnn_tensor *count = tensor_of(g, n, TRP__PICK_COUNT);
+        const trp__dnn_tensor *count = trp__dnn_tensor_at(g, n, TRP__PICK_COUNT);
         const int64_t sorted = count ? TRP__SELECT_MOST : TRP__SELECT_NUCLEUS;
         s->p.picked = (int32_t)(s->p.n < sorted ? s->p.n : sorted);
     }
@@ -233,17 +243,16 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     share_rows(s, s->p.parts);
     s->picked = s->p.picked;
     for (int i = 0; i < TRP__SELECT_NUMBERS && n->kind == TRP_DNN_SAMPLE; i++) {
-        const trp__dnn_tensor *number = tensor_of(g, n, numbers[i]);
+        const trp__dnn_tensor *number = trp__dnn_tensor_at(g, n, numbers[i]);
         s->number_type[i] = number ? number->type : TRP_F64;
     }
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "select_%s_%s%s",
+    name_kernels(s, is_whole(x->type) ? "any" : trp_dtype_name((trp_dtype)x->type));
+    trp__text_add(engine, "select_%s_%s%s",
                   n->kind == TRP_DNN_ARG      ? "arg"
                   : n->kind == TRP_DNN_SAMPLE ? "sample"
                                               : "top_k",
                   trp_dtype_name((trp_dtype)x->type), s->p.runs ? "" : "_loose");
     *workspace = (uint64_t)(2 * place_marks(s) + s->rows * s->p.shares) * sizeof(uint64_t);
-    *out = s;
     return TRP_OK;
 }
 
@@ -253,28 +262,10 @@ static trp_status enqueue_clusters(step *s, const trp__kernel_launch *l, kernel 
                                    int64_t blocks, uint32_t cluster, uint32_t threads,
                                    trp_error *error)
 {
-    static const struct {
-        const char *name;
-        bool typed;
-    } names[KERNELS] = {
-        [ARG] = {"arg", true},
-        [ARG_FINISH] = {"arg_finish", false},
-        [TILES] = {"tiles", true},
-        [MERGE] = {"merge", false},
-        [SHARES] = {"shares", true},
-        [CLASS] = {"class", true},
-        [DRAW_RANKED] = {"draw_ranked", false},
-    };
-    char name[40];
-    trp_status status = TRP_OK;
-    snprintf(name, sizeof name, "trp_select_%s%s%s", names[which].name,
-             names[which].typed ? "_" : "", names[which].typed ? s->type : "");
-    if (!s->function[which])
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_SELECT, name,
-                                       &s->function[which], error);
-    return status == TRP_OK ? trp__kernel_enqueue_clusters(l, s->function[which], (uint64_t)blocks,
-                                                           cluster, threads, 0, &s->p, error)
-                            : status;
+    trp__kernel *k = &s->kernel[which];
+    k->cluster = cluster;
+    k->threads = threads;
+    return trp__kernel_run(l, TRP__MODULE_SELECT, k, (uint64_t)blocks, &s->p, NULL, error);
 }
 
 static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, int64_t blocks,
@@ -289,7 +280,7 @@ static void set_operands(step *s, const trp__kernel_launch *l)
                                                            TRP__PICK_Y};
     for (int i = 0; i < TRP__SELECT_OPERANDS; i++) {
         const uint8_t tensor = s->node.port[operands[i]];
-        s->p.io[i].at = tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+        s->p.io[i].at = trp__kernel_address(l, tensor);
     }
     for (int i = 0; i < TRP__SELECT_NUMBERS && s->node.kind == TRP_DNN_SAMPLE; i++) {
         trp__select_number *number = &s->p.number[i];
@@ -298,7 +289,7 @@ static void set_operands(step *s, const trp__kernel_launch *l)
         if (!number->used)
             continue;
         number->type = s->number_type[i];
-        number->at = (uint64_t)(uintptr_t)l->at[tensor];
+        number->at = trp__kernel_address(l, tensor);
         number->value = l->number[tensor];
         memcpy(&number->bits, &l->number[tensor], sizeof number->bits);
     }
@@ -408,6 +399,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
 const trp__kernel_family trp__kernels_select = {
     .name = "select",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_SELECT,

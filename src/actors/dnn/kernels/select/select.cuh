@@ -105,16 +105,14 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
         for (int64_t c = begin + thread * TRP__ROWS_RUN; c < end;
              c += (int64_t)threads * TRP__ROWS_RUN * DEEP) {
             trp__pack<TYPE, TRP__ROWS_RUN> raw[DEEP];
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 const int64_t k = c + (int64_t)d * threads * TRP__ROWS_RUN;
                 if (k >= 0 && k + TRP__ROWS_RUN <= end)
                     raw[d].load(r.x, k, TYPE);
                 else
                     raw[d].clear();
             }
-            TRP__UNROLL
-            for (int d = 0; d < DEEP; d++) {
+            TRP__EACH(d, DEEP) {
                 const int64_t k = c + (int64_t)d * threads * TRP__ROWS_RUN;
                 if (k >= 0 && k + TRP__ROWS_RUN <= end) {
                     raw[d].flip(turned);
@@ -155,22 +153,11 @@ template <int TYPE, int DEEP> TRP__DEVICE void trp__select_arg(const trp__select
         trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
 }
 
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_f32(const TRP__CONSTANT trp__select p)
-{
-    trp__select_arg<TRP_F32, 2>(p);
-}
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_bf16(const TRP__CONSTANT trp__select p)
-{
-    trp__select_arg<TRP_BF16, 4>(p);
-}
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_f16(const TRP__CONSTANT trp__select p)
-{
-    trp__select_arg<TRP_F16, 4>(p);
-}
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_any(const TRP__CONSTANT trp__select p)
-{
-    trp__select_arg<TRP_DTYPE_NONE, 1>(p);
-}
+TRP__ENTRY(trp_select_arg_f32, trp__select, (TRP__SELECT_THREADS), trp__select_arg<TRP_F32, 2>)
+TRP__ENTRY(trp_select_arg_bf16, trp__select, (TRP__SELECT_THREADS), trp__select_arg<TRP_BF16, 4>)
+TRP__ENTRY(trp_select_arg_f16, trp__select, (TRP__SELECT_THREADS), trp__select_arg<TRP_F16, 4>)
+TRP__ENTRY(trp_select_arg_any, trp__select, (TRP__SELECT_THREADS),
+           trp__select_arg<TRP_DTYPE_NONE, 1>)
 
 /* A warp for each row. */
 TRP__GLOBAL(32) trp_select_arg_finish(const TRP__CONSTANT trp__select p)

@@ -91,10 +91,8 @@ template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
 }
 
 #define TRP__SELECT_SHARES_KERNEL(name, type)                                                      \
-    TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares_##name(const TRP__CONSTANT trp__select p)   \
-    {                                                                                              \
-        trp__select_parts<type>(p);                                                                \
-    }
+    TRP__ENTRY(trp_select_shares_##name, trp__select, (TRP__SELECT_THREADS),                       \
+               trp__select_parts<type>)
 TRP__SELECT_KERNELS(trp_select_shares, TRP__SELECT_SHARES_KERNEL)
 
 /* The sum of all parts of a row. */
@@ -131,11 +129,9 @@ TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elemen
     const int warps = (int)blockDim.x / 32;
     e.forget();
     __syncthreads();
-    TRP__UNROLL
-    for (int c = 0; c < GROUPS; c++) {
+    TRP__EACH(c, GROUPS) {
         own[c] = 0;
-        TRP__UNROLL
-        for (int j = 0; j < TRP__ROWS_RUN; j++)
+        TRP__EACH(j, TRP__ROWS_RUN)
             own[c] += d.share(e.raw[c].get(j));
         uint64_t sum = own[c];
         for (int by = 16; by > 0; by /= 2)
@@ -183,8 +179,7 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
     TRP__UNROLL
     for (int c = 1; c < GROUPS; c++) { /* an index that is not constant would be memory */
         mine = c == which / warps ? own[c] : mine;
-        TRP__UNROLL
-        for (int k = 0; k < run.WORDS; k++)
+        TRP__EACH(k, run.WORDS)
             run.word[k] = c == which / warps ? e.raw[c].word[k] : run.word[k];
     }
     uint64_t sum = mine;
@@ -197,8 +192,7 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
         return;
     sum -= mine;
     int at = -1;
-    TRP__UNROLL
-    for (int j = 0; j < TRP__ROWS_RUN; j++) {
+    TRP__EACH(j, TRP__ROWS_RUN) {
         sum += d.share(run.get(j));
         at = at < 0 && (double)sum > d.reach ? j : at;
     }
@@ -230,8 +224,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     for (int t = 0; t < tiles; t++) {
         if (t > 0)
             e.read(p, r, first + t);
-        TRP__UNROLL
-        for (int c = 0; c < GROUPS; c++)
+        TRP__EACH(c, GROUPS)
             most = trp__select_larger::of(most, e.raw[c].template most<true>());
     }
     both[0] = (double)trp__rows_together<trp__select_larger>(most, (int)blockDim.x,
@@ -283,10 +276,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
 }
 
 #define TRP__SELECT_CLASS(name, type)                                                              \
-    TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_class_##name(const TRP__CONSTANT trp__select p)      \
-    {                                                                                              \
-        trp__select_class<type>(p);                                                                \
-    }
+    TRP__ENTRY(trp_select_class_##name, trp__select, (TRP__SELECT_BOUND), trp__select_class<type>)
 TRP__SELECT_KERNELS(trp_select_class, TRP__SELECT_CLASS)
 
 /* How many marks of a row are not below a bound, and what their shares are together. */

@@ -24,8 +24,7 @@ TRP__DEVICE bool trp__select_find(trp__select_shared *s, uint32_t wanted)
     if (threadIdx.x < 32) {
         const int lane = (int)threadIdx.x, top = 255 - lane * BINS;
         uint32_t own = 0;
-        TRP__UNROLL
-        for (int i = 0; i < BINS; i++)
+        TRP__EACH(i, BINS)
             own += s->bin[top - i];
         uint32_t all = own;
         TRP__UNROLL
@@ -66,8 +65,7 @@ TRP__DEVICE uint64_t trp__select_bound(trp__select_shared *s, ELEMENTS &e, uint3
     for (int shift = 56; shift >= 0; shift -= 8) {
         trp__select_clear(s);
         e.forget();
-        TRP__UNROLL
-        for (int i = 0; i < COUNT; i++) {
+        TRP__EACH(i, COUNT) {
             const uint64_t mark = e.mark(i);
             const bool same = shift == 56 || (mark >> (shift + 8)) == (prefix >> (shift + 8));
             if (mark && same)
@@ -92,8 +90,7 @@ TRP__DEVICE uint32_t trp__select_guess(const uint32_t key[COUNT], uint32_t wante
     uint32_t bound = 0;
     for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
         uint32_t count = 0;
-        TRP__UNROLL
-        for (int i = 0; i < COUNT; i++)
+        TRP__EACH(i, COUNT)
             count += (uint32_t)__syncthreads_count(key[i] >= (bound | bit));
         bound |= count >= wanted ? bit : 0;
         if (count >= wanted && count <= enough)
@@ -115,12 +112,10 @@ TRP__DEVICE uint32_t trp__select_gather(trp__select_shared *s, ELEMENTS &e,
         s->count = 0;
     e.forget();
     __syncthreads();
-    TRP__UNROLL
-    for (int c = 0; c < GROUPS; c++) {
+    TRP__EACH(c, GROUPS) {
         if (most[c] < least)
             continue;
-        TRP__UNROLL
-        for (int j = 0; j < GROUP; j++) {
+        TRP__EACH(j, GROUP) {
             if (e.is_below(c * GROUP + j, limit))
                 continue;
             const uint64_t mark = e.mark(c * GROUP + j);
@@ -213,13 +208,11 @@ TRP__DEVICE uint32_t trp__select_tile(trp__select_shared *s, ELEMENTS &e, uint32
 {
     enum { GROUPS = ELEMENTS::GROUPS, GROUP = ELEMENTS::COUNT / GROUPS };
     uint32_t most[GROUPS], bound = 0;
-    TRP__UNROLL
-    for (int c = 0; c < GROUPS; c++)
+    TRP__EACH(c, GROUPS)
         most[c] = e.most(c);
     if (picked * 2 <= blockDim.x) {
         uint32_t one[1] = {0};
-        TRP__UNROLL
-        for (int c = 0; c < GROUPS; c++)
+        TRP__EACH(c, GROUPS)
             one[0] = most[c] > one[0] ? most[c] : one[0];
         bound = trp__select_guess<1>(one, picked);
     } else if (picked <= blockDim.x * GROUPS) {
@@ -315,15 +308,13 @@ template <int TYPE> struct trp__select_elements {
         low = begin < 0 ? (int32_t)-begin : 0;
         high = (int32_t)(p.n - begin < p.tile ? p.n - begin : p.tile);
         const uint64_t at = r.x + (uint64_t)(begin * (TYPE == TRP_F32 ? 4 : 2));
-        TRP__UNROLL
-        for (int c = 0; c < GROUPS; c++) { /* all of them are under way together */
+        TRP__EACH(c, GROUPS) { /* all of them are under way together */
             if (is_whole(p, c))
                 raw[c].load(at, place(c * TRP__ROWS_RUN), TYPE);
             else
                 raw[c].clear();
         }
-        TRP__UNROLL
-        for (int c = 0; c < GROUPS; c++) {
+        TRP__EACH(c, GROUPS) {
             if (!is_whole(p, c))
                 read_some(r, c, turned);
             raw[c].flip(turned);
@@ -338,8 +329,7 @@ template <int TYPE> struct trp__select_elements {
     {
         raw[c].fill(nan ? -(float)INFINITY : (float)NAN);
         raw[c].flip(turned);
-        TRP__UNROLL
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        TRP__EACH(j, TRP__ROWS_RUN) {
             const int32_t k = place(c * TRP__ROWS_RUN + j);
             if (k >= low && k < high)
                 raw[c].put(j, r.x, (begin + k) * r.step);
@@ -347,8 +337,7 @@ template <int TYPE> struct trp__select_elements {
     }
     TRP__DEVICE void forget()
     {
-        TRP__UNROLL
-        for (int c = 0; c < GROUPS; c++)
+        TRP__EACH(c, GROUPS)
             raw[c].forget();
     }
     TRP__DEVICE int32_t place(int i) const
@@ -430,8 +419,7 @@ struct trp__select_left {
     TRP__DEVICE uint32_t most(int c) const
     {
         uint32_t out = 0;
-        TRP__UNROLL
-        for (int j = 0; j < COUNT / GROUPS; j++) {
+        TRP__EACH(j, COUNT / GROUPS) {
             const uint32_t other = key(c * (COUNT / GROUPS) + j);
             out = other > out ? other : out;
         }
@@ -446,8 +434,7 @@ TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_merge(const TRP__CONSTANT trp__select 
     const int64_t begin = tile * blockDim.x * TRP__SELECT_MARKS;
     const trp__select_row r(p, p.first + row);
     trp__select_left e;
-    TRP__UNROLL
-    for (int i = 0; i < TRP__SELECT_MARKS; i++) {
+    TRP__EACH(i, TRP__SELECT_MARKS) {
         const int64_t k = begin + (int64_t)i * blockDim.x + threadIdx.x;
         e.own[i] = k < p.length ? trp__at<uint64_t>(p.from, row * p.length + k) : 0;
     }

@@ -4,11 +4,9 @@
 
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "base/error.h"
-#include "base/text.h"
+#include "actors/dnn/lower/layout.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -18,7 +16,6 @@ enum {
     PART_MIN = 1 << 14,   /* elements of a part of a row */
     PACKED_MAX = 1 << 30, /* elements of a row in parts whose places have 32 bits */
     BLOCKS_EACH = 4,      /* of parts, for each processor */
-    BLOCKS_MAX = 1 << 30, /* of a launch */
     SLICE_MIN = 1 << 15,  /* elements: what registers hold for less, they read faster */
 };
 
@@ -111,11 +108,6 @@ static bool is_reduced(const trp__dnn_tensor *t, const trp__dnn_tensor *shape)
     return t->rank == shape->rank;
 }
 
-static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
-{
-    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
-}
-
 static bool fits(const match *m, const trp__dnn_graph *g, uint32_t first)
 {
     const trp__dnn_part part = {g, first, m->pattern->nodes};
@@ -132,7 +124,7 @@ static bool fits(const match *m, const trp__dnn_graph *g, uint32_t first)
             if (inside ? place[number] != TRP__DNN_PLACE_INSIDE || t->type != g->node[first].compute
                        : place[number] != TRP__DNN_PLACE_MEMORY || !trp__rows_takes_type(t->type))
                 return false;
-            if (!same_dims(t, strchr("mnl", *c) ? sum : shape))
+            if (!trp__dnn_same_dims(t, strchr("mnl", *c) ? sum : shape))
                 return false;
         }
     }
@@ -160,10 +152,8 @@ typedef struct step {
     trp__softmax p;
     uint8_t tensor[3];
     uint64_t blocks;
-    uint32_t threads, shared, cluster;
     bool in_parts; /* two launches */
-    char name[48];
-    trp__cu_function function;
+    trp__kernel kernel;
 } step;
 
 static bool describe(const trp__dnn_graph *g, const match *m, trp__rows *r, step *s)
@@ -190,9 +180,9 @@ static void set_operands(const trp__dnn_graph *g, const trp__rows *r, int from, 
 
 static bool all_aligned(const trp__dnn_graph *g, const step *s)
 {
-    return trp__rows_is_aligned(&g->tensor[s->tensor[0]]) &&
-           trp__rows_is_aligned(&g->tensor[s->tensor[1]]) &&
-           trp__rows_is_aligned(&g->tensor[s->tensor[2]]);
+    return trp__space_is_aligned(&g->tensor[s->tensor[0]], 16) &&
+           trp__space_is_aligned(&g->tensor[s->tensor[1]], 16) &&
+           trp__space_is_aligned(&g->tensor[s->tensor[2]], 16);
 }
 
 /* Whether the strides along rows of all operands divide by something, or are 1. */
@@ -235,8 +225,8 @@ static void share_parts(step *s, uint64_t others, int64_t unit, int64_t least, i
 
 static void plan_blocks(step *s)
 {
-    s->threads = s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
-    const uint64_t rows = s->threads / (uint32_t)s->p.threads;
+    s->kernel.threads = s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
+    const uint64_t rows = s->kernel.threads / (uint32_t)s->p.threads;
     s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
 }
 
@@ -249,14 +239,14 @@ static bool plan_slices(const trp__kernel_modules *m, bool back, bool ragged, st
         !trp__rows_slices(m, s->p.space.rows, (s->p.n + (ragged ? unit - 1 : 0) + unit - 1) / unit,
                           back ? 1 : 2, 2, 1, &slices))
         return false;
-    s->cluster = slices.cluster;
+    s->kernel.cluster = slices.cluster;
     s->p.room = slices.room;
     s->p.parts = slices.cluster;
     s->p.part = slices.each * unit;
     s->p.pass = TRP__SOFTMAX_BOTH;
     s->blocks = (uint64_t)s->p.space.rows * slices.cluster;
-    s->threads = slices.threads;
-    s->shared = slices.shared;
+    s->kernel.threads = slices.threads;
+    s->kernel.shared = slices.shared;
     return true;
 }
 
@@ -279,13 +269,14 @@ static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bo
                                           : 0;
     if (s->p.runs && packed && (packs == 0 || s->p.n > SLICE_MIN) &&
         plan_slices(modules, back, ragged, s)) {
-        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%sslices", packed, back ? "back_" : "");
+        snprintf(s->kernel.name, sizeof s->kernel.name, "trp_softmax_%s_%sslices", packed,
+                 back ? "back_" : "");
         return;
     }
     if (packs > 0) {
         plan_blocks(s);
-        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%s%d", packed, back ? "back_" : "",
-                 packs);
+        snprintf(s->kernel.name, sizeof s->kernel.name, "trp_softmax_%s_%s%d", packed,
+                 back ? "back_" : "", packs);
         return;
     }
     const int runs = trp__rows_share(need,
@@ -295,18 +286,19 @@ static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bo
                                      TRP__ROWS_THREADS_MAX, &s->p.threads);
     if (runs > 0) {
         plan_blocks(s);
-        snprintf(s->name, sizeof s->name, "trp_%s_%s_%d", way, type, runs);
+        snprintf(s->kernel.name, sizeof s->kernel.name, "trp_%s_%s_%d", way, type, runs);
         return;
     }
-    s->threads = TRP__SOFTMAX_THREADS;
+    s->kernel.threads = TRP__SOFTMAX_THREADS;
     share_parts(s, (uint64_t)s->p.space.rows, TRP__SOFTMAX_TILE, PART_MIN, processors);
     if (s->p.runs && packed && s->p.n <= PACKED_MAX) {
         share_parts(s, (uint64_t)s->p.space.rows, TRP__SOFTMAX_PACKED_TILE, PART_MIN, processors);
-        s->threads = TRP__SOFTMAX_PACKED_THREADS;
-        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%sparts", packed, back ? "back_" : "");
+        s->kernel.threads = TRP__SOFTMAX_PACKED_THREADS;
+        snprintf(s->kernel.name, sizeof s->kernel.name, "trp_softmax_%s_%sparts", packed,
+                 back ? "back_" : "");
         return;
     }
-    snprintf(s->name, sizeof s->name, "trp_%s_parts_%s", way, type);
+    snprintf(s->kernel.name, sizeof s->kernel.name, "trp_%s_parts_%s", way, type);
 }
 
 static void plan_columns(const trp__dnn_graph *g, const trp__rows *r, bool wide, bool back,
@@ -319,13 +311,13 @@ static void plan_columns(const trp__dnn_graph *g, const trp__rows *r, bool wide,
     s->p.runs = all_aligned(g, s) && (s->p.n == 1 || steps_divide(r, TRP__ROWS_RUN)) &&
                 trp__rows_are_runs(&r->kept, 1, 3, &ragged) && !ragged &&
                 s->p.columns >= TRP__SOFTMAX_COLUMNS / 2;
-    s->threads = TRP__SOFTMAX_WARPS * 32;
+    s->kernel.threads = TRP__SOFTMAX_WARPS * 32;
     share_parts(s,
                 (uint64_t)s->p.space.rows *
                     (uint64_t)((s->p.columns + TRP__SOFTMAX_COLUMNS - 1) / TRP__SOFTMAX_COLUMNS),
                 unit, 4 * unit, processors);
-    snprintf(s->name, sizeof s->name, "trp_%s_columns_%s", back ? "softmax_back" : "softmax",
-             wide ? "f64" : "any");
+    snprintf(s->kernel.name, sizeof s->kernel.name, "trp_%s_columns_%s",
+             back ? "softmax_back" : "softmax", wide ? "f64" : "any");
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
@@ -336,69 +328,51 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return find(g, first, most, &m) && describe(g, &m, &r, &s) ? m.pattern->nodes : 0;
 }
 
-static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void *state,
+                       trp__text *engine, uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     match m;
     trp__rows r;
-    step *s = calloc(1, sizeof *s);
-    if (!s)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for a softmax");
-    if (!find(g, part->first, part->count, &m) || !describe(g, &m, &r, s)) {
-        free(s);
-        return trp__error_set(error, TRP_E_INTERNAL, "a softmax that is none");
-    }
+    step *s = state;
+    if (!find(g, part->first, part->count, &m) || !describe(g, &m, &r, s))
+        return trp__kernel_unfit(&trp__kernels_softmax, error);
     bool wide = g->node[part->first].compute == TRP_F64;
-    s->cluster = 1;
     for (int i = 0; i < 3; i++)
         wide = wide || g->tensor[s->tensor[i]].type == TRP_F64;
     if (are_columns(&r))
         plan_columns(g, &r, wide, m.pattern->back, modules->processors, s);
     else
         plan_rows(g, &r, wide, m.pattern->back, modules, s);
-    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s%s", s->name + strlen("trp_"), s->p.runs ? "" : "_loose");
-    *workspace = s->in_parts ? 2 * sizeof(double) * (uint64_t)s->p.parts * (uint64_t)s->p.columns *
-                                   (uint64_t)s->p.space.rows
-                             : 0;
-    *out = s;
+    trp__text_add(engine, "%s%s", s->kernel.name + strlen("trp_"), s->p.runs ? "" : "_loose");
+    if (s->in_parts)
+        *workspace = 2 * sizeof(double) * (uint64_t)s->p.parts * (uint64_t)s->p.columns *
+                     (uint64_t)s->p.space.rows;
     return TRP_OK;
-}
-
-static trp_status launch_pass(step *s, const trp__kernel_launch *l, trp_error *error)
-{
-    trp_status status = TRP_OK;
-    for (uint64_t first = 0; first < s->blocks && status == TRP_OK; first += BLOCKS_MAX) {
-        const uint64_t left = s->blocks - first;
-        s->p.first = (int64_t)first;
-        status = trp__kernel_enqueue_clusters(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
-                                              s->cluster, s->threads, s->shared, &s->p, error);
-    }
-    return status;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
     trp_status status = TRP_OK;
-    if (!s->function)
-        status = trp__kernel_with_shared(l, TRP__MODULE_SOFTMAX, s->name, s->shared, &s->function,
-                                         error);
     for (int i = 0; i < 3; i++)
-        s->p.io[i].at = (uint64_t)(uintptr_t)l->at[s->tensor[i]];
+        s->p.io[i].at = trp__kernel_address(l, s->tensor[i]);
     s->p.sums = (uint64_t)(uintptr_t)l->workspace;
-    if (s->in_parts && status == TRP_OK) {
+    if (s->in_parts) {
         s->p.pass = TRP__SOFTMAX_SUMS;
-        status = launch_pass(s, l, error);
+        status = trp__kernel_run(l, TRP__MODULE_SOFTMAX, &s->kernel, s->blocks, &s->p, &s->p.first,
+                                 error);
         s->p.pass = TRP__SOFTMAX_APPLY;
     }
-    return status == TRP_OK ? launch_pass(s, l, error) : status;
+    return status == TRP_OK ? trp__kernel_run(l, TRP__MODULE_SOFTMAX, &s->kernel, s->blocks, &s->p,
+                                              &s->p.first, error)
+                            : status;
 }
 
 const trp__kernel_family trp__kernels_softmax = {
     .name = "softmax",
     .takes = takes,
+    .step_bytes = sizeof(step),
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_SOFTMAX,

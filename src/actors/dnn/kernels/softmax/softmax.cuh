@@ -192,8 +192,7 @@ template <typename T, bool BACK> struct trp__softmax_block {
     }
     TRP__DEVICE void read(int64_t k, trp__softmax_tile<T, DEEP> *t) const
     {
-#pragma unroll
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             const int n = k + d * WARPS < end ? width : 0;
             trp__rows_read<T, 1>(l, place(p.io[0], at[0], k + d * WARPS), 1, p.io[0].type, n,
                                  BACK ? T(0) : T(-INFINITY), t->v[d]);
@@ -213,8 +212,7 @@ template <typename T, bool BACK> struct trp__softmax_block {
     }
     TRP__DEVICE void write(int64_t k, trp__softmax_tile<T, DEEP> *t) const
     {
-#pragma unroll
-        for (int d = 0; d < DEEP; d++) {
+        TRP__EACH(d, DEEP) {
             const int n = k + d * WARPS < end ? width : 0;
             for (int j = 0; j < COUNT; j++)
                 t->v[d][j] =
@@ -297,81 +295,28 @@ template <typename T, bool BACK> TRP__DEVICE void trp__softmax_columns(const trp
     }
 }
 
-TRP__GLOBAL(1024) trp_softmax_any_1(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows<float, 1>(p);
-}
-
-TRP__GLOBAL(1024) trp_softmax_any_2(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows<float, 2>(p);
-}
-
-TRP__GLOBAL(1024) trp_softmax_any_4(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows<float, 4>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_THREADS) trp_softmax_parts_any(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_parts<float, false>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_WARPS * 32) trp_softmax_columns_any(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_columns<float, false>(p);
-}
-
-TRP__GLOBAL(1024) trp_softmax_back_any_1(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows_back<float, 1>(p);
-}
-
-TRP__GLOBAL(1024) trp_softmax_back_any_2(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows_back<float, 2>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_THREADS) trp_softmax_back_parts_any(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_parts<float, true>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_WARPS * 32)
-trp_softmax_back_columns_any(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_columns<float, true>(p);
-}
-
-TRP__GLOBAL(1024) trp_softmax_f64_1(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows<double, 1>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_THREADS) trp_softmax_parts_f64(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_parts<double, false>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_WARPS * 32) trp_softmax_columns_f64(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_columns<double, false>(p);
-}
-
-TRP__GLOBAL(1024) trp_softmax_back_f64_1(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_rows_back<double, 1>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_THREADS) trp_softmax_back_parts_f64(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_parts<double, true>(p);
-}
-
-TRP__GLOBAL(TRP__SOFTMAX_WARPS * 32)
-trp_softmax_back_columns_f64(const TRP__CONSTANT trp__softmax p)
-{
-    trp__softmax_columns<double, true>(p);
-}
+TRP__ENTRY(trp_softmax_any_1, trp__softmax, (1024), trp__softmax_rows<float, 1>)
+TRP__ENTRY(trp_softmax_any_2, trp__softmax, (1024), trp__softmax_rows<float, 2>)
+TRP__ENTRY(trp_softmax_any_4, trp__softmax, (1024), trp__softmax_rows<float, 4>)
+TRP__ENTRY(trp_softmax_parts_any, trp__softmax, (TRP__SOFTMAX_THREADS),
+           trp__softmax_parts<float, false>)
+TRP__ENTRY(trp_softmax_columns_any, trp__softmax, (TRP__SOFTMAX_WARPS * 32),
+           trp__softmax_columns<float, false>)
+TRP__ENTRY(trp_softmax_back_any_1, trp__softmax, (1024), trp__softmax_rows_back<float, 1>)
+TRP__ENTRY(trp_softmax_back_any_2, trp__softmax, (1024), trp__softmax_rows_back<float, 2>)
+TRP__ENTRY(trp_softmax_back_parts_any, trp__softmax, (TRP__SOFTMAX_THREADS),
+           trp__softmax_parts<float, true>)
+TRP__ENTRY(trp_softmax_back_columns_any, trp__softmax, (TRP__SOFTMAX_WARPS * 32),
+           trp__softmax_columns<float, true>)
+TRP__ENTRY(trp_softmax_f64_1, trp__softmax, (1024), trp__softmax_rows<double, 1>)
+TRP__ENTRY(trp_softmax_parts_f64, trp__softmax, (TRP__SOFTMAX_THREADS),
+           trp__softmax_parts<double, false>)
+TRP__ENTRY(trp_softmax_columns_f64, trp__softmax, (TRP__SOFTMAX_WARPS * 32),
+           trp__softmax_columns<double, false>)
+TRP__ENTRY(trp_softmax_back_f64_1, trp__softmax, (1024), trp__softmax_rows_back<double, 1>)
+TRP__ENTRY(trp_softmax_back_parts_f64, trp__softmax, (TRP__SOFTMAX_THREADS),
+           trp__softmax_parts<double, true>)
+TRP__ENTRY(trp_softmax_back_columns_f64, trp__softmax, (TRP__SOFTMAX_WARPS * 32),
+           trp__softmax_columns<double, true>)
 
 #endif

@@ -45,8 +45,7 @@ template <int TYPE> struct trp__softmax_place : trp__row_packs<TYPE> {
         packs::end = row < p.space.rows ? packs::begin + (int)p.n : 0;
         packs::first = (thread - group * p.threads) * packs::V;
         packs::step = p.threads * packs::V;
-        TRP__UNROLL
-        for (int o = 0; o < 3; o++)
+        TRP__EACH(o, 3)
             at[o] = p.io[o].at + (uint64_t)((from[o] - packs::begin) * packs::SIZE);
     }
 };
@@ -59,19 +58,15 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__softmax_forward(const trp__
     float most = -INFINITY, sum = 0;
     r.find(p);
     r.template read<PACKS>(r.at[0], -INFINITY, v);
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
-        TRP__UNROLL
-        for (int j = 0; j < R::V; j++)
+    TRP__EACH(c, PACKS) {
+        TRP__EACH(j, R::V)
             most = fmax(most, v[c].get(j));
         v[c].forget();
     }
     most = trp__rows_together<trp__rows_most, float>(most, p.threads, -INFINITY);
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
+    TRP__EACH(c, PACKS) {
         float e[R::V];
-        TRP__UNROLL
-        for (int j = 0; j < R::V; j++) {
+        TRP__EACH(j, R::V) {
             e[j] = trp__softmax_term<TYPE>(v[c].get(j) - most);
             sum += e[j];
         }
@@ -81,11 +76,9 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__softmax_forward(const trp__
     }
     sum = trp__rows_together<trp__rows_sum, float>(sum, p.threads, 0.0f);
     sum = trp__softmax_factor<TYPE>(p, sum);
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
+    TRP__EACH(c, PACKS) {
         float y[R::V];
-        TRP__UNROLL
-        for (int j = 0; j < R::V; j++) {
+        TRP__EACH(j, R::V) {
             const float x = v[c].get(j);
             if (p.log)
                 y[j] = (x - most) - sum;
@@ -106,20 +99,16 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__softmax_backward(const trp_
     r.find(p);
     r.template read<PACKS>(r.at[0], 0.0f, v);
     r.template read<PACKS>(r.at[1], 0.0f, dy);
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
-        TRP__UNROLL
-        for (int j = 0; j < R::V; j++)
+    TRP__EACH(c, PACKS) {
+        TRP__EACH(j, R::V)
             sum += p.log ? dy[c].get(j) : dy[c].get(j) * v[c].get(j);
         v[c].forget();
         dy[c].forget();
     }
     sum = trp__rows_together<trp__rows_sum, float>(sum, p.threads, 0.0f);
-    TRP__UNROLL
-    for (int c = 0; c < PACKS; c++) {
+    TRP__EACH(c, PACKS) {
         float dx[R::V];
-        TRP__UNROLL
-        for (int j = 0; j < R::V; j++) {
+        TRP__EACH(j, R::V) {
             const float y = v[c].get(j), d = dy[c].get(j);
             dx[j] = p.log ? d - trp__softmax_exp<TYPE>(y) * sum : (d - sum) * y;
         }
@@ -152,8 +141,7 @@ template <int TYPE, bool BACK, int THREADS, int DEEP_> struct trp__softmax_part 
         r.begin = part > 0 ? 0 : shift;
         r.end = (int)(part + 1 < p.parts ? p.part : p.n + shift - base);
         r.step = THREADS * R::V;
-        TRP__UNROLL
-        for (int o = 0; o < 3; o++)
+        TRP__EACH(o, 3)
             at[o] = p.io[o].at + (uint64_t)((from[o] - shift + base) * R::SIZE);
     }
     TRP__DEVICE void read(int tile, pack x[DEEP], pack dy[DEEP])
@@ -171,10 +159,8 @@ template <int TYPE, bool BACK, int THREADS, int DEEP_> struct trp__softmax_part 
     {
         float top = s->most, some = 0;
         if constexpr (!BACK) {
-            TRP__UNROLL
-            for (int c = 0; c < DEEP; c++) {
-                TRP__UNROLL
-                for (int j = 0; j < R::V; j++)
+            TRP__EACH(c, DEEP) {
+                TRP__EACH(j, R::V)
                     top = fmax(top, x[c].get(j));
                 x[c].forget();
             }
@@ -182,10 +168,8 @@ template <int TYPE, bool BACK, int THREADS, int DEEP_> struct trp__softmax_part 
                 s->rise(top);
             top = trp__softmax_base(s->most);
         }
-        TRP__UNROLL
-        for (int c = 0; c < DEEP; c++) {
-            TRP__UNROLL
-            for (int j = 0; j < R::V; j++) {
+        TRP__EACH(c, DEEP) {
+            TRP__EACH(j, R::V) {
                 if constexpr (BACK)
                     some += p.log ? dy[c].get(j) : dy[c].get(j) * x[c].get(j);
                 else
@@ -196,11 +180,9 @@ template <int TYPE, bool BACK, int THREADS, int DEEP_> struct trp__softmax_part 
     }
     TRP__DEVICE void apply(float most, float sum, pack x[DEEP], pack dy[DEEP]) const
     {
-        TRP__UNROLL
-        for (int c = 0; c < DEEP; c++) {
+        TRP__EACH(c, DEEP) {
             float y[R::V];
-            TRP__UNROLL
-            for (int j = 0; j < R::V; j++) {
+            TRP__EACH(j, R::V) {
                 const float v = x[c].get(j), d = BACK ? dy[c].get(j) : 0.0f;
                 if constexpr (BACK)
                     y[j] = p.log ? d - trp__softmax_exp<TYPE>(v) * sum : (d - sum) * v;
@@ -311,11 +293,8 @@ template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_slices(const trp__s
 #define TRP__SOFTMAX_BOUNDS_HELD TRP__SLICE_THREADS
 
 #define TRP__SOFTMAX_PACKED(name, bounds, kernel, ...)                                             \
-    TRP__GLOBAL(TRP__SOFTMAX_BOUNDS_##bounds)                                                      \
-    name(const TRP__CONSTANT trp__softmax p)                                                       \
-    {                                                                                              \
-        trp__softmax_##kernel<__VA_ARGS__>(p);                                                     \
-    }
+    TRP__ENTRY(name, trp__softmax, (TRP__SOFTMAX_BOUNDS_##bounds),                                 \
+               trp__softmax_##kernel<__VA_ARGS__>)
 
 #define TRP__SOFTMAX_KERNELS(name, TYPE)                                                           \
     TRP__SOFTMAX_PACKED(name##_2, 2, forward, TYPE, 2)                                             \
