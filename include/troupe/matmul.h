@@ -63,8 +63,9 @@ typedef enum trp_scale_mode {
                                   * of k, their count rounded up to a multiple of 4 */
 } trp_scale_mode;
 /* BLOCK_16 and BLOCK_32: factors come in tiles of 512, for 128 lines l (rows of op(A), columns of
- * op(B)) and 4 blocks b of k: factor (l, b) of a tile lies at byte l % 32 * 16 + l / 32 * 4 + b.
- * Tiles follow each other along k first; those at the edges are whole. */
+ * op(B), lines of D) and 4 blocks b of k, or of a line of D: factor (l, b) of a tile lies at byte l
+ * % 32 * 16 + l / 32 * 4 + b. Tiles follow each other along k first; those at the edges are whole.
+ */
 
 /* Scale factors on the device. Without a buffer they are 1. */
 typedef struct trp_scale {
@@ -165,6 +166,14 @@ typedef struct trp_matmul_ran {
  * sums: with TRP_BIAS_GRADIENT_D for each place in a line the sum of D there over all lines, before
  * D's scale.
  *
+ * `d_out_scale` receives the factors of blocks of D: of 16 elements of a line with a D of f4e2m1
+ * (TRP_SCALE_BLOCK_16), which needs it, and of 32 with one of fp8 (TRP_SCALE_BLOCK_32). A factor is
+ * the largest absolute value of its block, as D's scale leaves it, over the largest number of D's
+ * type (6, 448, 57344), in f32; rounded to nearest as an f8e4m3, or up to a power of two. D holds
+ * the numbers times the reciprocal of the factor (0 where that is 0). Factors of tiles beyond D's
+ * ends are undefined. With it, `batch` must be 1, `amax_d` is not possible, and `d.scale` only with
+ * f4e2m1.
+ *
  * `aux` has the order of D. With RELU it receives bits, one for each element of D, 1 where X + bias
  * is greater than 0; eight to a byte, lowest first; its `ld` counts bits and is a multiple of 128,
  * as is its stride; its type is not given. With GELU it receives X + bias, in its type (default
@@ -220,7 +229,8 @@ typedef struct trp_matmul_request {
     trp_matmul_vector gradient;
     trp_buffer amax_d, amax_aux;
     uint64_t amax_d_offset, amax_aux_offset; /* bytes */
-    uint64_t workspace_bytes;                /* the most that an algorithm may use; 0: 32 MiB */
+    trp_scale d_out_scale;
+    uint64_t workspace_bytes; /* the most that an algorithm may use; 0: 32 MiB */
     trp_tune tune;
     int32_t sm_count; /* multiprocessors of a GPU that the algorithm shall be chosen for; 0: all */
     bool deterministic;

@@ -214,6 +214,8 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
     int32_t vector = TRP__CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
     int32_t mode_a = scale_mode(g->scale_a), mode_b = scale_mode(g->scale_b);
     int32_t sm_count = g->sm_count;
+    int32_t mode_out =
+        scale_mode(g->type[TRP__MATMUL_D] == TRP_F4E2M1 ? TRP_SCALE_BLOCK_16 : TRP_SCALE_BLOCK_32);
     int8_t fast = 1;
     trp__cublas_status result = SET_DESC(lt, desc, TRANSA, trans_a);
     if (result == 0)
@@ -233,6 +235,8 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
         result = SET_DESC(lt, desc, A_SCALE_MODE, mode_a);
     if (result == 0 && g->scale_b != TRP_SCALE_TENSOR)
         result = SET_DESC(lt, desc, B_SCALE_MODE, mode_b);
+    if (result == 0 && trp__matmul_has(g, TRP__MATMUL_OUT_SCALE))
+        result = SET_DESC(lt, desc, D_OUT_SCALE_MODE, mode_out);
     trp_status status = trp__cublaslt_check(lt, result, "cublasLtMatmulDescSetAttribute", error);
     return status == TRP_OK ? describe_epilogue(lt, desc, g, error) : status;
 }
@@ -279,6 +283,7 @@ static trp_status place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
         {TRP__MATMUL_SCALE_B, TRP__CUBLASLT_MATMUL_DESC_B_SCALE_POINTER},
         {TRP__MATMUL_SCALE_D, TRP__CUBLASLT_MATMUL_DESC_D_SCALE_POINTER},
         {TRP__MATMUL_SCALE_AUX, TRP__CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_POINTER},
+        {TRP__MATMUL_OUT_SCALE, TRP__CUBLASLT_MATMUL_DESC_D_OUT_SCALE_POINTER},
         {TRP__MATMUL_AMAX_D, TRP__CUBLASLT_MATMUL_DESC_AMAX_D_POINTER},
         {TRP__MATMUL_AMAX_AUX, TRP__CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_AMAX_POINTER},
     };
@@ -417,7 +422,8 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
 {
     bool fp4 = g->type[TRP__MATMUL_A] == TRP_F4E2M1;
     bool blocks = g->scale_a == TRP_SCALE_BLOCK_32 || g->scale_b == TRP_SCALE_BLOCK_32 ||
-                  g->scale_a == TRP_SCALE_BLOCK_16 || g->scale_b == TRP_SCALE_BLOCK_16;
+                  g->scale_a == TRP_SCALE_BLOCK_16 || g->scale_b == TRP_SCALE_BLOCK_16 ||
+                  trp__matmul_has(g, TRP__MATMUL_OUT_SCALE);
     bool fp8 = g->type[TRP__MATMUL_A] == TRP_F8E4M3 || g->type[TRP__MATMUL_A] == TRP_F8E5M2;
     int capability = 10 * planner->major + planner->minor;
     int needed = fp4 || blocks ? 100 : fp8 ? 89 : 0;

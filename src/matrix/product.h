@@ -22,6 +22,7 @@ enum {
     TRP__MATMUL_SCALE_B,
     TRP__MATMUL_SCALE_D,
     TRP__MATMUL_SCALE_AUX,
+    TRP__MATMUL_OUT_SCALE, /* factors of D's blocks, which are written */
     TRP__MATMUL_AMAX_D,
     TRP__MATMUL_AMAX_AUX,
     TRP__MATMUL_OPERANDS
@@ -35,8 +36,8 @@ typedef struct trp__matmul {
     uint8_t scalar_type;      /* trp_dtype of alpha and beta */
     uint8_t trans_a, trans_b; /* trp_transpose; TRP_T and not TRP_C for real types */
     uint8_t scale_a,
-        scale_b;     /* trp_scale_mode; C, D and aux have one factor for the whole matrix */
-    uint8_t compute; /* trp_compute */
+        scale_b;         /* trp_scale_mode; C, D and aux have one factor for the whole matrix */
+    uint8_t compute : 4; /* trp_compute */
     bool fast_accumulation : 1;
     bool deterministic : 1;               /* the result must always have the same bits */
     uint8_t activation;                   /* trp_activation */

@@ -134,6 +134,10 @@ static void narrow_some(uint8_t type, const float *from, char *to, int64_t first
     case TRP_F8E5M2:
         trp__f32_to_f8e5m2_array(from, bytes, n);
         break;
+    case TRP_F4E2M1:
+        for (size_t i = 0; i < n; i++)
+            trp__f4e2m1_store((uint8_t *)to, (size_t)first + i, from[i]);
+        break;
     case TRP_I8:
         for (size_t i = 0; i < n; i++)
             bytes[i] = (uint8_t)to_i8(from[i]);
@@ -210,14 +214,41 @@ static float scale_at(const scales *s, int64_t line, int64_t p)
     }
 }
 
+/* Scales blocks of a column of D to the range of its type, and writes their factors. `row` is the
+ * first of a tile, so blocks are whole but at the end of the column. */
+static void scale_blocks(const product *x, int64_t row, int64_t column, int64_t rows, float *line)
+{
+    const uint8_t type = x->g.type[TRP__MATMUL_D];
+    const bool fp4 = type == TRP_F4E2M1;
+    const int64_t width = fp4 ? 16 : 32, blocks = (x->g.m + width - 1) / width;
+    const float most = fp4 ? 6 : type == TRP_F8E4M3 ? 448 : 57344;
+    uint8_t *factors = x->at[TRP__MATMUL_OUT_SCALE];
+    for (int64_t at = 0; at < rows; at += width) {
+        const int64_t end = rows - at < width ? rows : at + width;
+        float largest = 0;
+        for (int64_t i = at; i < end; i++) {
+            const float size = fabsf(line[i]);
+            if (size > largest || size != size) /* a NaN stays */
+                largest = size;
+        }
+        const uint8_t narrow =
+            fp4 ? trp__f32_to_ue4m3(largest / most) : trp__f32_to_ue8m0(largest / most);
+        const float factor = fp4 ? trp__ue4m3_to_f32(narrow) : trp__ue8m0_to_f32(narrow);
+        const float inverse = factor == 0 ? 0 : 1 / factor;
+        factors[in_tiles(column, (row + at) / width, blocks)] = narrow;
+        for (int64_t i = at; i < end; i++)
+            line[i] *= inverse;
+    }
+}
+
 /* Applies the factor and the zero point of its group to an element of B. */
 static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, float value)
 {
     uint8_t type = x->g.type[TRP__MATMUL_A];
     int64_t at = batch * x->scale_stride[1] + p / x->group * x->g.n + line;
     const void *from[] = {x->group_scale, x->group_zero};
-    uint16_t rounded[2]; /* the type has 16 bits, but the compiler assumes that narrow_some() may
-                            write 32 */
+    uint16_t rounded[2] = {0}; /* the type has 16 bits, but the compiler sees narrow_some() write
+                                * other ones */
     for (int i = 0; i < 2 && from[i]; i++) {
         float y;
         widen_some(type, from[i], at, 1, &y);

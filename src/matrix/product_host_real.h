@@ -186,6 +186,10 @@ static void NAME(finish_epilogue)(product *x, int64_t batch, int64_t row, int64_
     T factor = NAME(factor)(x, TRP__MATMUL_SCALE_D);
     for (int64_t i = 0; factor != 1 && i < rows; i++)
         sum[i] *= factor;
+    void (*const scale)(const product *, int64_t, int64_t, int64_t, float *) =
+        FUNCTION(scale_blocks);
+    if (scale && x->at[TRP__MATMUL_OUT_SCALE])
+        scale(x, row, column, rows, (float *)(void *)sum);
     const int64_t place = batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D];
     if (g->type[TRP__MATMUL_D] != MY_TYPE || sum != (T *)x->at[TRP__MATMUL_D] + place)
         NAME(narrow)(g->type[TRP__MATMUL_D], sum, x->at[TRP__MATMUL_D], place, rows);

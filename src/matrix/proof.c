@@ -260,8 +260,8 @@ static void set_range(trp__proof_operand *o)
 static void add_operand(subject *s, const trp__matmul_key *key, int operand)
 {
     static const char *const names[TRP__MATMUL_OPERANDS] = {
-        "a",      "b",       "c",       "d",       "aux",       "vector", "scalars",
-        "alphas", "a.scale", "b.scale", "d.scale", "aux.scale", "amax_d", "amax_aux"};
+        "a",       "b",       "c",       "d",         "aux",         "vector", "scalars", "alphas",
+        "a.scale", "b.scale", "d.scale", "aux.scale", "d_out_scale", "amax_d", "amax_aux"};
     trp__proof_operand *o = &s->operand[s->operands];
     *o = (trp__proof_operand){.name = names[operand],
                               .role = role_of(s, operand),

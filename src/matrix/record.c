@@ -105,6 +105,7 @@ static void add_scales(words *w)
         trp__text_add(&w->text, " scale_b=%s", scale_text(g->scale_b));
     add_if(w, has(w, TRP__MATMUL_SCALE_D), "scale_d");
     add_if(w, has(w, TRP__MATMUL_SCALE_AUX), "scale_aux");
+    add_if(w, has(w, TRP__MATMUL_OUT_SCALE), "scale_out");
     add_if(w, has(w, TRP__MATMUL_AMAX_D), "amax");
     add_if(w, has(w, TRP__MATMUL_AMAX_AUX), "amax_aux");
 }

@@ -56,6 +56,11 @@ static bool without_alphas(trp__matmul *g)
     return without(g, TRP__MATMUL_ALPHAS);
 }
 
+static bool without_block_scales(trp__matmul *g)
+{
+    return g->type[TRP__MATMUL_D] != TRP_F4E2M1 && without(g, TRP__MATMUL_OUT_SCALE);
+}
+
 static bool without_largest(trp__matmul *g)
 {
     bool d = without(g, TRP__MATMUL_AMAX_D), aux = without(g, TRP__MATMUL_AMAX_AUX);
@@ -139,6 +144,7 @@ static const struct {
     {without_bias, "without a bias"},
     {without_epilogue, "without any activation, bias, aux and gradient"},
     {without_alphas, "with one alpha for all of D"},
+    {without_block_scales, "without factors for blocks of D"},
     {without_largest, "without amax"},
     {with_default_compute, "with TRP_COMPUTE_DEFAULT and without fast_accumulation"},
     {with_tensor_scales, "with scales for whole tensors"},

@@ -30,11 +30,12 @@ enum {
     }
 
 static const cf_operand operands[] = {
-    MATRIX(a, ALWAYS, ALWAYS),    MATRIX(b, ALWAYS, ALWAYS),   MATRIX(c, HAS_C, 0),
-    MATRIX(d, HAS_D, ALWAYS),     MATRIX(aux, OTHER, 0),       MATRIX(bias, OTHER, 0),
-    MATRIX(gradient, RESULTS, 0), MATRIX(a.scale, OTHER, 0),   MATRIX(b.scale, OTHER, 0),
-    MATRIX(d.scale, OTHER, 0),    MATRIX(aux.scale, OTHER, 0), BUFFER(amax_d, RESULTS),
-    BUFFER(amax_aux, RESULTS),    BUFFER(scalars, OTHER),      MATRIX(alphas, OTHER, 0),
+    MATRIX(a, ALWAYS, ALWAYS),       MATRIX(b, ALWAYS, ALWAYS),   MATRIX(c, HAS_C, 0),
+    MATRIX(d, HAS_D, ALWAYS),        MATRIX(aux, OTHER, 0),       MATRIX(bias, OTHER, 0),
+    MATRIX(gradient, RESULTS, 0),    MATRIX(a.scale, OTHER, 0),   MATRIX(b.scale, OTHER, 0),
+    MATRIX(d.scale, OTHER, 0),       MATRIX(aux.scale, OTHER, 0), BUFFER(amax_d, RESULTS),
+    BUFFER(amax_aux, RESULTS),       BUFFER(scalars, OTHER),      MATRIX(alphas, OTHER, 0),
+    MATRIX(d_out_scale, RESULTS, 0),
 };
 static const cf_field fields[] = {
     FIELD(a.type, CF_TYPE),

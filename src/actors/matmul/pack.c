@@ -35,6 +35,8 @@ static const trp__type_row type_rows[] = {
     {TRP_F4E2M1, TRP_F32, TRP_F32, TRP_BF16, TRP_F32},
     {TRP_F4E2M1, TRP_BF16, TRP_BF16, TRP_BF16, TRP_F32},
     {TRP_F4E2M1, TRP_F16, TRP_F16, TRP_F16, TRP_F32},
+    {TRP_F4E2M1, TRP_F4E2M1, TRP_BF16, TRP_BF16, TRP_F32},
+    {TRP_F4E2M1, TRP_F4E2M1, TRP_F16, TRP_F16, TRP_F32},
 };
 
 /* Finds the first row with an input type and the given types of D and C; NULL: there is none. */
@@ -113,7 +115,7 @@ static trp_status set_types(trp__matmul_packing *m, const trp__type_row **row)
     m->g.type[TRP__MATMUL_C] = (uint8_t)(*row)->c;
     m->g.type[TRP__MATMUL_D] = (uint8_t)d;
     m->g.scalar_type = (uint8_t)(*row)->scalar;
-    m->g.compute = (uint8_t)r->compute;
+    m->g.compute = r->compute & 15;
     m->g.fast_accumulation = r->fast_accumulation;
     return TRP_OK;
 }
@@ -141,6 +143,7 @@ static trp_status check_enums(trp__matmul_packing *m)
         {"b.scale.mode", "a trp_scale_mode", r->b.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"c.scale.mode", "a trp_scale_mode", r->c.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"d.scale.mode", "a trp_scale_mode", r->d.scale.mode, TRP_SCALE_BLOCK_128X128},
+        {"d_out_scale.mode", "a trp_scale_mode", r->d_out_scale.mode, TRP_SCALE_BLOCK_128X128},
         {"aux.scale.mode", "a trp_scale_mode", r->aux.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"tune", "a trp_tune", r->tune, TRP_TUNE_FULL},
     };

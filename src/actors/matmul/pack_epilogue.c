@@ -95,8 +95,8 @@ trp_status trp__matmul_check_epilogue(trp__matmul_packing *m, const trp__type_ro
     if (row->vector == TRP_DTYPE_NONE && r->activation != TRP_ACTIVATION_NONE)
         return TRP__UNSUPPORTED(m, "activation: %s where D is %s", activation_names[r->activation],
                                 trp_dtype_name(row->d));
-    if (r->aux.buffer.id && row->d == TRP_I8)
-        return TRP__UNSUPPORTED(m, "aux.buffer: where D is i8");
+    if (r->aux.buffer.id && (row->d == TRP_I8 || row->d == TRP_F4E2M1))
+        return TRP__UNSUPPORTED(m, "aux.buffer: where D is %s", trp_dtype_name(row->d));
     if (r->activation == TRP_ACTIVATION_SILU && m->pack->backend == TRP_BACKEND_CUDA)
         return TRP__UNSUPPORTED(m, "activation: silu, which cuBLASLt does not have");
     m->g.activation = (uint8_t)r->activation;

@@ -233,11 +233,47 @@ static trp_status set_output_scale(trp__matmul_packing *m, int which, const char
         return TRP_OK;
     if (mode != TRP_SCALE_TENSOR)
         return TRP__UNSUPPORTED(m, "%s: scale mode %d for an output", name, mode);
-    if (!trp__is_fp8(type))
+    if (!trp__is_fp8(type) && !(which == TRP__MATMUL_SCALE_D && type == TRP_F4E2M1))
         return TRP__UNSUPPORTED(m, "%s: for a matrix that is not fp8, but %s", name,
                                 type == TRP_DTYPE_NONE ? "bits or missing"
                                                        : trp_dtype_name((trp_dtype)type));
     set_small(m, which, name, buffer, offset, 4, 1, access);
+    return TRP_OK;
+}
+
+/* Sets the factors of D's blocks, which the product writes. Tiles that are not full may be written
+ * in part. */
+static trp_status set_block_scales(trp__matmul_packing *m)
+{
+    const trp_matmul_request *r = m->r;
+    const trp_scale *scale = &r->d_out_scale;
+    const trp_dtype type = (trp_dtype)m->g.type[TRP__MATMUL_D];
+    const bool fp4 = type == TRP_F4E2M1;
+    if (!fp4 && !scale->buffer.id && scale->mode == TRP_SCALE_TENSOR)
+        return TRP_OK;
+    if (!fp4 && !trp__is_fp8(type))
+        return TRP__UNSUPPORTED(m, "d_out_scale: where D is %s", trp_dtype_name(type));
+    if (!scale->buffer.id)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "d_out_scale.buffer: expected one %s, got none",
+                              fp4 ? "where D is f4e2m1" : "with a mode");
+    if (scale->mode != (fp4 ? TRP_SCALE_BLOCK_16 : TRP_SCALE_BLOCK_32))
+        return trp__matmul_wrong(m, "d_out_scale.mode",
+                                 fp4 ? "TRP_SCALE_BLOCK_16 where D is f4e2m1"
+                                     : "TRP_SCALE_BLOCK_32 where D is fp8",
+                                 (int64_t)scale->mode);
+    if (m->g.batch > 1 || r->amax_d.id || (r->d.scale.buffer.id && !fp4))
+        return TRP__UNSUPPORTED(m, "d_out_scale: together with %s",
+                                m->g.batch > 1 ? "a batch"
+                                : r->amax_d.id ? "amax_d"
+                                               : "d.scale of an fp8 matrix");
+    if (scale->offset % 16 != 0)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "d_out_scale.offset: expected a multiple of 16, got %llu",
+                              (unsigned long long)scale->offset);
+    const bool full = m->g.n % 128 == 0 && m->g.m % (fp4 ? 64 : 128) == 0;
+    set_small(m, TRP__MATMUL_OUT_SCALE, "d_out_scale", scale->buffer, scale->offset, 1,
+              scale_count(scale->mode, m->g.n, m->g.m), TRP__WRITE | (full ? TRP__COVER : 0));
     return TRP_OK;
 }
 
@@ -280,6 +316,8 @@ static trp_status set_scales(trp__matmul_packing *m)
     if (status == TRP_OK)
         status = set_output_scale(m, TRP__MATMUL_SCALE_D, "d.scale", r->d.scale.buffer,
                                   r->d.scale.offset, (int)r->d.scale.mode, d_type, TRP__READ);
+    if (status == TRP_OK)
+        status = set_block_scales(m);
     if (status == TRP_OK)
         status = set_output_scale(m, TRP__MATMUL_SCALE_AUX, "aux.scale", r->aux.scale.buffer,
                                   r->aux.scale.offset, (int)r->aux.scale.mode, aux_type, TRP__READ);

@@ -15,7 +15,8 @@ static bool has_known_factors(uint8_t mode)
 bool trp__product_takes(const trp__matmul *g)
 {
     return has_known_factors(g->scale_a) && has_known_factors(g->scale_b) &&
-           g->activation <= TRP_ACTIVATION_DGELU && g->activation != TRP_ACTIVATION_SILU;
+           !trp__matmul_has(g, TRP__MATMUL_OUT_SCALE) && g->activation <= TRP_ACTIVATION_DGELU &&
+           g->activation != TRP_ACTIVATION_SILU;
 }
 
 int64_t trp__product_elements(const trp__matmul *g, uint32_t what)

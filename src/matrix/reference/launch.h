@@ -11,8 +11,8 @@
 #define TRP__PRODUCT_KERNEL "trp_product_reference"
 #define TRP__PRODUCT_FILE   "matrix/reference/module.cuh"
 
-/* Returns whether the kernel supports a problem. It lacks factors for blocks of 16 or 32 elements.
- */
+/* Returns whether the kernel supports a problem. It lacks factors for blocks of 16 or 32 elements,
+ * of A and B as of D. */
 bool trp__product_takes(const trp__matmul *problem);
 
 /* Returns the number of elements of the output `what`. */

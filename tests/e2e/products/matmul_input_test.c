@@ -64,7 +64,7 @@ static void types(void)
     BAD("b.type", fp4, r.b.type = TRP_F8E4M3);
     CANNOT("b.type", fp8, r.a.type = r.b.type = TRP_F8E5M2);
     CANNOT("b.type", fp8, r.a.type = TRP_F8E5M2);
-    CANNOT("d.type", fp4, r.d.type = TRP_DTYPE_NONE);
+    BAD("d_out_scale.buffer", fp4, r.d.type = TRP_DTYPE_NONE);
     CANNOT("d.type", plain, r.d.type = TRP_F64);
     CANNOT("c.type", plain, r.c.type = TRP_F16);
     CANNOT("c.type", fp8, r.c.type = TRP_F8E4M3);
@@ -94,6 +94,7 @@ static void enums(void)
         BAD("c.scale.mode", fp8, r.c.scale.mode = (trp_scale_mode)bad);
         BAD("d.scale.mode", fp8, r.d.scale.mode = (trp_scale_mode)bad);
         BAD("aux.scale.mode", fp8, r.aux.scale.mode = (trp_scale_mode)bad);
+        BAD("d_out_scale.mode", fp8, r.d_out_scale.mode = (trp_scale_mode)bad);
         BAD("sm_count", plain, r.sm_count = i == 1 ? 65536 : bad);
     }
     BAD("tune", plain, r.deterministic = true; r.tune = TRP_TUNE_QUICK);
@@ -249,6 +250,21 @@ static void scale_factors(void)
     CANNOT("b.scale.stride: expected 0", fp8, r.batch = 2; r.b.scale.buffer = factor[0];
            r.b.scale.stride = 1; r.d.buffer = r.aux.buffer = large; r.d.offset = 16384;
            r.aux.offset = 32768; r.d.stride = r.aux.stride = SIDE * SIDE);
+    BAD("d_out_scale.buffer", fp8_blocks, r.d_out_scale.buffer = none);
+    BAD("d_out_scale.mode", fp8_blocks, r.d_out_scale.mode = TRP_SCALE_BLOCK_16);
+    BAD("d_out_scale.mode", fp4, r.d.type = TRP_F4E2M1; r.d_out_scale.buffer = large);
+    BAD("d_out_scale.offset", fp8_blocks, r.d_out_scale.offset = 8);
+    BAD("d_out_scale:", fp8_blocks, r.d_out_scale.offset = 65536 - 496);
+    CANNOT("d_out_scale: where D is f32", plain, r.d_out_scale.buffer = large);
+    CANNOT("d_out_scale: together with amax_d", fp8_blocks, r.amax_d = amax[0]);
+    CANNOT("d_out_scale: together with d.scale", fp8_blocks, r.d.scale.buffer = factor[0]);
+    CANNOT("d_out_scale: together with a batch", fp8_blocks, r.batch = 2; r.d.buffer = large;
+           r.a.scale = r.b.scale = (trp_scale){0}; r.d.stride = SIDE * SIDE);
+    CANNOT("aux.buffer", fp4, r.d.type = TRP_F4E2M1; r.activation = TRP_ACTIVATION_GELU;
+           r.aux.buffer = large);
+    TAKEN(fp8_blocks, r.d_out_scale.offset = 65536 - 512);
+    TAKEN(fp4, r.d.type = TRP_F4E2M1; r.d.scale.buffer = factor[0];
+          r.d_out_scale = (trp_scale){.buffer = large, .mode = TRP_SCALE_BLOCK_16});
     CANNOT("a.scale", plain, r.a.scale.buffer = factor[0]);
     CANNOT("b.scale", fp4, r.b.scale.buffer = factor[0]);
     CANNOT("c.scale", plain, r.c.scale.buffer = factor[0]);
@@ -263,6 +279,28 @@ static void scale_factors(void)
     CANNOT("aux.scale", fp8, r.aux.type = TRP_BF16; r.aux.buffer = large);
     BAD("d.scale.offset", fp8, r.d.scale.offset = 2);
     BAD("amax_d_offset", fp8, r.amax_d_offset = 3);
+    mq_close();
+}
+
+/* What needs a newer device says so. */
+static void devices(void)
+{
+    mq_open();
+    for (int fp4_d = 0; fp4_d < 2; fp4_d++) {
+        trp_completion done = {0};
+        trp_matmul_request r = fp4_d ? fp4() : fp8_blocks();
+        if (fp4_d) {
+            r.d.type = TRP_F4E2M1;
+            r.d_out_scale = (trp_scale){.buffer = large, .mode = TRP_SCALE_BLOCK_16};
+        } else {
+            r.a.scale = r.b.scale = (trp_scale){0};
+        }
+        H_OK(trp_matmul(matmul, &r, &done));
+        const trp_status status = h_await_any(done);
+        H_CHECK(status == TRP_OK || (h_is_cuda() && status == TRP_E_UNSUPPORTED &&
+                                     (strstr(trp_error_message(), "need compute capability 10.0") ||
+                                      strstr(trp_error_message(), "capability 1"))));
+    }
     mq_close();
 }
 
@@ -291,5 +329,5 @@ static void ends_of_scale_factors(void)
 }
 
 H_CASES(H_CASE(right_requests), H_CASE(types), H_CASE(enums), H_CASE(scalar_values),
-        H_CASE(epilogues), H_CASE(aux_layouts), H_CASE(scale_factors),
+        H_CASE(epilogues), H_CASE(aux_layouts), H_CASE(scale_factors), H_CASE(devices),
         H_CASE(ends_of_scale_factors))

@@ -164,6 +164,7 @@ static double half_step(trp_dtype type, double value)
     double step = type == TRP_F64 || type == TRP_C128 || type == TRP_I32 ? 0
                   : type == TRP_F32 || type == TRP_C64                   ? 0x1p-24 * value
                   : type == TRP_I8                                       ? 0.5
+                  : type == TRP_F4E2M1                                   ? 0.25 * value + 0.25
                   : type == TRP_F16                                      ? 0x1p-11 * value + 0x1p-25
                   : type == TRP_BF16                                     ? 0x1p-8 * value
                   : type == TRP_F8E4M3                                   ? 0x1p-4 * value + 0x1p-10

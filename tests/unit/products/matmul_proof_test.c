@@ -129,7 +129,7 @@ static trp__matmul problem_of(const row *r)
     g.scalar_type = r->scalar;
     g.trans_a = r->trans_a;
     g.trans_b = r->trans_b;
-    g.compute = r->compute;
+    g.compute = r->compute & 15u;
     g.activation = r->activation;
     g.gradient = r->gradient;
     g.workspace = 32 << 20;

@@ -30,6 +30,8 @@ const mm_types mm_rows[] = {
     {TRP_F4E2M1, TRP_F4E2M1, TRP_F32, TRP_F32, TRP_BF16, TRP_F32},
     {TRP_F4E2M1, TRP_F4E2M1, TRP_BF16, TRP_BF16, TRP_BF16, TRP_F32},
     {TRP_F4E2M1, TRP_F4E2M1, TRP_F16, TRP_F16, TRP_F16, TRP_F32},
+    {TRP_F4E2M1, TRP_F4E2M1, TRP_BF16, TRP_F4E2M1, TRP_BF16, TRP_F32},
+    {TRP_F4E2M1, TRP_F4E2M1, TRP_F16, TRP_F4E2M1, TRP_F16, TRP_F32},
 };
 const size_t mm_row_count = sizeof mm_rows / sizeof *mm_rows;
 
@@ -119,6 +121,7 @@ mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit)
     p.scale_aux = coin();
     p.amax_d = coin();
     p.amax_aux = coin();
+    p.out_scale = one_in(3);
     draw_layout(&p);
     return p;
 }
@@ -160,7 +163,7 @@ static bool is_derivative(trp_activation activation)
 static void settle_epilogue(mm_problem *p)
 {
     const mm_types *t = p->types;
-    bool has_aux = t->vector != TRP_DTYPE_NONE && t->d != TRP_I8;
+    bool has_aux = t->vector != TRP_DTYPE_NONE && t->d != TRP_I8 && t->d != TRP_F4E2M1;
     if (t->vector == TRP_DTYPE_NONE || (!has_aux && is_derivative(p->activation)))
         p->activation = TRP_ACTIVATION_NONE;
     p->aux = has_aux && p->activation != TRP_ACTIVATION_NONE &&
@@ -177,8 +180,9 @@ static void settle_epilogue(mm_problem *p)
     p->scale_aux = p->scale_aux && p->aux && gelu && is_fp8(t->d) && !p->aux_as_vector;
     p->amax_aux = p->amax_aux && p->aux && p->activation == TRP_ACTIVATION_GELU && is_fp8(t->d) &&
                   !p->aux_as_vector;
-    p->scale_d = p->scale_d && is_fp8(t->d);
-    p->amax_d = p->amax_d && is_fp8(t->d);
+    p->out_scale = t->d == TRP_F4E2M1 || (p->out_scale && is_fp8(t->d) && p->batch == 1);
+    p->scale_d = p->scale_d && (t->d == TRP_F4E2M1 || (is_fp8(t->d) && !p->out_scale));
+    p->amax_d = p->amax_d && is_fp8(t->d) && !p->out_scale;
 }
 
 static int settle_mode(int mode, trp_dtype type, int64_t batch)
@@ -217,6 +221,8 @@ static void settle_sizes(mm_problem *p)
 
 void mm_settle(mm_problem *p)
 {
+    if (p->types->d == TRP_F4E2M1)
+        p->batch = 1;
     settle_scalars(p);
     settle_epilogue(p);
     p->scale_a = settle_mode(p->scale_a, p->types->a, p->batch);
@@ -231,14 +237,15 @@ void mm_describe(const mm_problem *p, char *out, size_t size)
         out, size,
         "%s x %s -> %s (c %s): m n k %" PRId64 " %" PRId64 " %" PRId64 " batch %" PRId64
         ", trans %d %d, order %d %d %d, c %d, alpha %g %g beta %g %g%s%s, activation %d bias %d "
-        "aux %d%s gradient %d, scales %d %d d %d aux %d, gaps %d fit %d pools %d %d share %d %d "
+        "aux %d%s gradient %d, scales %d %d d %d aux %d out %d, gaps %d fit %d pools %d %d share "
+        "%d %d "
         "%d %d side by side %d tf32 %d fast %d deterministic %d multiprocessors %d",
         trp_dtype_name(t->a), trp_dtype_name(t->b), trp_dtype_name(t->d), trp_dtype_name(t->c),
         p->m, p->n, p->k, p->batch, (int)p->trans_a, (int)p->trans_b, (int)p->order_a,
         (int)p->order_b, (int)p->order_d, (int)p->c, p->alpha.re, p->alpha.im, p->beta.re,
         p->beta.im, p->scalars ? " in a buffer" : "", p->alphas ? " alphas" : "",
         (int)p->activation, p->bias, p->aux, p->aux_as_vector ? " as vectors" : "",
-        (int)p->gradient, p->scale_a, p->scale_b, p->scale_d, p->scale_aux, p->gaps, p->fit,
-        p->one_pool, p->two_pools, p->share_a, p->share_b, p->share_c, p->share_bias,
+        (int)p->gradient, p->scale_a, p->scale_b, p->scale_d, p->scale_aux, p->out_scale, p->gaps,
+        p->fit, p->one_pool, p->two_pools, p->share_a, p->share_b, p->share_c, p->share_bias,
         p->side_by_side, (int)p->compute, p->fast, p->deterministic, (int)p->sm_count);
 }

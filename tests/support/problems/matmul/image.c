@@ -138,6 +138,12 @@ static void lay_out_all(mm_scene *s)
                 p->share_alphas);
     lay_out_scale(s, MM_SCALE_A, p->scale_a, p->m);
     lay_out_scale(s, MM_SCALE_B, p->scale_b, p->n);
+    if (p->out_scale) {
+        const mm_image *out = &s->at[MM_D];
+        lay_out_small(s, MM_OUT_SCALE, TRP_F8E4M3,
+                      ref_scale_bytes(mm_out_mode(p), out->lines, out->run), 16);
+        s->at[MM_OUT_SCALE].written = true;
+    }
     const bool one[] = {p->scale_d, p->scale_aux, p->amax_d, p->amax_aux};
     for (int i = 0; i < 4; i++) {
         if (one[i])

@@ -21,6 +21,7 @@ enum {
     MM_SCALE_AUX,
     MM_AMAX_D,
     MM_AMAX_AUX,
+    MM_OUT_SCALE,
     MM_OPERANDS
 };
 _Static_assert((int)MM_OPERANDS <= (int)MM_POOLS, "each can have a pool of its own");

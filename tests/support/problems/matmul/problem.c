@@ -115,6 +115,10 @@ static trp_matmul_request request_of(const mm_work *w)
                             .amax_d_offset = offset_of(w, MM_AMAX_D),
                             .amax_aux = buffer_of(w, MM_AMAX_AUX),
                             .amax_aux_offset = offset_of(w, MM_AMAX_AUX)};
+    if (p->out_scale)
+        r.d_out_scale = (trp_scale){.buffer = buffer_of(w, MM_OUT_SCALE),
+                                    .offset = offset_of(w, MM_OUT_SCALE),
+                                    .mode = mm_out_mode(p)};
     if (!p->scalars && !p->alphas)
         r.alpha = p->alpha;
     if (!p->scalars)
@@ -241,6 +245,60 @@ static void check_bit(mm_work *w, const ref_value *want, int64_t at, int64_t num
                w->name, number, bit, creal(want->value), want->bound);
 }
 
+/* The factor of the block that holds element `in` of a line of D. */
+static double out_factor(const mm_work *w, int64_t line, int64_t in)
+{
+    const mm_image *x = &w->s.at[MM_OUT_SCALE], *d = &w->s.at[MM_D];
+    return ref_scale(mm_out_mode(&w->s.p), x->after + x->head, d->lines, d->run, line, in);
+}
+
+/* What the factor of a block is for a largest value. */
+static double factor_for(const mm_problem *p, double largest)
+{
+    const trp_dtype d = p->types->d;
+    const double wanted = largest / ref_element_round(d, 1e30);
+    if (d == TRP_F4E2M1)
+        return ref_element_round(TRP_F8E4M3, wanted);
+    return fmax(exp2(ceil(log2(fmax(wanted, 0x1p-140)))), 0x1p-127);
+}
+
+/* Each factor must follow from a largest value within the bounds of its block. */
+static void check_factors(mm_work *w)
+{
+    const mm_problem *p = &w->s.p;
+    const mm_image *d = &w->s.at[MM_D];
+    const int64_t width = p->types->d == TRP_F4E2M1 ? 16 : 32;
+    for (int64_t line = 0; line < d->lines; line++) {
+        for (int64_t first = 0; first < d->run; first += width) {
+            double low = 0, high = 0, got = out_factor(w, line, first);
+            for (int64_t in = first; in < d->run && in < first + width; in++) {
+                const ref_value *v =
+                    &w->reference
+                         .d[p->order_d == TRP_ROW_MAJOR ? in * p->m + line : line * p->m + in];
+                low = fmax(low, fabs(creal(v->value)) - v->bound);
+                high = fmax(high, fabs(creal(v->value)) + v->bound);
+            }
+            if (!(got >= factor_for(p, low * (1 - 0x1p-20)) &&
+                  got <= factor_for(p, high * (1 + 0x1p-20))))
+                h_fail(__FILE__, __LINE__,
+                       "%s: the factor of line %" PRId64 " from %" PRId64
+                       " on is %g, for a largest value from %g to %g",
+                       w->name, line, first, got, low, high);
+        }
+    }
+}
+
+/* What D holds of a value, whose block has a factor. */
+static ref_value scaled(const mm_work *w, const ref_value *want, int64_t line, int64_t in)
+{
+    if (!w->s.p.out_scale)
+        return *want;
+    const double factor = out_factor(w, line, in);
+    return factor == 0 ? (ref_value){0}
+                       : (ref_value){want->value / factor,
+                                     want->bound / factor + 0x1p-22 * cabs(want->value) / factor};
+}
+
 static void check_matrices(mm_work *w)
 {
     const mm_problem *p = &w->s.p;
@@ -251,8 +309,8 @@ static void check_matrices(mm_work *w)
             for (int64_t i = 0; i < p->m; i++, number++) {
                 bool row_major = p->order_d == TRP_ROW_MAJOR;
                 int64_t line = row_major ? i : j, in = row_major ? j : i;
-                check_value(w, "D", &w->reference.d[number], d->type, d, mm_place(d, l, line, in),
-                            number);
+                const ref_value want = scaled(w, &w->reference.d[number], line, in);
+                check_value(w, "D", &want, d->type, d, mm_place(d, l, line, in), number);
                 if (!aux->there || !aux->written)
                     continue;
                 int64_t at = mm_place(aux, l, line, in);
@@ -271,6 +329,8 @@ static void check_results(mm_work *w)
     const mm_image *v = &w->s.at[MM_VECTOR];
     const ref_matmul *r = &w->reference;
     check_matrices(w);
+    if (w->s.p.out_scale)
+        check_factors(w);
     for (int64_t l = 0; w->s.p.gradient && l < w->s.p.batch; l++) {
         for (int64_t i = 0; i < r->gradient_count; i++)
             check_value(w, "gradient", &r->gradient[l * r->gradient_count + i], v->type, v,

@@ -43,7 +43,8 @@ typedef struct mm_problem {
     trp_bias_gradient gradient;
     int scale_a, scale_b; /* trp_scale_mode or MM_UNSCALED */
     bool scale_d, scale_aux, amax_d, amax_aux;
-    bool huge_aux; /* what a derivative reads is of up to 10^30 */
+    bool out_scale; /* D's blocks have factors, which are written */
+    bool huge_aux;  /* what a derivative reads is of up to 10^30 */
     bool gaps;
     bool fit; /* sizes, strides and places as GPUs like them; of fp8 and so on transposes too */
     bool one_pool;  /* all operands in one buffer, */
@@ -52,6 +53,11 @@ typedef struct mm_problem {
     bool tight;        /* operands end where their buffers do */
     bool side_by_side; /* the members of D's batch, within one leading dimension */
 } mm_problem;
+
+static inline trp_scale_mode mm_out_mode(const mm_problem *p)
+{
+    return p->types->d == TRP_F4E2M1 ? TRP_SCALE_BLOCK_16 : TRP_SCALE_BLOCK_32;
+}
 
 /* Every choice drawn at random but the types; sizes are below the limits given. */
 mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit);

@@ -203,6 +203,19 @@ trp_matmul_request fp4(void)
                                 .d = {.buffer = c16, .type = TRP_F16}};
 }
 
+trp_matmul_request fp8_blocks(void)
+{
+    const trp_scale blocks = {.buffer = large, .mode = TRP_SCALE_BLOCK_32};
+    return (trp_matmul_request){.m = SIDE,
+                                .n = SIDE,
+                                .k = SIDE,
+                                .trans_a = TRP_T,
+                                .a = {.buffer = a8, .type = TRP_F8E4M3, .scale = blocks},
+                                .b = {.buffer = b8, .scale = blocks},
+                                .d = {.buffer = d8},
+                                .d_out_scale = {large, 4096, TRP_SCALE_BLOCK_32, 0}};
+}
+
 trp_matmul_request typed(trp_dtype a)
 {
     return (trp_matmul_request){.m = 2,

@@ -41,6 +41,8 @@ trp_matmul_request of_a(void);
 /* With all that a product of fp8 can have; fp4 to f16 without anything. */
 trp_matmul_request fp8(void);
 trp_matmul_request fp4(void);
+/* With factors for blocks of D, and of A and B. */
+trp_matmul_request fp8_blocks(void);
 /* Small products in `large`; D of its default type. */
 trp_matmul_request typed(trp_dtype a);
 trp_matmul_request c64(void);

@@ -18,7 +18,8 @@ static mm_problem plain(const mm_types *types, size_t size_limit, size_t k_limit
     mm_problem p = mm_draw(types, size_limit, k_limit);
     p.activation = TRP_ACTIVATION_NONE;
     p.gradient = TRP_BIAS_GRADIENT_NONE;
-    p.bias = p.aux = p.scale_d = p.scale_aux = p.amax_d = p.amax_aux = p.scalars = p.alphas = false;
+    p.bias = p.aux = p.scale_d = p.scale_aux = p.amax_d = p.amax_aux = p.scalars = p.alphas =
+        p.out_scale = false;
     p.scale_a = p.scale_b = MM_UNSCALED;
     return p;
 }
@@ -74,6 +75,7 @@ static bool scales(const mm_types *types, unsigned way, mm_problem *out)
     p.batch = p.scale_a > 0 || p.scale_b > 0 ? 1 : p.batch;
     p.scale_d = below(2);
     p.amax_d = below(2);
+    p.out_scale = below(2);
     if (below(4) == 0)
         p.activation = TRP_ACTIVATION_GELU;
     p.aux = p.scale_aux = p.amax_aux = below(2);
@@ -112,7 +114,7 @@ static bool larger(const mm_types *types, unsigned way, mm_problem *out)
     static const trp_activation with_aux[] = {TRP_ACTIVATION_RELU, TRP_ACTIVATION_DRELU,
                                               TRP_ACTIVATION_DGELU};
     const size_t row = (size_t)(types - mm_rows);
-    if (row > 10 && row != 13 && row != 20 && row != 32)
+    if (row > 10 && row != 13 && row != 20 && row != 32 && row != 34)
         return false;
     *out = mm_draw(types, 2, 2);
     out->m = sizes[way % 3][0];
