@@ -1,7 +1,9 @@
-/* Products of the cutlass actor in the conformance suite: every type and layout, with small
- * integers as input, so that what must come out is known to the bit. */
+/* Products of the cutlass actor in the conformance suite: every type and layout, and factors for
+ * blocks of A and B, with small integers as input and powers of two as factors, so that what must
+ * come out is known to the bit. */
 #include "conformance/conformance.h"
 #include "support/reference/elements.h"
+#include "support/reference/matmul_reference.h"
 
 #include <complex.h>
 #include <math.h>
@@ -9,7 +11,7 @@
 TROUPE_TEST("computes", "one isolation");
 TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
 
-enum { A, B, C, D, MATRICES };
+enum { A, B, C, D, MATRICES, FACTORS = MATRICES, OPERANDS = FACTORS + 2 };
 
 /* ---- matrices ---- */
 
@@ -28,7 +30,19 @@ static size_t below(size_t bound)
 
 static size_t bytes_of(trp_dtype type, size_t elements)
 {
-    return elements * (trp_dtype_bits(type) / 8);
+    return elements * trp_dtype_bits(type) / 8;
+}
+
+/* Leading dimensions, strides and offsets are multiples of so many elements: whole bytes; with
+ * factors on GPUs, what kernels of 9.0 take. */
+static size_t unit_of(trp_dtype type, bool factors)
+{
+    return factors && h_is_cuda() ? 128 / trp_dtype_bits(type) : type == TRP_F4E2M1 ? 2 : 1;
+}
+
+static size_t up_to(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
 }
 
 static int64_t at(const layout *x, size_t i, size_t j, size_t b)
@@ -47,9 +61,12 @@ typedef struct product {
     size_t m, n, k, batch;
     int64_t batch_field;
     trp_scalar alpha, beta;
-    bool in_place, tight;
+    bool in_place, tight, factors;
+    trp_scale_mode mode[2];  /* of A and B */
+    size_t factor_stride[2]; /* bytes */
+    trp_tune tune;
     layout x[MATRICES];
-    block blocks[MATRICES];
+    block blocks[OPERANDS];
     unsigned char *wanted; /* D, gaps and all */
 } product;
 
@@ -64,6 +81,11 @@ static void draw_types(product *p, trp_dtype a)
     static const trp_dtype wide[] = {TRP_F64, TRP_F32};
     const bool fp8 = a == TRP_F8E4M3 || a == TRP_F8E5M2;
     p->x[A].type = a;
+    if (p->factors) {
+        p->x[B].type = fp8 ? (below(2) ? TRP_F8E4M3 : TRP_F8E5M2) : a;
+        p->x[C].type = p->x[D].type = TRP_F32;
+        return;
+    }
     p->x[B].type = fp8 ? (below(2) ? TRP_F8E4M3 : TRP_F8E5M2) : a;
     for (int i = C; i <= D; i++)
         p->x[i].type = a == TRP_F64 ? one_of(wide, 2) : one_of(narrow, 6);
@@ -78,9 +100,10 @@ static void lay_out(product *p, int which, bool shared)
     layout *x = &p->x[which];
     const size_t rows = which == B ? p->k : p->m, columns = which == A ? p->k : p->n;
     const size_t run = x->row_major ? columns : rows, lines = x->row_major ? rows : columns;
-    x->ld = run + (p->tight ? 0 : below(6));
-    x->offset = p->tight ? 0 : below(5);
-    x->stride = shared ? 0 : lines * x->ld + (p->tight ? 0 : below(7));
+    const size_t unit = unit_of(x->type, p->factors);
+    x->ld = up_to(run, unit) + (p->tight ? 0 : unit * below(6));
+    x->offset = p->tight ? 0 : unit * below(5);
+    x->stride = shared ? 0 : lines * x->ld + (p->tight ? 0 : unit * below(7));
     const size_t span = x->offset + (p->batch - 1) * x->stride + lines * x->ld + (p->tight ? 0 : 8);
     block *b = x->block = &p->blocks[which];
     b->bytes = bytes_of(x->type, span);
@@ -93,6 +116,39 @@ static void lay_out(product *p, int which, bool shared)
         ref_element_store(x->type, b->before, (int64_t)i, (double)below(9) - 4);
 }
 
+static double factor_of(const product *p, int which, size_t line, size_t q, size_t l)
+{
+    const size_t lines = which == A ? p->m : p->n;
+    return p->factors ? ref_scale(p->mode[which],
+                                  p->blocks[FACTORS + which].before + l * p->factor_stride[which],
+                                  (int64_t)lines, (int64_t)p->k, (int64_t)line, (int64_t)q)
+                      : 1;
+}
+
+/* Powers of two from 1/2 to 2, as the mode holds them; also where tiles are not full. */
+static void lay_out_factors(product *p, int which)
+{
+    const trp_scale_mode mode = p->mode[which];
+    const size_t lines = which == A ? p->m : p->n, width = mode >= TRP_SCALE_BLOCK_128 ? 4 : 1;
+    const size_t one = (size_t)ref_scale_bytes(mode, (int64_t)lines, (int64_t)p->k);
+    const bool shared = !p->tight && below(3) == 0;
+    block *b = &p->blocks[FACTORS + which];
+    p->factor_stride[which] = p->batch == 1 || shared ? 0 : up_to(one, 16 * width);
+    b->bytes = one + (p->batch - 1) * p->factor_stride[which];
+    b->before = h_malloc(b->bytes);
+    b->after = h_malloc(b->bytes);
+    b->writable = h_malloc(b->bytes);
+    memset(b->writable, false, b->bytes);
+    for (size_t i = 0; i < b->bytes / width; i++) {
+        const int power = (int)below(3) - 1;
+        const float f32 = ldexpf(1, power);
+        if (width == 4)
+            memcpy(b->before + 4 * i, &f32, sizeof f32);
+        else
+            b->before[i] = (char)(mode == TRP_SCALE_BLOCK_32 ? 127 + power : 8 * (7 + power));
+    }
+}
+
 /* The sums, with A by rows and B by columns, so that even large ones take no time. */
 static double *sums_of(const product *p, size_t l)
 {
@@ -101,9 +157,9 @@ static double *sums_of(const product *p, size_t l)
     double *sums = h_malloc(p->m * p->n * sizeof *sums);
     for (size_t x = 0; x < p->k; x++) {
         for (size_t i = 0; i < p->m; i++)
-            wide_a[i * p->k + x] = load(&p->x[A], i, x, l);
+            wide_a[i * p->k + x] = load(&p->x[A], i, x, l) * factor_of(p, A, i, x, l);
         for (size_t j = 0; j < p->n; j++)
-            wide_b[j * p->k + x] = load(&p->x[B], x, j, l);
+            wide_b[j * p->k + x] = load(&p->x[B], x, j, l) * factor_of(p, B, j, x, l);
     }
     for (size_t j = 0; j < p->n; j++) {
         for (size_t i = 0; i < p->m; i++) {
@@ -146,6 +202,12 @@ static const cf_variant variants[] = {
     {.name = "i8", .type = TRP_I8},
 };
 
+static const cf_variant factor_variants[] = {
+    {.name = "fp8 in blocks of 128", .type = TRP_F8E4M3},
+    {.name = "fp8 in blocks of 32", .type = TRP_F8E5M2, .by_device = true},
+    {.name = "f4e2m1 in blocks of 16", .type = TRP_F4E2M1, .by_device = true},
+};
+
 /* The first way has more than a tile in every direction, of one type each. */
 enum { WAYS = 60 };
 
@@ -156,7 +218,13 @@ static void draw_sizes(product *p, trp_dtype type, unsigned way)
     p->n = least + below(most);
     p->k = least + below(most);
     p->batch = p->tight ? 2 : below(3) ? 1 : 1 + below(4);
-    if (way > 0 || p->tight || H_SANITIZED || (type != TRP_I8 && type != TRP_BF16))
+    if (p->factors) { /* several blocks, and tiles of 128 lines that are not full */
+        const size_t lines = h_is_cuda() ? 4 : 1;
+        p->m = lines * (p->tight ? 4 : 1 + below(150 / lines));
+        p->n = lines * (p->tight ? 4 : 1 + below(150 / lines));
+        p->k = p->tight ? 32 : up_to(1 + below(400), h_is_cuda() ? 16 : 2);
+    }
+    if (way > 0 || p->tight || p->factors || H_SANITIZED || (type != TRP_I8 && type != TRP_BF16))
         return;
     p->m = 513 + below(9);
     p->n = 514;
@@ -168,25 +236,37 @@ static void draw_sizes(product *p, trp_dtype type, unsigned way)
 static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
 {
     static const double alphas[] = {1, 1, -2, 0, 3}, betas[] = {0, 0, 1, -3, 2};
-    const trp_dtype type = variants[problem->variant].type;
+    const trp_dtype type = problem->operation->variants[problem->variant].type;
     product *p = h_malloc(sizeof *p);
-    *p = (product){.in_place = below(3) == 0 && kind != CF_TIGHT, .tight = kind == CF_TIGHT};
+    *p = (product){.in_place = below(3) == 0 && kind != CF_TIGHT,
+                   .tight = kind == CF_TIGHT,
+                   .factors = problem->operation->variants == factor_variants};
+    for (int i = A; i <= B && p->factors; i++)
+        p->mode[i] = type == TRP_F4E2M1   ? TRP_SCALE_BLOCK_16
+                     : type == TRP_F8E5M2 ? TRP_SCALE_BLOCK_32
+                     : below(2)           ? TRP_SCALE_BLOCK_128
+                                          : TRP_SCALE_BLOCK_128X128;
+    if (p->factors && way == 1) /* what is timed reads the factors too */
+        p->tune = TRP_TUNE_FULL;
     p->alpha = trp_real(alphas[below(5)]);
     p->beta = trp_real(betas[p->tight ? 2 : below(5)]);
     draw_types(p, type);
     draw_sizes(p, type, way);
     p->batch_field = p->batch == 1 && below(2) ? 0 : (int64_t)p->batch;
     for (int i = 0; i < MATRICES; i++) {
-        p->x[i].row_major = i == D ? p->x[C].row_major : below(2);
+        p->x[i].row_major = i == D ? p->x[C].row_major : p->factors && i <= B ? i == A : below(2);
         if (i != C || !p->in_place)
             lay_out(p, i, i != D && !p->tight && below(4) == 0);
     }
+    for (int i = A; i <= B && p->factors; i++)
+        lay_out_factors(p, i);
     expect(p);
     problem->own = p;
     problem->blocks = p->blocks;
-    problem->block_count = MATRICES;
+    problem->block_count = OPERANDS;
     problem->may_fault = p->in_place && p->beta.re != 0;
-    problem->may_refuse = p->tight ? "" : NULL; /* another type, another order */
+    const bool newer = p->factors && h_is_cuda() && p->mode[A] < TRP_SCALE_BLOCK_128;
+    problem->may_refuse = p->tight || newer ? "" : NULL; /* another type, another order */
     return true;
 }
 
@@ -201,6 +281,17 @@ static trp_matmul_matrix matrix_of(const product *p, int which)
                                .stride = (int64_t)x->stride};
 }
 
+static trp_matmul_matrix input_of(const product *p, int which)
+{
+    trp_matmul_matrix m = matrix_of(p, which);
+    if (p->factors)
+        m.scale = (trp_scale){.buffer = p->blocks[FACTORS + which].buffer,
+                              .mode = p->mode[which],
+                              .stride = (int64_t)p->factor_stride[which] /
+                                        (p->mode[which] >= TRP_SCALE_BLOCK_128 ? 4 : 1)};
+    return m;
+}
+
 static void make_request(const cf_problem *problem, void *out)
 {
     const product *p = problem->own;
@@ -211,8 +302,9 @@ static void make_request(const cf_problem *problem, void *out)
                                    .batch = p->batch_field,
                                    .alpha = p->alpha,
                                    .beta = p->beta,
-                                   .a = matrix_of(p, A),
-                                   .b = matrix_of(p, B),
+                                   .tune = p->tune,
+                                   .a = input_of(p, A),
+                                   .b = input_of(p, B),
                                    .c = matrix_of(p, p->in_place ? D : C),
                                    .d = matrix_of(p, D)};
 }
@@ -253,19 +345,24 @@ static void drop(cf_problem *problem)
 
 /* ---- the operation ---- */
 
-enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8 };
+enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8, HAS_FACTORS = 16 };
 
 #define AT(field) offsetof(trp_cutlass_gemm_request, field)
 #define MATRIX(x, bit)                                                                             \
     {                                                                                              \
 #x, AT(x.buffer), AT(x.offset), bit, (bit) & ~HAS_C, TRP_E_STALE                           \
     }
+#define FACTOR(x)                                                                                  \
+    {                                                                                              \
+#x ".scale", AT(x.scale.buffer), AT(x.scale.offset), HAS_FACTORS, HAS_FACTORS,             \
+            TRP_E_ARGUMENT                                                                         \
+    }
 #define FIELD(field, what, ...)                                                                    \
     {                                                                                              \
         .name = #field, .role = what, .at = AT(field), .has = HAS_A, __VA_ARGS__                   \
     }
 static const cf_operand operands[] = {MATRIX(a, HAS_A), MATRIX(b, HAS_B), MATRIX(c, HAS_C),
-                                      MATRIX(d, HAS_D)};
+                                      MATRIX(d, HAS_D), FACTOR(a),        FACTOR(b)};
 static const cf_field fields[] = {
     FIELD(a.type, CF_TYPE),
     FIELD(a.order, CF_OPTION, .limit = 2),
@@ -297,17 +394,24 @@ static const cf_family family = {
 
 int main(int argc, char **argv)
 {
-    const cf_operation gemm = {.name = "gemm",
-                               .op = TRP_OP_CUTLASS_GEMM,
-                               .family = &family,
-                               .variants = variants,
-                               .variant_count = sizeof variants / sizeof *variants,
-                               .ways = WAYS,
-                               .has = HAS_A | HAS_B | HAS_C | HAS_D,
-                               .writes = HAS_D,
-                               .in_place = HAS_C | HAS_D};
+    cf_operation operations[2];
+    operations[0] = (cf_operation){.name = "gemm",
+                                   .op = TRP_OP_CUTLASS_GEMM,
+                                   .family = &family,
+                                   .variants = variants,
+                                   .variant_count = sizeof variants / sizeof *variants,
+                                   .ways = WAYS,
+                                   .has = HAS_A | HAS_B | HAS_C | HAS_D,
+                                   .writes = HAS_D,
+                                   .in_place = HAS_C | HAS_D};
+    operations[1] = operations[0];
+    operations[1].name = "gemm_with_factors";
+    operations[1].variants = factor_variants;
+    operations[1].variant_count = sizeof factor_variants / sizeof *factor_variants;
+    operations[1].ways = WAYS / 3;
+    operations[1].has |= HAS_FACTORS;
     const cf_actor cutlass = {
-        .kind = "cutlass", .operations = &gemm, .count = 1, .rounds = WAYS, .keeps = true};
+        .kind = "cutlass", .operations = operations, .count = 2, .rounds = WAYS, .keeps = true};
     if (h_is_gpu())
         return H_EXIT_SKIPPED; /* too many kernels: gpu/cutlass has some */
     return cf_main(argc, argv, &cutlass);
