@@ -30,10 +30,10 @@ static product_number product_load_pair(uint8_t type, const void *from, int64_t 
     product_number x = {0, 0};
     if (product_is_complex(type)) {
         const uint8_t part = type == TRP_C128 ? TRP_F64 : TRP_F32;
-        x.re = product_load(part, from, 2 * at);
-        x.im = product_load(part, from, 2 * at + 1);
+        x.re = trp__element_load(part, from, 2 * at);
+        x.im = trp__element_load(part, from, 2 * at + 1);
     } else {
-        x.re = product_load(type, from, at);
+        x.re = trp__element_load(type, from, at);
     }
     return x;
 }
@@ -152,7 +152,8 @@ static product_number product_linear(const trp__product_launch *r, int64_t l, in
         sum.im += c.im;
     }
     if (r->at[TRP__MATMUL_VECTOR] && g->gradient == TRP_BIAS_GRADIENT_NONE)
-        sum.re += product_load(g->vector_type, r->at[TRP__MATMUL_VECTOR], l * g->vector_stride + i);
+        sum.re +=
+            trp__element_load(g->vector_type, r->at[TRP__MATMUL_VECTOR], l * g->vector_stride + i);
     return sum;
 }
 
@@ -171,7 +172,7 @@ static double product_activated(const trp__product_launch *r, int64_t l, int64_t
     case TRP_ACTIVATION_DRELU:
         return ((const uint8_t *)aux)[at / 8] >> at % 8 & 1 ? x : 0;
     case TRP_ACTIVATION_DGELU:
-        return x * product_gelu_slope(product_load(g->type[TRP__MATMUL_AUX], aux, at) *
+        return x * product_gelu_slope(trp__element_load(g->type[TRP__MATMUL_AUX], aux, at) *
                                       product_tensor_factor(r, TRP__MATMUL_SCALE_AUX));
     default:
         return x;
@@ -196,12 +197,12 @@ static void product_store_d(const trp__product_launch *r, int64_t at, product_nu
     void *d = r->at[TRP__MATMUL_D];
     if (product_is_complex(type)) {
         const uint8_t part = type == TRP_C128 ? TRP_F64 : TRP_F32;
-        product_store(part, d, 2 * at, x.re);
-        product_store(part, d, 2 * at + 1, x.im);
+        trp__element_store(part, d, 2 * at, x.re);
+        trp__element_store(part, d, 2 * at + 1, x.im);
     } else if (type == TRP_I32) {
         ((int32_t *)d)[at] = (int32_t)(uint32_t)(uint64_t)(int64_t)x.re;
     } else {
-        product_store(type, d, at, x.re * product_tensor_factor(r, TRP__MATMUL_SCALE_D));
+        trp__element_store(type, d, at, x.re * product_tensor_factor(r, TRP__MATMUL_SCALE_D));
     }
 }
 
@@ -225,9 +226,9 @@ static void product_set_aux(const trp__product_launch *r, int64_t l, int64_t i, 
     if (TRP__THREAD != 0)
         return;
     product_note_largest(r->at[TRP__MATMUL_AMAX_AUX], x);
-    product_store(g->type[TRP__MATMUL_AUX], r->at[TRP__MATMUL_AUX],
-                  l * g->stride[TRP__MATMUL_AUX] + i + j * g->ld[TRP__MATMUL_AUX],
-                  x * product_tensor_factor(r, TRP__MATMUL_SCALE_AUX));
+    trp__element_store(g->type[TRP__MATMUL_AUX], r->at[TRP__MATMUL_AUX],
+                       l * g->stride[TRP__MATMUL_AUX] + i + j * g->ld[TRP__MATMUL_AUX],
+                       x * product_tensor_factor(r, TRP__MATMUL_SCALE_AUX));
 }
 
 /* Stores eight bits, 1 where the input of RELU is positive. Bits after the end of a line are 0. */
@@ -257,8 +258,8 @@ static void product_set_vector(const trp__product_launch *r, int64_t l, int64_t 
         sum = product_sum_of_block(sum);
     }
     if (TRP__THREAD == 0)
-        product_store(g->vector_type, r->at[TRP__MATMUL_VECTOR], l * g->vector_stride + line,
-                      sum.re);
+        trp__element_store(g->vector_type, r->at[TRP__MATMUL_VECTOR], l * g->vector_stride + line,
+                           sum.re);
 }
 
 /* Returns the length of a line of the output. */

@@ -42,14 +42,22 @@ static const format *need_format(trp_dtype type)
     return f;
 }
 
+/* 2^exponent of a normal number, from its bits: a call of ldexp() took most of a search. */
+static double power_of_two(int exponent)
+{
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
 /* The value of a code without its sign, taken as a number whatever else it stands for. */
 static double magnitude_of(const format *f, uint32_t code)
 {
-    int exponent = (int)(code >> f->fraction);
-    uint32_t fraction = code & ((1u << f->fraction) - 1);
-    if (exponent == 0)
-        return ldexp(fraction, 1 - f->bias - f->fraction);
-    return ldexp(fraction + (1u << f->fraction), exponent - f->bias - f->fraction);
+    const uint32_t one = 1u << f->fraction;
+    const int exponent = (int)(code >> f->fraction);
+    const uint32_t fraction = (code & (one - 1)) + (exponent > 0 ? one : 0);
+    return fraction * power_of_two((exponent > 0 ? exponent : 1) - f->bias - f->fraction);
 }
 
 double ref_element_decode(trp_dtype type, uint32_t code)

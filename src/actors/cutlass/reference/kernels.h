@@ -205,8 +205,8 @@ static int64_t reference_gathered_b(const reference *r, int64_t j, int64_t p)
 TRP__APART static double reference_rounded(uint8_t type, double value)
 {
     uint64_t room[1];
-    product_store(type, room, 0, value);
-    return product_load(type, room, 0);
+    trp__element_store(type, room, 0, value);
+    return trp__element_load(type, room, 0);
 }
 
 /* The factor of block `block` of a line, in tiles of 128 lines and 4 blocks. */
@@ -244,9 +244,10 @@ static double reference_widened(const reference *r, const reference_member *x, b
     const trp_cutlass_args *a = &r->args;
     const uint8_t wide = left ? r->b : r->a;
     const int64_t at = x->l * a->batch_scale_b + p / a->group * (left ? x->m : x->n) + line;
-    value = reference_rounded(wide, value * product_load(wide, reference_address(a->scale_b), at));
+    value =
+        reference_rounded(wide, value * trp__element_load(wide, reference_address(a->scale_b), at));
     return r->zeros ? reference_rounded(
-                          wide, value + product_load(wide, reference_address(a->zero_b), at))
+                          wide, value + trp__element_load(wide, reference_address(a->zero_b), at))
                     : value;
 }
 
@@ -263,7 +264,7 @@ TRP__APART static double reference_input(const reference *r, const reference_mem
         at = left ? reference_gathered_a(r, i, p) : reference_gathered_b(r, i, p);
     if (at < 0 || (r->convolves && a->conv_images == 0))
         return 0;
-    double value = product_load(left ? r->a : r->b, x->matrix[which], x->first[which] + at);
+    double value = trp__element_load(left ? r->a : r->b, x->matrix[which], x->first[which] + at);
     if (left)
         value *= reference_factor(r->scale_a, reference_address(a->scale_a),
                                   x->l * a->batch_scale_a, x->m, x->k, i, p);
@@ -303,19 +304,19 @@ TRP__APART static double reference_operand(const reference *r, const reference_m
     const bool cut = r->grouped && a->grouping == (rows ? TRP_GROUPED_OF_M : TRP_GROUPED_OF_N);
     double value;
     if (n->op == TRP__TREE_LOAD)
-        return product_load(n->type, from,
-                            x->l * (int64_t)word[2] + (n->detail == TRP_ROW_MAJOR
-                                                           ? i * (int64_t)word[1] + j
-                                                           : j * (int64_t)word[1] + i));
+        return trp__element_load(n->type, from,
+                                 x->l * (int64_t)word[2] + (n->detail == TRP_ROW_MAJOR
+                                                                ? i * (int64_t)word[1] + j
+                                                                : j * (int64_t)word[1] + i));
     if (n->op != TRP__TREE_SCALAR)
-        return product_load(n->type, from,
-                            (cut ? (rows ? x->row : x->column) : x->l * (int64_t)word[1]) +
-                                (rows ? i : j));
+        return trp__element_load(n->type, from,
+                                 (cut ? (rows ? x->row : x->column) : x->l * (int64_t)word[1]) +
+                                     (rows ? i : j));
     if (!from) {
         memcpy(&value, &word[1], sizeof value);
         return reference_computed(r, value);
     }
-    return product_load(r->wide ? TRP_F64 : TRP_F32, from, x->l * (int64_t)word[1]);
+    return trp__element_load(r->wide ? TRP_F64 : TRP_F32, from, x->l * (int64_t)word[1]);
 }
 
 TRP__APART static double reference_function(const reference *r, const trp__reference_node *n,
@@ -329,7 +330,7 @@ TRP__APART static double reference_function(const reference *r, const trp__refer
 
 static double reference_c(const reference *r, const reference_member *x, int64_t i, int64_t j)
 {
-    return product_load(r->c, x->matrix[2], x->first[2] + i * x->ld[2] + j);
+    return trp__element_load(r->c, x->matrix[2], x->first[2] + i * x->ld[2] + j);
 }
 
 /* All nodes, of one element whose sum is known. */
@@ -368,7 +369,8 @@ TRP__APART static void reference_evaluate(const reference *r, const reference_me
 static void reference_store_d(const reference *r, const reference_member *x, int64_t i, int64_t j,
                               double value)
 {
-    product_store(r->d, (void *)(uintptr_t)x->matrix[3], x->first[3] + i * x->ld[3] + j, value);
+    trp__element_store(r->d, (void *)(uintptr_t)x->matrix[3], x->first[3] + i * x->ld[3] + j,
+                       value);
 }
 
 /* i32 wraps. */
@@ -387,8 +389,8 @@ static void reference_store_node(const reference *r, const reference_member *x, 
     const trp__reference_node *n = &r->node[node];
     const uint64_t *word = &r->args.slot[n->word];
     const int64_t ld = (int64_t)word[1], first = x->l * (int64_t)word[2];
-    product_store(n->type, (void *)(uintptr_t)word[0],
-                  first + (n->detail == TRP_ROW_MAJOR ? i * ld + j : j * ld + i), value);
+    trp__element_store(n->type, (void *)(uintptr_t)word[0],
+                       first + (n->detail == TRP_ROW_MAJOR ? i * ld + j : j * ld + i), value);
 }
 
 static double reference_reduced(uint8_t reduction, double so_far, double value)

@@ -18,80 +18,15 @@ static int64_t picked(const trp__direct *d, int64_t n)
 
 /* --- Elements --- */
 
-static double to_integer(double value, double least, double most)
-{
-    double nearest = rint(value);
-    return nearest != nearest ? 0 : nearest < least ? least : nearest > most ? most : nearest;
-}
-
 static double load(const trp__direct *d, int port, int64_t at)
 {
     const void *from = d->at[port];
-    if (!from)
-        return d->value[port];
-    switch (d->tensor[port].type) {
-    case TRP_F64:
-        return ((const double *)from)[at];
-    case TRP_F32:
-        return (double)((const float *)from)[at];
-    case TRP_F16:
-        return (double)trp__f16_to_f32(((const uint16_t *)from)[at]);
-    case TRP_BF16:
-        return (double)trp__bf16_to_f32(((const uint16_t *)from)[at]);
-    case TRP_F8E4M3:
-        return (double)trp__f8e4m3_to_f32(((const uint8_t *)from)[at]);
-    case TRP_F8E5M2:
-        return (double)trp__f8e5m2_to_f32(((const uint8_t *)from)[at]);
-    case TRP_F8E8M0:
-        return (double)trp__ue8m0_to_f32(((const uint8_t *)from)[at]);
-    case TRP_I8:
-        return ((const int8_t *)from)[at];
-    case TRP_I32:
-        return ((const int32_t *)from)[at];
-    case TRP_BOOL:
-        return ((const uint8_t *)from)[at] != 0;
-    default: /* u8 */
-        return ((const uint8_t *)from)[at];
-    }
+    return from ? trp__element_load(d->tensor[port].type, from, at) : d->value[port];
 }
 
 static void store(const trp__direct *d, int port, int64_t at, double value)
 {
-    void *to = d->at[port];
-    switch (d->tensor[port].type) {
-    case TRP_F64:
-        ((double *)to)[at] = value;
-        break;
-    case TRP_F32:
-        ((float *)to)[at] = (float)value;
-        break;
-    case TRP_F16:
-        ((uint16_t *)to)[at] = trp__f64_to_f16(value);
-        break;
-    case TRP_BF16:
-        ((uint16_t *)to)[at] = trp__f64_to_bf16(value);
-        break;
-    case TRP_F8E4M3:
-        ((uint8_t *)to)[at] = trp__f32_to_f8e4m3(trp__f64_to_f32_odd(value));
-        break;
-    case TRP_F8E5M2:
-        ((uint8_t *)to)[at] = trp__f32_to_f8e5m2(trp__f64_to_f32_odd(value));
-        break;
-    case TRP_F8E8M0: /* only powers of two are stored exactly */
-        ((uint8_t *)to)[at] = trp__f32_to_ue8m0((float)value);
-        break;
-    case TRP_I8:
-        ((int8_t *)to)[at] = (int8_t)to_integer(value, INT8_MIN, INT8_MAX);
-        break;
-    case TRP_I32:
-        ((int32_t *)to)[at] = (int32_t)to_integer(value, INT32_MIN, INT32_MAX);
-        break;
-    case TRP_BOOL:
-        ((uint8_t *)to)[at] = value != 0; /* as in AND, OR and SELECT; also NaN */
-        break;
-    default: /* u8 */
-        ((uint8_t *)to)[at] = (uint8_t)to_integer(value, 0, UINT8_MAX);
-    }
+    trp__element_store(d->tensor[port].type, d->at[port], at, value);
 }
 
 /* --- Places --- */

@@ -13,8 +13,7 @@
 #include "actors/dnn/reference/node.h"
 #include "actors/dnn/math/dropout.h"
 #include "actors/dnn/math/functions.h"
-#include "base/numbers/half.h"
-#include "base/numbers/narrow.h"
+#include "base/numbers/elements.h"
 
 #include <math.h>
 #include <string.h>
