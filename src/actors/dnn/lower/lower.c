@@ -175,34 +175,50 @@ static void lower_statistics(builder *b, const trp__dnn_node *node)
     lower_reduction(b, &sum);
 }
 
-/* Adds (x - mean) * inv_variance * scale + bias. */
-static void lower_inference(builder *b, const trp__dnn_node *node)
-{
-    static const struct {
-        uint8_t port;
-        uint8_t mode;
-    } terms[] = {
-        {TRP__DNN_NORM_MEAN, TRP_DNN_SUB},
-        {TRP__DNN_NORM_INV_VARIANCE, TRP_DNN_MUL},
-        {TRP__DNN_NORM_SCALE, TRP_DNN_MUL},
-        {TRP__DNN_NORM_BIAS, TRP_DNN_ADD},
-    };
-    uint8_t x = node->port[TRP__DNN_NORM_X];
-    int last = node->port[TRP__DNN_NORM_BIAS] != TRP__DNN_NO_PORT ? 3 : 2;
-    for (int i = 0; i <= last; i++) {
-        uint8_t y = i == last ? node->port[TRP__DNN_NORM_Y]
-                              : add_virtual(b, node, node->port[TRP__DNN_NORM_X]);
-        element_wise(b, node, (trp_dnn_pointwise)terms[i].mode, x, node->port[terms[i].port], y);
-        x = y;
-    }
-}
-
 static uint8_t computed(builder *b, const trp__dnn_node *node, trp_dnn_pointwise mode, uint8_t x,
                         uint8_t other, uint8_t like)
 {
     const uint8_t y = add_virtual(b, node, like);
     element_wise(b, node, mode, x, other, y);
     return y;
+}
+
+/* Whether a product writes the tensor. Libraries fuse element-wise nodes of its shape behind it. */
+static bool is_of_product(const builder *b, uint8_t tensor)
+{
+    for (uint32_t n = 0; n < b->head.nodes; n++) {
+        const trp__dnn_node *node = &b->node[n];
+        for (int i = 0; i < TRP__DNN_PORTS && node->kind <= TRP_DNN_MATMUL; i++) {
+            if (node->port[i] == tensor && trp__dnn_kind_of(node->kind)->port[i].written)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* (x - mean) * inv_variance * scale + bias. The difference is one of halves: that of the largest
+ * numbers leaves the type where the result does not. Behind a product, whose sums stay away from
+ * those, it is one node, as libraries fuse it. */
+static void lower_inference(builder *b, const trp__dnn_node *node)
+{
+    const uint8_t *port = node->port;
+    const uint8_t x = port[TRP__DNN_NORM_X], bias = port[TRP__DNN_NORM_BIAS];
+    const uint8_t y = port[TRP__DNN_NORM_Y];
+    const bool halves = !is_of_product(b, x), shifted = bias != TRP__DNN_NO_PORT;
+    uint8_t hat = x, mean = port[TRP__DNN_NORM_MEAN];
+    if (halves) {
+        const uint8_t half = add_value(b, node, 0.5);
+        hat = computed(b, node, TRP_DNN_MUL, x, half, x);
+        mean = computed(b, node, TRP_DNN_MUL, mean, half, x); /* of x's shape, to be fused */
+    }
+    hat = computed(b, node, TRP_DNN_SUB, hat, mean, x);
+    hat = computed(b, node, TRP_DNN_MUL, hat, port[TRP__DNN_NORM_INV_VARIANCE], x);
+    if (halves)
+        hat = computed(b, node, TRP_DNN_ADD, hat, hat, x);
+    const uint8_t scaled = shifted ? add_virtual(b, node, x) : y;
+    element_wise(b, node, TRP_DNN_MUL, hat, port[TRP__DNN_NORM_SCALE], scaled);
+    if (shifted)
+        element_wise(b, node, TRP_DNN_ADD, scaled, bias, y);
 }
 
 static void sum_over_rows(builder *b, const trp__dnn_node *node, uint8_t x, uint8_t y)
