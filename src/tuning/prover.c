@@ -356,7 +356,8 @@ static bool run_pass(bench *b, uint32_t pass)
 void trp__prove(const trp__proof *proof, trp__proof_verdict *out)
 {
     static const uint32_t passes[] = {TRP__PROOF_ORDINARY, TRP__PROOF_SATURATING,
-                                      TRP__PROOF_EXTREME, TRP__PROOF_LEAVING};
+                                      TRP__PROOF_EXTREME,  TRP__PROOF_LEAVING,
+                                      TRP__PROOF_WIDE,     TRP__PROOF_TIGHT};
     bench b = {.proof = proof, .verdict = out, .marked_ns = trp__now_ns()};
     *out = (trp__proof_verdict){.result = TRP__PROOF_GOOD};
     bool good = open_bench(&b);

@@ -39,7 +39,7 @@ typedef struct trp__proof_operand {
      * |got - expected| <= whole_relative (|expected| + s) + absolute. */
     bool whole;
     double whole_relative;
-    double leaving; /* of an input: factor in TRP__PROOF_LEAVING; 0: 1 */
+    double leaving, wide, tight; /* of an input: factors in those passes; 0: 1 */
     /* For an output: the type that the reference writes, which distinguishes numbers that its own
      * rounds to one; TRP_DTYPE_NONE: its own. */
     uint8_t exact;
@@ -57,6 +57,8 @@ enum {
     TRP__PROOF_EXTREME = 4, /* one number in four is one of `special` */
     TRP__PROOF_LEAVING = 8, /* ordinary times `leaving`: sums leave the type of the result, but not
                              * the one that they are added up in */
+    TRP__PROOF_WIDE = 16,   /* ordinary times `wide`: deviations whose reciprocals are denormal */
+    TRP__PROOF_TIGHT = 32,  /* ordinary times `tight`: deviations whose reciprocals are huge */
 };
 
 /* Special numbers, as a set of bits. Signed zeros, ones and +-100 are always included. */

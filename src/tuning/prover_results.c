@@ -214,6 +214,8 @@ static const char *pass_name(uint32_t pass)
     return pass == TRP__PROOF_ORDINARY     ? "ordinary"
            : pass == TRP__PROOF_SATURATING ? "saturating"
            : pass == TRP__PROOF_LEAVING    ? "overflowing"
+           : pass == TRP__PROOF_WIDE       ? "widely spread"
+           : pass == TRP__PROOF_TIGHT      ? "tightly spread"
                                            : "extreme";
 }
 

@@ -130,6 +130,60 @@ static void rounds(void)
     db_close(&b);
 }
 
+/* The gradient of a layer norm of rows that no kernel holds: by the engine that a proof leaves. */
+static trp_dnn_ran norm_gradient(const db_bed *b, int64_t columns)
+{
+    enum { ROWS = 3, TENSORS = 8 };
+    trp_device *device = b->k.world.device;
+    const trp_dnn_tensor x = {.type = TRP_F32, .rank = 2, .dim = {ROWS, columns}};
+    const trp_dnn_tensor row = {.type = TRP_F32, .rank = 2, .dim = {1, columns}};
+    const trp_dnn_tensor one = {.type = TRP_F32, .rank = 2, .dim = {ROWS, 1}};
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    trp_norm_request r = {.mode = TRP_DNN_LAYER,
+                          .x = x,
+                          .y = x,
+                          .dx = x,
+                          .scale = row,
+                          .mean = one,
+                          .inv_variance = one,
+                          .dscale = row,
+                          .dbias = row,
+                          .options = {.ran = &ran}};
+    trp_dnn_tensor *const tensors[TENSORS] = {
+        &r.x, &r.y, &r.dx, &r.scale, &r.mean, &r.inv_variance, &r.dscale, &r.dbias};
+    for (int i = 0; i < TENSORS; i++)
+        tensors[i]->buffer =
+            h_buffer(device, (size_t)(tensors[i]->dim[0] * tensors[i]->dim[1]) * sizeof(float));
+    H_OK(trp_norm_backward(b->dnn, &r, &done));
+    H_OK(h_await_any(done));
+    for (int i = 0; i < TENSORS; i++)
+        H_OK(trp_buffer_free(device, tensors[i]->buffer));
+    return ran;
+}
+
+/* Reciprocals of the largest deviations are denormal, those of the smallest have no cubes; where no
+ * engine is right with them, the gradient is one of steps. */
+static void statistics(void)
+{
+    db_bed b = open_bed("all");
+    trp_dnn_ran ran = norm_gradient(&b, 20000);
+    H_CHECK(strcmp(ran.engine, "eng0_k2=0") == 0 && ran.proven);
+    db_close(&b);
+    b = open_bed("all");
+    h_kernels_set(&b.k, "cudnn_flushes", "0,2");
+    h_kernels_set(&b.k, "cudnn_cubes", "1");
+    ran = norm_gradient(&b, 20008);
+    H_CHECK(strcmp(ran.engine, "eng3_k2=3") == 0 && ran.proven);
+    H_CHECK(h_log_said("of widely spread numbers") && h_log_said("of tightly spread numbers"));
+    db_close(&b);
+    b = open_bed("all");
+    h_kernels_set(&b.k, "cudnn_flushes", "0,1,2,3,4");
+    ran = norm_gradient(&b, 20016);
+    H_CHECK(strncmp(ran.engine, "map_", 4) == 0 && ran.proven);
+    db_close(&b);
+}
+
 /* All engines of the whole graph and of its pieces: kernels of the actor's. */
 static void all_wrong(void)
 {
@@ -441,6 +495,7 @@ static const h_case cases[] = {H_CASE(wrong),
                                H_CASE(reads_beside),
                                H_CASE(reads_output),
                                H_CASE(rounds),
+                               H_CASE(statistics),
                                H_CASE(wrong_for_extremes),
                                H_CASE(loses_overflow),
                                H_CASE(wrong_again),

@@ -370,6 +370,50 @@ static bool choose_leaving(trp__dnn_problem *p)
     return true;
 }
 
+/* The operand that a node reads from memory; NULL: there is none. */
+static trp__proof_operand *input_of(trp__dnn_problem *p, const trp__dnn_node *node, int port)
+{
+    const uint8_t t = node->port[port];
+    if (t == TRP__DNN_NO_PORT || p->place[t] != TRP__DNN_PLACE_MEMORY)
+        return NULL;
+    trp__proof_operand *o = &p->operand[p->operand_of[t]];
+    return o->role == TRP__PROOF_INPUT ? o : NULL;
+}
+
+/* Deviations as large and as small as the types of a norm hold, with x and a mean that go with
+ * them: engines take denormal reciprocals for 0, and cubes of huge ones are infinite. Of f16 both
+ * are normal numbers. A large scale keeps results of the former from being denormal. Returns
+ * whether the reciprocals are read. */
+static bool choose_spread(trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    static const int ports[] = {TRP__DNN_NORM_X, TRP__DNN_NORM_MEAN, TRP__DNN_NORM_INV_VARIANCE,
+                                TRP__DNN_NORM_SCALE};
+    enum { X, MEAN, INVERSE, SCALE, PORTS };
+    trp__proof_operand *o[PORTS];
+    int least = 126; /* the smallest normal number is 2^-126, of f16 2^-14 */
+    if (node->kind != TRP_DNN_NORM_BACKWARD && node->kind != TRP_DNN_NORM_INFERENCE)
+        return false;
+    for (int i = 0; i < PORTS; i++) {
+        o[i] = input_of(p, node, ports[i]);
+        if (o[i] && i != SCALE && o[i]->type == TRP_F16)
+            least = 14;
+    }
+    if (!o[X] || !o[INVERSE])
+        return false;
+    const int few = least == 14 ? 10 : 100;
+    for (int i = X; i <= MEAN; i++) {
+        if (!o[i])
+            continue;
+        o[i]->wide = ldexp(1, least);
+        o[i]->tight = ldexp(1, -few);
+    }
+    o[INVERSE]->wide = ldexp(1, -least);
+    o[INVERSE]->tight = ldexp(1, few);
+    if (o[SCALE])
+        o[SCALE]->wide = ldexp(1, o[SCALE]->type == TRP_F16 ? 10 : few);
+    return true;
+}
+
 /* Tells whether a NaN may become 0 because the instruction for a maximum drops it. */
 static bool may_lose_nan(const trp__dnn_node *node)
 {
@@ -398,6 +442,10 @@ static void choose_passes(trp__dnn_problem *p)
     }
     if (choose_leaving(p))
         p->passes |= TRP__PROOF_LEAVING;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        if (choose_spread(p, node_of(p, n)))
+            p->passes |= TRP__PROOF_WIDE | TRP__PROOF_TIGHT;
+    }
 }
 
 static bool is_read(const trp__dnn_problem *p, uint8_t t)

@@ -173,8 +173,8 @@ static bool fails_by_now(int engine)
            atomic_load(&runs[engine]) + 1 >= from;
 }
 
-/* Whether an input has a number that no ordinary test has. */
-static bool reads_extremes(const job *j)
+/* Whether an input has a number beyond some size. */
+static bool reads_beyond(const job *j, double most)
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
         const trp__dnn_tensor *t = &j->graph.tensor[i];
@@ -183,7 +183,7 @@ static bool reads_extremes(const job *j)
             continue;
         for (int64_t k = 0; k < trp__dnn_extent(t); k++) {
             double x = number_at(t->type, (const char *)j->at[i] + (size_t)k * width);
-            if (!(x >= -16 && x <= 16))
+            if (!(x >= -most && x <= most))
                 return true;
         }
     }
@@ -206,8 +206,19 @@ static void write_beside(const job *j)
     }
 }
 
-/* Inputs of f32 as tensor cores read them, with 10 bits of mantissa; `kept`: what they were. */
-static void round_inputs(const job *j, void *kept[])
+/* A number of f32 as tensor cores read it, with 10 bits of mantissa; and without denormals. */
+static uint32_t rounded(uint32_t x)
+{
+    return (x + 0x1000) & ~UINT32_C(0x1fff);
+}
+
+static uint32_t flushed(uint32_t x)
+{
+    return (x & 0x7f800000) == 0 ? x & 0x80000000 : x;
+}
+
+/* Inputs of f32 as an engine reads them; `kept`: what they were. */
+static void change_inputs(const job *j, uint32_t (*read)(uint32_t), void *kept[])
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
         const trp__dnn_tensor *t = &j->graph.tensor[i];
@@ -219,7 +230,7 @@ static void round_inputs(const job *j, void *kept[])
         kept[i] = malloc(bytes ? bytes : 1);
         memcpy(kept[i], x, bytes);
         for (uint64_t k = 0; k < bytes / sizeof *x; k++)
-            x[k] = (x[k] + 0x1000) & ~UINT32_C(0x1fff);
+            x[k] = read(x[k]);
     }
 }
 
@@ -240,7 +251,9 @@ static bool goes_wrong(const job *j)
         (fake_setting_has("cudnn_reads_workspace", j->engine) && j->found_rubbish) ||
         (fake_setting_has("cudnn_reads_beside", j->engine) && j->rubbish_beside) ||
         (fake_setting_has("cudnn_reads_output", j->engine) && j->rubbish_written) ||
-        (fake_setting_has("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
+        (fake_setting_has("cudnn_wrong_extreme", j->engine) && reads_beyond(j, 16)) ||
+        (fake_setting_has("cudnn_cubes", j->engine) && reads_beyond(j, 0x1p42) &&
+         !reads_beyond(j, 0x1p110)) ||
         (fake_setting_has("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
         return true;
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
@@ -285,12 +298,13 @@ static void run(void *arguments)
     } else if (use_workspace(j) && place_all(j)) {
         void *kept[TRP__DNN_LOWERED_TENSORS] = {NULL};
         const bool rounds = fake_setting_has("cudnn_rounds", j->engine);
+        const bool flushes = fake_setting_has("cudnn_flushes", j->engine);
         look_for_rubbish(j);
-        if (rounds)
-            round_inputs(j, kept);
+        if (rounds || flushes)
+            change_inputs(j, rounds ? rounded : flushed, kept);
         for (uint32_t i = 0; i < j->graph.nodes && !fake_cuda_stopping(); i++)
             run_node(j, &j->graph.node[i]);
-        if (rounds)
+        if (rounds || flushes)
             restore_inputs(j, kept);
         if (fake_setting_has("cudnn_loses_overflow", j->engine))
             lose_overflow(j);
