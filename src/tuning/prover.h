@@ -47,6 +47,9 @@ typedef struct trp__proof_operand {
      * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
      * be what remains of large ones. The first three 0: equality. */
     double relative, of_scale, absolute, typical;
+    /* Output: instead of of_scale s, the difference that the reference makes when what it is
+     * computed from is off as far as it may be. */
+    bool shifted;
 } trp__proof_operand;
 
 /* Kinds of numbers, as a set of bits; each is a pass of its own. */
@@ -75,6 +78,9 @@ typedef struct trp__proof_place {
     void *const *at; /* the address of each operand */
     void *workspace; /* NULL: 0 bytes */
     trp__cu_stream stream;
+    uint32_t pass;
+    int shift; /* of the reference, with an output that is `shifted`: 0, then 1 and -1, by which
+                * what such outputs are computed from is off */
 } trp__proof_place;
 
 /* Sampled elements of an output: row-major indices (the last dimension varies fastest). */
@@ -94,7 +100,7 @@ typedef struct trp__proof {
     /* Enqueues the plan. An error is a refusal, unless the context is broken. */
     trp_status (*run)(void *context, const trp__proof_place *place, trp_error *error);
     /* Enqueues the reference: sets at least the sampled elements of each output. `samples` has one
-     * entry for each output, in the order of operands. */
+     * entry for each output, in the order of operands. With a shift, those that are `shifted`. */
     trp_status (*reference)(void *context, const trp__proof_place *place,
                             const trp__proof_sample samples[], uint32_t count, trp_error *error);
     void *context;

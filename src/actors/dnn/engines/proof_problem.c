@@ -148,19 +148,20 @@ static double narrow_tolerance(const trp__dnn_problem *p, const trp__dnn_node *n
 static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double terms)
 {
     double least = type == TRP_F64 ? 1e-10 : 2e-4 + 1e-6 * sqrt(terms);
-    bool products = false;
+    bool rounds = false; /* to tf32 */
     const double exact = exact_tolerance(p);
     if (exact > 0 && type != TRP_F64)
         least = exact;
     for (uint32_t n = 0; n < p->part->count; n++) {
         const trp__dnn_node *node = node_of(p, n);
         const bool multiplies = node->kind <= TRP_DNN_MATMUL || trp__dnn_is_attention(node);
-        products = products || multiplies;
         for (int i = 0; i < TRP__DNN_PORTS; i++) {
             const uint8_t t = node->port[i];
             if (t == TRP__DNN_NO_PORT || tensor_of(p, t)->role == TRP__DNN_VALUE)
                 continue;
             const uint8_t other = tensor_of(p, t)->type;
+            rounds = rounds || (multiplies && other == TRP_F32 &&
+                                !trp__dnn_kind_of(node->kind)->port[i].written);
             const bool inside = p->place[t] == TRP__DNN_PLACE_INSIDE; /* rounded between nodes */
             if (multiplies && is_half(other) && least < narrow_tolerance(p, node))
                 least = narrow_tolerance(p, node);
@@ -179,7 +180,7 @@ static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double te
             least < 2e-2) /* weights are rounded to the inputs' type */
             least = 2e-2;
     }
-    if (products && p->part->graph->head->tf32 && least < 5e-3 && type != TRP_F64)
+    if (rounds && p->part->graph->head->tf32 && least < 5e-3 && type != TRP_F64)
         least = 5e-3;
     return least;
 }
@@ -461,6 +462,18 @@ static bool is_read(const trp__dnn_problem *p, uint8_t t)
     return false;
 }
 
+/* What the product writes that a part begins with. */
+static uint8_t product_output(const trp__dnn_problem *p)
+{
+    const trp__dnn_node *product = node_of(p, 0);
+    for (int i = 0; i < TRP__DNN_PORTS && product->kind <= TRP_DNN_MATMUL; i++) {
+        if (product->port[i] != TRP__DNN_NO_PORT &&
+            trp__dnn_kind_of(product->kind)->port[i].written)
+            return product->port[i];
+    }
+    return TRP__DNN_NO_PORT;
+}
+
 /* An engine and the reference come to a sum that lies about halfway between two numbers of 16 bits
  * from either side of the middle. So the reference's is compared before it is rounded, unless it is
  * read on. */
@@ -478,6 +491,72 @@ static void keep_exact(trp__dnn_problem *p)
     }
 }
 
+/* Functions bend what a product's sums are off by: of a result near 0 it is far less than a share
+ * of what results usually are. So these follow the errors of their own sums, where nothing is
+ * rounded to 16 bits in between, and of the function: cuBLASLt's GELU is off by up to 2^-17 x. */
+static void follow_sums(trp__dnn_problem *p)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    const uint8_t sums = product_output(p);
+    bool approximated = false, exact = g->head->tensors < TRP__DNN_LOWERED_TENSORS;
+    if (sums == TRP__DNN_NO_PORT || p->place[sums] != TRP__DNN_PLACE_INSIDE)
+        return;
+    for (uint32_t n = 1; n < p->part->count; n++) {
+        exact = exact && node_of(p, n)->kind == TRP_DNN_POINTWISE;
+        approximated = approximated || is_approximated(node_of(p, n));
+    }
+    for (uint32_t i = 0; i < p->operands; i++) {
+        const trp__proof_operand *o = &p->operand[i];
+        const uint8_t t = p->tensor_of[i];
+        exact = exact && (o->role == TRP__PROOF_INPUT || t == TRP__DNN_NO_PORT || !is_read(p, t) ||
+                          o->type == TRP_F32);
+    }
+    for (uint32_t i = 0; i < p->operands && approximated && exact; i++) {
+        trp__proof_operand *o = &p->operand[i];
+        if (o->role != TRP__PROOF_OUTPUT || (o->type != TRP_F32 && !is_half(o->type)))
+            continue;
+        o->shifted = true;
+        o->absolute = 0x1p-14; /* of x = 8, where the tail ends */
+        p->tolerance = o->of_scale;
+        p->sums = sums;
+        p->shift = (uint8_t)g->head->tensors;
+        p->exact_tensor[p->shift] = (trp__dnn_tensor){.type = TRP_F64,
+                                                      .rank = 1,
+                                                      .role = TRP__DNN_VALUE,
+                                                      .dim = {1, 1, 1, 1, 1, 1, 1, 1},
+                                                      .stride = {1}};
+    }
+}
+
+/* The mean and the mean square of an input's numbers. */
+static void moments_of(const trp__proof_operand *o, uint32_t pass, double *mean, double *square)
+{
+    const double by_scale = 8.53, by_square = 364; /* of 2^-8 to 2^6 */
+    const double leaving = pass == TRP__PROOF_LEAVING && o->leaving != 0 ? o->leaving : 1;
+    const bool saturating = pass == TRP__PROOF_SATURATING;
+    *mean = (o->low + o->high) / 2 * leaving * (saturating ? by_scale : 1);
+    *square = (o->low * o->low + o->low * o->high + o->high * o->high) / 3 * leaving * leaving *
+              (saturating ? by_square : 1);
+}
+
+double trp__dnn_problem_shift(const trp__dnn_problem *p, uint32_t pass)
+{
+    const trp__dnn_node *product = node_of(p, 0);
+    const double count = products_of(p, product);
+    double all = count, square = 1;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = product->port[i];
+        double mean, squares;
+        if (t == TRP__DNN_NO_PORT || p->operand_of[t] == TRP__DNN_PROOF_NO_OPERAND ||
+            trp__dnn_kind_of(product->kind)->port[i].written)
+            continue;
+        moments_of(&p->operand[p->operand_of[t]], pass, &mean, &squares);
+        all *= mean;
+        square *= squares;
+    }
+    return p->tolerance * sqrt(count * square + all * all);
+}
+
 void trp__dnn_problem_describe(trp__dnn_problem *p)
 {
     trp__dnn_places(p->part, p->place);
@@ -485,6 +564,7 @@ void trp__dnn_problem_describe(trp__dnn_problem *p)
         p->operand_of[t] = TRP__DNN_PROOF_NO_OPERAND;
     add_operands(p);
     keep_exact(p);
+    follow_sums(p);
     set_values(p);
     choose_passes(p);
 }
