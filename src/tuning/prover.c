@@ -292,13 +292,12 @@ static bool guards_are_whole(bench *b, int round)
 
 static bool run_reference(bench *b, uint32_t pass)
 {
-    static const int shifts[1 + TRP__PROOF_SHIFTS] = {0, 1, -1};
     trp__proof_place place = {b->reference, NULL, b->stream, pass, 0};
     trp_error error = {0};
     if (!poison_outputs(b, b->reference, trp__proof_rubbish(1)))
         return false;
     for (int i = 0; ROUNDS + i < b->snapshots; i++) {
-        place.shift = shifts[i];
+        place.shift = i < TRP__PROOF_SHIFTS ? i : -1;
         if (b->proof->reference(b->proof->context, &place, b->sample, b->targets, &error) !=
             TRP_OK) {
             b->verdict->error = error;

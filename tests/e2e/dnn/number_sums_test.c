@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 #include <troupe/layers.h>
+#include <troupe/training.h>
 
 TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
@@ -507,6 +508,37 @@ static void zeros_are_given(void)
 
 /* --- softmax --- */
 
+/* Twice a difference that leaves the type, of whose mean each element has a share. */
+static void loss_slopes(void)
+{
+    ds_begin();
+    for (size_t t = 0; t < COUNT_OF(slope_types); t++) {
+        for (size_t count = 64; count <= 6400; count *= 100) {
+            const double most = dr_round(slope_types[t], ds_most_of(slope_types[t]) * 0.75);
+            const double x[] = {most, -most, 1, most}, target[] = {-most, most, 0.25, most};
+            double want[4];
+            ds_graph g = {0};
+            trp_completion done = {0};
+            for (size_t i = 0; i < 4; i++)
+                want[i] = 2 * (x[i] - target[i]) / (double)count;
+            const uint32_t from = ds_line(&g, slope_types[t], count, x, 4);
+            const uint32_t to = ds_line(&g, slope_types[t], count, target, 4);
+            const uint32_t dx = ds_line(&g, slope_types[t], count, NULL, 0);
+            const trp_loss_request r = {.mode = TRP_DNN_MSE,
+                                        .reduction = TRP_DNN_REDUCE_MEAN,
+                                        .x = g.tensor[from],
+                                        .target = g.tensor[to],
+                                        .dx = g.tensor[dx],
+                                        .options = {.ran = &ds_ran}};
+            H_OK(trp_loss(ds_dnn, &r, &done));
+            H_OK(h_await_any(done));
+            ds_check_all("slopes of a loss", &g, dx, want, 4, 4, 0);
+            ds_drop(&g);
+        }
+    }
+    ds_end();
+}
+
 static void softmaxes(void)
 {
     static const double rows[][4] = {
@@ -560,4 +592,4 @@ static void softmaxes(void)
 H_CASES(H_CASE(reductions), H_CASE(groups), H_CASE(empty), H_CASE(norms), H_CASE(given_statistics),
         H_CASE(slopes_of_the_largest), H_CASE(steep_layer), H_CASE(steep_batch),
         H_CASE(steep_instance), H_CASE(steep_rms), H_CASE(slopes_of_equal_large_ones),
-        H_CASE(zeros_are_given), H_CASE(softmaxes))
+        H_CASE(zeros_are_given), H_CASE(loss_slopes), H_CASE(softmaxes))

@@ -212,7 +212,6 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
 {
     const uint8_t *port = node->port;
     const uint8_t x = port[TRP__DNN_NORM_X], bias = port[TRP__DNN_NORM_BIAS];
-    const uint8_t y = port[TRP__DNN_NORM_Y];
     const bool halves = !is_of_product(b, x), shifted = bias != TRP__DNN_NO_PORT;
     uint8_t hat = x, mean = port[TRP__DNN_NORM_MEAN];
     if (halves) {
@@ -224,10 +223,10 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
     hat = computed(b, node, TRP_DNN_MUL, hat, port[TRP__DNN_NORM_INV_VARIANCE], x);
     if (halves)
         hat = computed(b, node, TRP_DNN_ADD, hat, hat, x);
-    const uint8_t scaled = shifted ? add_virtual(b, node, x) : y;
+    const uint8_t scaled = shifted ? add_virtual(b, node, x) : port[TRP__DNN_NORM_Y];
     element_wise(b, node, TRP_DNN_MUL, hat, port[TRP__DNN_NORM_SCALE], scaled);
     if (shifted)
-        element_wise(b, node, TRP_DNN_ADD, scaled, bias, y);
+        element_wise(b, node, TRP_DNN_ADD, scaled, bias, port[TRP__DNN_NORM_Y]);
 }
 
 static void sum_over_rows(builder *b, const trp__dnn_node *node, uint8_t x, uint8_t y)
