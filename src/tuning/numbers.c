@@ -120,9 +120,18 @@ typedef struct source {
     unsigned specials;
 } source;
 
+static double factor_of(const trp__proof_operand *o, uint32_t pass)
+{
+    const double factor = pass == TRP__PROOF_LEAVING ? o->leaving
+                          : pass == TRP__PROOF_WIDE  ? o->wide
+                          : pass == TRP__PROOF_TIGHT ? o->tight
+                                                     : 1;
+    return factor != 0 ? factor : 1;
+}
+
 static source source_of(const trp__proof_operand *o, uint32_t pass, uint32_t special)
 {
-    const double times = pass == TRP__PROOF_LEAVING && o->leaving != 0 ? o->leaving : 1;
+    const double times = factor_of(o, pass);
     source s = {.low = o->low * times,
                 .span = (o->high - o->low) * times,
                 .whole = o->whole && pass != TRP__PROOF_SATURATING,

@@ -57,7 +57,7 @@ static uint64_t lay_out(bench *b)
     trp__proof_lay_out_snapshot(b);
     b->gathered = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     b->gathered_bytes =
-        TRP__PROOF_SNAPSHOTS * b->snapshot_bytes + (uint64_t)ROUNDS * guards(b) * GUARD_ROOM;
+        (uint64_t)b->snapshots * b->snapshot_bytes + (uint64_t)ROUNDS * guards(b) * GUARD_ROOM;
     return b->gathered + b->gathered_bytes;
 }
 
@@ -79,7 +79,9 @@ static bool add_target(bench *b, uint32_t number)
     t->operand = number;
     if (!trp__proof_pick(trp__proof_operand_of(b, number), number + 1, &t->picks))
         return trp__proof_impossible(b, "no memory for a proof");
-    t->expected = malloc((t->picks.count + 1) * sizeof *t->expected);
+    t->expected = malloc((2 * t->picks.count + 1) * sizeof *t->expected);
+    if (trp__proof_operand_of(b, number)->shifted)
+        b->snapshots = ROUNDS + 1 + TRP__PROOF_SHIFTS;
     b->sample[b->targets++] = (trp__proof_sample){number, t->picks.number, t->picks.count};
     b->verdict->compared += (uint32_t)t->picks.count;
     return t->expected || trp__proof_impossible(b, "no memory for a proof");
@@ -243,7 +245,7 @@ static bool spoil_surroundings(bench *b, unsigned char byte)
 
 static uint64_t gathered_guard(const bench *b, int round, uint32_t i)
 {
-    return TRP__PROOF_SNAPSHOTS * b->snapshot_bytes +
+    return (uint64_t)b->snapshots * b->snapshot_bytes +
            ((uint64_t)round * guards(b) + i) * GUARD_ROOM;
 }
 
@@ -288,17 +290,23 @@ static bool guards_are_whole(bench *b, int round)
 
 /* Passes. */
 
-static bool run_reference(bench *b)
+static bool run_reference(bench *b, uint32_t pass)
 {
-    const trp__proof_place place = {b->reference, NULL, b->stream};
+    trp__proof_place place = {b->reference, NULL, b->stream, pass, 0};
     trp_error error = {0};
     if (!poison_outputs(b, b->reference, trp__proof_rubbish(1)))
         return false;
-    if (b->proof->reference(b->proof->context, &place, b->sample, b->targets, &error) != TRP_OK) {
-        b->verdict->error = error;
-        return trp__proof_failed(b, TRP__PROOF_IMPOSSIBLE, error.message);
+    for (int i = 0; ROUNDS + i < b->snapshots; i++) {
+        place.shift = i < TRP__PROOF_SHIFTS ? i : -1;
+        if (b->proof->reference(b->proof->context, &place, b->sample, b->targets, &error) !=
+            TRP_OK) {
+            b->verdict->error = error;
+            return trp__proof_failed(b, TRP__PROOF_IMPOSSIBLE, error.message);
+        }
+        if (!trp__proof_take_snapshot(b, ROUNDS + i, b->reference))
+            return false;
     }
-    return trp__proof_take_snapshot(b, ROUNDS, b->reference);
+    return true;
 }
 
 /* Tries a refused plan once more: the verdict is stored, and a call may fail by chance. A lack of
@@ -306,7 +314,7 @@ static bool run_reference(bench *b)
 static bool run_plan(bench *b)
 {
     void *workspace = (void *)(uintptr_t)(b->memory + b->piece[b->proof->operands].begin);
-    const trp__proof_place place = {b->at, b->proof->workspace ? workspace : NULL, b->stream};
+    const trp__proof_place place = {b->at, b->proof->workspace ? workspace : NULL, b->stream, 0, 0};
     trp_error error = {0};
     trp_status status = b->proof->run(b->proof->context, &place, &error);
     if (status != TRP_OK && trp__proof_wait(b))
@@ -337,7 +345,7 @@ static bool run_pass(bench *b, uint32_t pass)
 {
     bool good = fill_inputs(b, pass);
     trp__proof_mark(b, TRP__PROOF_INPUTS);
-    good = good && run_reference(b);
+    good = good && run_reference(b, pass);
     trp__proof_mark(b, TRP__PROOF_SEND_REFERENCE);
     for (int round = 0; round < ROUNDS && good; round++)
         good = run_round(b, round);
@@ -356,8 +364,9 @@ static bool run_pass(bench *b, uint32_t pass)
 void trp__prove(const trp__proof *proof, trp__proof_verdict *out)
 {
     static const uint32_t passes[] = {TRP__PROOF_ORDINARY, TRP__PROOF_SATURATING,
-                                      TRP__PROOF_EXTREME, TRP__PROOF_LEAVING};
-    bench b = {.proof = proof, .verdict = out, .marked_ns = trp__now_ns()};
+                                      TRP__PROOF_EXTREME,  TRP__PROOF_LEAVING,
+                                      TRP__PROOF_WIDE,     TRP__PROOF_TIGHT};
+    bench b = {.proof = proof, .verdict = out, .snapshots = ROUNDS + 1, .marked_ns = trp__now_ns()};
     *out = (trp__proof_verdict){.result = TRP__PROOF_GOOD};
     bool good = open_bench(&b);
     trp__proof_mark(&b, TRP__PROOF_OPEN);

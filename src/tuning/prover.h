@@ -39,7 +39,7 @@ typedef struct trp__proof_operand {
      * |got - expected| <= whole_relative (|expected| + s) + absolute. */
     bool whole;
     double whole_relative;
-    double leaving; /* of an input: factor in TRP__PROOF_LEAVING; 0: 1 */
+    double leaving, wide, tight; /* of an input: factors in those passes; 0: 1 */
     /* For an output: the type that the reference writes, which distinguishes numbers that its own
      * rounds to one; TRP_DTYPE_NONE: its own. */
     uint8_t exact;
@@ -47,6 +47,9 @@ typedef struct trp__proof_operand {
      * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
      * be what remains of large ones. The first three 0: equality. */
     double relative, of_scale, absolute, typical;
+    /* Output: instead of of_scale s, the difference that the reference makes when what it is
+     * computed from is off as far as it may be. */
+    bool shifted;
 } trp__proof_operand;
 
 /* Kinds of numbers, as a set of bits; each is a pass of its own. */
@@ -57,6 +60,8 @@ enum {
     TRP__PROOF_EXTREME = 4, /* one number in four is one of `special` */
     TRP__PROOF_LEAVING = 8, /* ordinary times `leaving`: sums leave the type of the result, but not
                              * the one that they are added up in */
+    TRP__PROOF_WIDE = 16,   /* ordinary times `wide`: deviations whose reciprocals are denormal */
+    TRP__PROOF_TIGHT = 32,  /* ordinary times `tight`: deviations whose reciprocals are huge */
 };
 
 /* Special numbers, as a set of bits. Signed zeros, ones and +-100 are always included. */
@@ -73,6 +78,9 @@ typedef struct trp__proof_place {
     void *const *at; /* the address of each operand */
     void *workspace; /* NULL: 0 bytes */
     trp__cu_stream stream;
+    uint32_t pass;
+    int shift; /* of the reference, with an output that is `shifted`: 0, then 1 and -1, by which
+                * what such outputs are computed from is off */
 } trp__proof_place;
 
 /* Sampled elements of an output: row-major indices (the last dimension varies fastest). */
@@ -92,7 +100,7 @@ typedef struct trp__proof {
     /* Enqueues the plan. An error is a refusal, unless the context is broken. */
     trp_status (*run)(void *context, const trp__proof_place *place, trp_error *error);
     /* Enqueues the reference: sets at least the sampled elements of each output. `samples` has one
-     * entry for each output, in the order of operands. */
+     * entry for each output, in the order of operands. With a shift, those that are `shifted`. */
     trp_status (*reference)(void *context, const trp__proof_place *place,
                             const trp__proof_sample samples[], uint32_t count, trp_error *error);
     void *context;

@@ -57,7 +57,7 @@ void trp__proof_drop_picks(trp__proof_picks *picks);
 enum {
     TRP__PROOF_GUARD = 4096, /* bytes between operands that no run may write */
     TRP__PROOF_ROUNDS = 2,   /* of each pass */
-    TRP__PROOF_SNAPSHOTS,    /* of outputs: one after each round, and one of the reference */
+    TRP__PROOF_SHIFTS = 2,   /* of the reference, behind one without */
 };
 
 /* One piece of the prover's memory. */
@@ -69,7 +69,7 @@ typedef struct trp__proof_piece {
 typedef struct trp__proof_target {
     uint32_t operand;
     trp__proof_picks picks;
-    double *expected;   /* of each pick */
+    double *expected;   /* of each pick, and behind them how far it is from shifted ones */
     double scale;       /* root mean square of the finite ones */
     uint64_t at, bytes; /* in a snapshot, of the wider type */
     uint64_t elements;  /* in a snapshot */
@@ -91,6 +91,7 @@ typedef struct trp__proof_bench {
     trp__proof_target *target;
     trp__proof_sample *sample;
     uint32_t targets;
+    int snapshots; /* of outputs: one after each round, and those of the reference */
     trp__cu_address gathered;
     uint64_t snapshot_bytes, gathered_bytes;
     unsigned char *host; /* gathered_bytes */
@@ -139,7 +140,7 @@ void trp__proof_mark(trp__proof_bench *b, trp__proof_phase phase);
 /* Computes the size of a snapshot and each target's place in it. */
 void trp__proof_lay_out_snapshot(trp__proof_bench *b);
 
-/* Enqueues the copies of a snapshot; index TRP__PROOF_ROUNDS is the reference's. */
+/* Enqueues the copies of a snapshot; from index TRP__PROOF_ROUNDS on they are the reference's. */
 bool trp__proof_take_snapshot(trp__proof_bench *b, int number, void *const at[]);
 
 /* Read b->host: take the reference's numbers, and compare a round with them. */

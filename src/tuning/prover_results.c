@@ -21,7 +21,7 @@ typedef trp__proof_target target;
 static uint8_t type_of(const bench *b, int number, const target *t)
 {
     const trp__proof_operand *o = trp__proof_operand_of(b, t->operand);
-    return number == TRP__PROOF_ROUNDS ? trp__proof_exact(o) : o->type;
+    return number >= TRP__PROOF_ROUNDS ? trp__proof_exact(o) : o->type;
 }
 
 static size_t width_of(const bench *b, int number, const target *t)
@@ -156,6 +156,21 @@ static void read_run(const bench *b, int number, const target *t, const trp__pro
 
 /* Comparing. */
 
+/* How far the reference moves by its shifts, behind what is expected. */
+static void take_shifts(bench *b, const target *t)
+{
+    double shifted[TRP__PROOF_RUN], *most = t->expected + t->picks.count;
+    memset(most, 0, t->picks.count * sizeof *most);
+    for (size_t r = 0; r < t->picks.runs; r++) {
+        const trp__proof_run *run = &t->picks.run[r];
+        for (int k = 1; k <= TRP__PROOF_SHIFTS; k++) {
+            read_run(b, TRP__PROOF_ROUNDS + k, t, run, shifted);
+            for (size_t i = run->first; i < run->first + run->count; i++)
+                most[i] = fmax(most[i], fabs(shifted[i - run->first] - t->expected[i]));
+        }
+    }
+}
+
 void trp__proof_take_expected(bench *b, uint32_t pass)
 {
     for (uint32_t k = 0; k < b->targets; k++) {
@@ -175,6 +190,8 @@ void trp__proof_take_expected(bench *b, uint32_t pass)
         if (pass != TRP__PROOF_EXTREME)
             t->scale = fmax(finite ? sqrt(sum / (double)finite) : 0,
                             trp__proof_operand_of(b, t->operand)->typical);
+        if (trp__proof_operand_of(b, t->operand)->shifted)
+            take_shifts(b, t);
     }
 }
 
@@ -190,23 +207,31 @@ static tolerance tolerance_of(const trp__proof_operand *o, uint32_t pass)
     return (tolerance){o->relative, o->of_scale, o->absolute};
 }
 
-static bool agrees(const trp__proof_operand *o, uint32_t pass, double scale, double got,
+/* `off`: what comes of sizes, beside what is relative and absolute. */
+static bool agrees(const trp__proof_operand *o, const tolerance *t, double off, double got,
                    double expected)
 {
     const double largest = trp__proof_largest(o->type);
-    const tolerance t = tolerance_of(o, pass);
     if (isnan(got) || isnan(expected))
         return isnan(got) && isnan(expected);
-    if (t.relative == 0 && t.of_scale == 0 && t.absolute == 0)
+    if (t->relative == 0 && t->of_scale == 0 && t->absolute == 0)
         return got == expected;
     if (isinf(got) || isinf(expected))
         return signbit(got) == signbit(expected) && fabs(got) >= OVERFLOW * largest &&
                fabs(expected) >= OVERFLOW * largest;
     /* Denormals may be flushed. */
     const double tiny = trp__proof_width(o->type) > 1 ? trp__proof_smallest(o->type) : 0;
-    return fabs(got - expected) <= t.relative * fabs(expected) +
-                                       t.of_scale * (isfinite(scale) ? scale : 0) + t.absolute +
-                                       tiny;
+    return fabs(got - expected) <= t->relative * fabs(expected) + off + t->absolute + tiny;
+}
+
+/* Extreme numbers say nothing of sizes, nor do shifts to infinity. */
+static double off_of(const trp__proof_operand *o, const target *t, const tolerance *allowed,
+                     uint32_t pass, size_t pick)
+{
+    const double *shift = t->expected + t->picks.count + pick; /* unset without shifts */
+    if (o->shifted && pass != TRP__PROOF_EXTREME && isfinite(*shift))
+        return *shift;
+    return allowed->of_scale * (isfinite(t->scale) ? t->scale : 0);
 }
 
 static const char *pass_name(uint32_t pass)
@@ -214,6 +239,8 @@ static const char *pass_name(uint32_t pass)
     return pass == TRP__PROOF_ORDINARY     ? "ordinary"
            : pass == TRP__PROOF_SATURATING ? "saturating"
            : pass == TRP__PROOF_LEAVING    ? "overflowing"
+           : pass == TRP__PROOF_WIDE       ? "widely spread"
+           : pass == TRP__PROOF_TIGHT      ? "tightly spread"
                                            : "extreme";
 }
 
@@ -260,13 +287,15 @@ static bool gaps_are_whole(bench *b, int round, const target *t, const trp__proo
 static bool compare_target(bench *b, const target *t, uint32_t pass, int round)
 {
     const trp__proof_operand *o = trp__proof_operand_of(b, t->operand);
+    const tolerance allowed = tolerance_of(o, pass);
     double got[TRP__PROOF_RUN];
     for (size_t r = 0; r < t->picks.runs; r++) {
         const trp__proof_run *run = &t->picks.run[r];
         read_run(b, round, t, run, got);
         for (size_t i = 0; i < run->count; i++) {
-            if (!agrees(o, pass, t->scale, got[i], t->expected[run->first + i]))
-                return differs(b, t, run->first + i, pass, round, got[i]);
+            const size_t pick = run->first + i;
+            if (!agrees(o, &allowed, off_of(o, t, &allowed, pass, pick), got[i], t->expected[pick]))
+                return differs(b, t, pick, pass, round, got[i]);
         }
     }
     for (size_t r = 0; r < t->picks.runs; r++) {

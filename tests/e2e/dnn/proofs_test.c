@@ -130,6 +130,120 @@ static void rounds(void)
     db_close(&b);
 }
 
+/* The gradient of a layer norm of rows that no kernel holds: by the engine that a proof leaves. */
+static trp_dnn_ran norm_gradient(const db_bed *b, int64_t columns)
+{
+    enum { ROWS = 3, TENSORS = 8 };
+    trp_device *device = b->k.world.device;
+    const trp_dnn_tensor x = {.type = TRP_F32, .rank = 2, .dim = {ROWS, columns}};
+    const trp_dnn_tensor row = {.type = TRP_F32, .rank = 2, .dim = {1, columns}};
+    const trp_dnn_tensor one = {.type = TRP_F32, .rank = 2, .dim = {ROWS, 1}};
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    trp_norm_request r = {.mode = TRP_DNN_LAYER,
+                          .x = x,
+                          .y = x,
+                          .dx = x,
+                          .scale = row,
+                          .mean = one,
+                          .inv_variance = one,
+                          .dscale = row,
+                          .dbias = row,
+                          .options = {.ran = &ran}};
+    trp_dnn_tensor *const tensors[TENSORS] = {
+        &r.x, &r.y, &r.dx, &r.scale, &r.mean, &r.inv_variance, &r.dscale, &r.dbias};
+    for (int i = 0; i < TENSORS; i++)
+        tensors[i]->buffer =
+            h_buffer(device, (size_t)(tensors[i]->dim[0] * tensors[i]->dim[1]) * sizeof(float));
+    H_OK(trp_norm_backward(b->dnn, &r, &done));
+    H_OK(h_await_any(done));
+    for (int i = 0; i < TENSORS; i++)
+        H_OK(trp_buffer_free(device, tensors[i]->buffer));
+    return ran;
+}
+
+/* Reciprocals of the largest deviations are denormal, those of the smallest have no cubes; where no
+ * engine is right with them, the gradient is one of steps. */
+static void statistics(void)
+{
+    db_bed b = open_bed("all");
+    trp_dnn_ran ran = norm_gradient(&b, 20000);
+    H_CHECK(strcmp(ran.engine, "eng0_k2=0") == 0 && ran.proven);
+    db_close(&b);
+    b = open_bed("all");
+    h_kernels_set(&b.k, "cudnn_flushes", "0,2");
+    h_kernels_set(&b.k, "cudnn_cubes", "1");
+    ran = norm_gradient(&b, 20008);
+    H_CHECK(strcmp(ran.engine, "eng3_k2=3") == 0 && ran.proven);
+    H_CHECK(h_log_said("of widely spread numbers") && h_log_said("of tightly spread numbers"));
+    db_close(&b);
+    b = open_bed("all");
+    h_kernels_set(&b.k, "cudnn_flushes", "0,1,2,3,4");
+    ran = norm_gradient(&b, 20016);
+    H_CHECK(strncmp(ran.engine, "map_", 4) == 0 && ran.proven);
+    db_close(&b);
+}
+
+/* A function of a b. */
+static trp_dnn_ran bent_product(const db_bed *b, trp_dnn_pointwise mode, trp_dtype type,
+                                int64_t rows)
+{
+    enum { K = 384, N = 64 };
+    const size_t size = trp_dtype_bits(type) / 8;
+    trp_device *device = b->k.world.device;
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    const trp_dnn_tensor tensors[] = {
+        {0},
+        {.type = type,
+         .rank = 3,
+         .dim = {1, rows, K},
+         .buffer = h_buffer(device, (size_t)rows * K * size)},
+        {.type = type, .rank = 3, .dim = {1, K, N}, .buffer = h_buffer(device, K * N * size)},
+        {0},
+        {.type = type,
+         .rank = 3,
+         .dim = {1, rows, N},
+         .buffer = h_buffer(device, (size_t)rows * N * size)}};
+    const trp_dnn_node nodes[] = {{.kind = TRP_DNN_MATMUL, .a = 1, .b = 2, .y = 3},
+                                  {.kind = TRP_DNN_POINTWISE, .pointwise = mode, .x = 3, .y = 4}};
+    const trp_dnn_graph_request r = {.tensors = tensors,
+                                     .tensor_count = 5,
+                                     .nodes = nodes,
+                                     .node_count = 2,
+                                     .options = {.tf32 = true, .ran = &ran}};
+    H_OK(trp_dnn_graph(b->dnn, &r, &done));
+    H_OK(h_await_any(done));
+    for (int i = 1; i <= 4; i++) {
+        if (tensors[i].buffer.id)
+            H_OK(trp_buffer_free(device, tensors[i].buffer));
+    }
+    return ran;
+}
+
+/* An error of tanh is a share of results of gelu near 0 that no error of sums explains; those of
+ * the sums themselves serve. */
+static void functions(void)
+{
+    static const trp_dtype types[] = {TRP_BF16, TRP_F16, TRP_F32};
+    db_bed b = open_bed("all");
+    for (int i = 0; i < 3; i++) {
+        h_kernels_set(&b.k, "cudnn_truncates", "0,1");
+        for (int mode = TRP_DNN_RELU; mode <= TRP_DNN_SWISH; mode++) {
+            const trp_dnn_ran ran = bent_product(&b, (trp_dnn_pointwise)mode, types[i], 128);
+            if (strcmp(ran.engine, "eng0_k2=0") != 0 || !ran.proven)
+                h_fail(__FILE__, __LINE__, "function %d of %s: %s", mode, trp_dtype_name(types[i]),
+                       ran.engine);
+        }
+        h_kernels_set(&b.k, "cudnn_coarse", "0");
+        const trp_dnn_ran ran = bent_product(&b, TRP_DNN_GELU_TANH, types[i], 136);
+        if (types[i] != TRP_F32) /* tf32 is allowed, whose sums are off as far */
+            H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
+        h_kernels_untell(&b.k, "cudnn_coarse");
+    }
+    db_close(&b);
+}
+
 /* All engines of the whole graph and of its pieces: kernels of the actor's. */
 static void all_wrong(void)
 {
@@ -441,6 +555,8 @@ static const h_case cases[] = {H_CASE(wrong),
                                H_CASE(reads_beside),
                                H_CASE(reads_output),
                                H_CASE(rounds),
+                               H_CASE(statistics),
+                               H_CASE(functions),
                                H_CASE(wrong_for_extremes),
                                H_CASE(loses_overflow),
                                H_CASE(wrong_again),

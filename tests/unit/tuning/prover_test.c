@@ -135,6 +135,7 @@ typedef struct library {
     trp__proof_operand operand[2];
     lie_kind lie;
     double above, above_expected; /* results are larger by such a part */
+    double shifted_by;            /* results above 1, for a shift of the reference */
     uint32_t passes;              /* 0: ordinary and extreme */
     int runs, references;
     size_t sampled;
@@ -171,9 +172,10 @@ static trp_status reference(void *context, const trp__proof_place *place,
     (void)error;
     assert_int_equal(count, 1);
     assert_int_equal(samples[0].operand, 1);
+    assert_true(place->pass != 0 && (place->shift == 0 || l->operand[1].shifted));
     for (size_t i = 0; i < samples[0].count; i++)
         twice(l, place->at, samples[0].number[i], trp__proof_exact(&l->operand[1]),
-              l->above_expected, false);
+              l->above_expected + place->shift * l->shifted_by, false);
     l->sampled = samples[0].count;
     l->references++;
     return TRP_OK;
@@ -438,5 +440,58 @@ static void whole_numbers(void **unused)
     }
 }
 
-UNIT_MAIN(UNIT(honest), UNIT(halfway), UNIT(lies), UNIT(no_memory), UNIT(samples), UNIT(extremes),
-          UNIT(whole_numbers))
+/* What a shift of the reference makes of each element bounds it, and no share of all. */
+static void shifts(void **unused)
+{
+    static const struct {
+        double above;
+        trp__proof_result result;
+    } rows[] = {{0, TRP__PROOF_GOOD},
+                {0.9e-3, TRP__PROOF_GOOD},
+                {-0.9e-3, TRP__PROOF_GOOD},
+                {1.1e-3, TRP__PROOF_WRONG}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        library l = make_library(TRP_F32, HONEST);
+        l.above = rows[i].above;
+        l.shifted_by = 1e-3;
+        l.passes = TRP__PROOF_ORDINARY | TRP__PROOF_SATURATING;
+        l.operand[1].shifted = true;
+        l.operand[1].of_scale = 1;
+        const trp__proof_verdict v = prove_with(&l, UINT64_MAX);
+        assert_int_equal(v.result, rows[i].result);
+        assert_int_equal(l.references, rows[i].result == TRP__PROOF_GOOD ? 6 : 3);
+    }
+    library l = make_library(TRP_F32, HONEST); /* numbers that say nothing of sizes: as without */
+    l.above = 1e-3;
+    l.passes = TRP__PROOF_ORDINARY | TRP__PROOF_EXTREME;
+    l.shifted_by = 2e-3;
+    l.operand[1].shifted = true;
+    assert_int_equal(prove_with(&l, UINT64_MAX).result, TRP__PROOF_WRONG);
+}
+
+/* Each operand has factors of its own for passes of spread numbers. */
+static void spread(void **unused)
+{
+    enum { COUNT = 4096 };
+    (void)unused;
+    const trp__proof_operand o = {.type = TRP_F32,
+                                  .low = 0.25,
+                                  .high = 1,
+                                  .ordinary_only = true,
+                                  .wide = 0x1p-126,
+                                  .tight = 0x1p100};
+    float got[COUNT];
+    assert_true(trp__proof_numbers(&o, TRP__PROOF_WIDE, 0x1f, 3, got, COUNT));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(got[i] >= 0x1p-128f && got[i] <= 0x1p-126f);
+    assert_true(trp__proof_numbers(&o, TRP__PROOF_TIGHT, 0x1f, 3, got, COUNT));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(got[i] >= 0x1p98f && got[i] <= 0x1p100f);
+    assert_true(trp__proof_numbers(&o, TRP__PROOF_LEAVING, 0x1f, 3, got, COUNT));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(got[i] >= 0.25f && got[i] <= 1);
+}
+
+UNIT_MAIN(UNIT(honest), UNIT(halfway), UNIT(shifts), UNIT(spread), UNIT(lies), UNIT(no_memory),
+          UNIT(samples), UNIT(extremes), UNIT(whole_numbers))

@@ -17,6 +17,9 @@ typedef struct trp__dnn_problem {
     trp__dnn_graph exact; /* as the reference computes it: results of 16 bits are not rounded */
     trp__dnn_tensor exact_tensor[TRP__DNN_LOWERED_TENSORS];
     uint32_t passes, special;
+    double tolerance; /* of sums */
+    uint8_t sums;     /* the tensor whose errors outputs that are `shifted` follow */
+    uint8_t shift;    /* a number of the exact graph: what is added to those sums */
     uint16_t operand_of[TRP__DNN_LOWERED_TENSORS];
     uint8_t tensor_of[TRP__DNN_LOWERED_TENSORS + 1];
     uint8_t place[TRP__DNN_LOWERED_TENSORS];
@@ -26,6 +29,9 @@ typedef struct trp__dnn_problem {
 
 /* Describes the operands and chooses the numbers. */
 void trp__dnn_problem_describe(trp__dnn_problem *p);
+
+/* Returns how far a sum may be off in a pass. */
+double trp__dnn_problem_shift(const trp__dnn_problem *p, uint32_t pass);
 
 /* Runs the reference of a proof: the nodes of the part, each of which computes only what the
  * samples need. */

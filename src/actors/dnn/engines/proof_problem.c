@@ -148,19 +148,20 @@ static double narrow_tolerance(const trp__dnn_problem *p, const trp__dnn_node *n
 static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double terms)
 {
     double least = type == TRP_F64 ? 1e-10 : 2e-4 + 1e-6 * sqrt(terms);
-    bool products = false;
+    bool rounds = false; /* to tf32 */
     const double exact = exact_tolerance(p);
     if (exact > 0 && type != TRP_F64)
         least = exact;
     for (uint32_t n = 0; n < p->part->count; n++) {
         const trp__dnn_node *node = node_of(p, n);
         const bool multiplies = node->kind <= TRP_DNN_MATMUL || trp__dnn_is_attention(node);
-        products = products || multiplies;
         for (int i = 0; i < TRP__DNN_PORTS; i++) {
             const uint8_t t = node->port[i];
             if (t == TRP__DNN_NO_PORT || tensor_of(p, t)->role == TRP__DNN_VALUE)
                 continue;
             const uint8_t other = tensor_of(p, t)->type;
+            rounds = rounds || (multiplies && other == TRP_F32 &&
+                                !trp__dnn_kind_of(node->kind)->port[i].written);
             const bool inside = p->place[t] == TRP__DNN_PLACE_INSIDE; /* rounded between nodes */
             if (multiplies && is_half(other) && least < narrow_tolerance(p, node))
                 least = narrow_tolerance(p, node);
@@ -179,7 +180,7 @@ static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double te
             least < 2e-2) /* weights are rounded to the inputs' type */
             least = 2e-2;
     }
-    if (products && p->part->graph->head->tf32 && least < 5e-3 && type != TRP_F64)
+    if (rounds && p->part->graph->head->tf32 && least < 5e-3 && type != TRP_F64)
         least = 5e-3;
     return least;
 }
@@ -370,6 +371,50 @@ static bool choose_leaving(trp__dnn_problem *p)
     return true;
 }
 
+/* The operand that a node reads from memory; NULL: there is none. */
+static trp__proof_operand *input_of(trp__dnn_problem *p, const trp__dnn_node *node, int port)
+{
+    const uint8_t t = node->port[port];
+    if (t == TRP__DNN_NO_PORT || p->place[t] != TRP__DNN_PLACE_MEMORY)
+        return NULL;
+    trp__proof_operand *o = &p->operand[p->operand_of[t]];
+    return o->role == TRP__PROOF_INPUT ? o : NULL;
+}
+
+/* Deviations as large and as small as the types of a norm hold, with x and a mean that go with
+ * them: engines take denormal reciprocals for 0, and cubes of huge ones are infinite. Of f16 both
+ * are normal numbers. A large scale keeps results of the former from being denormal. Returns
+ * whether the reciprocals are read. */
+static bool choose_spread(trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    static const int ports[] = {TRP__DNN_NORM_X, TRP__DNN_NORM_MEAN, TRP__DNN_NORM_INV_VARIANCE,
+                                TRP__DNN_NORM_SCALE};
+    enum { X, MEAN, INVERSE, SCALE, PORTS };
+    trp__proof_operand *o[PORTS];
+    int least = 126; /* the smallest normal number is 2^-126, of f16 2^-14 */
+    if (node->kind != TRP_DNN_NORM_BACKWARD && node->kind != TRP_DNN_NORM_INFERENCE)
+        return false;
+    for (int i = 0; i < PORTS; i++) {
+        o[i] = input_of(p, node, ports[i]);
+        if (o[i] && i != SCALE && o[i]->type == TRP_F16)
+            least = 14;
+    }
+    if (!o[X] || !o[INVERSE])
+        return false;
+    const int few = least == 14 ? 10 : 100;
+    for (int i = X; i <= MEAN; i++) {
+        if (!o[i])
+            continue;
+        o[i]->wide = ldexp(1, least);
+        o[i]->tight = ldexp(1, -few);
+    }
+    o[INVERSE]->wide = ldexp(1, -least);
+    o[INVERSE]->tight = ldexp(1, few);
+    if (o[SCALE])
+        o[SCALE]->wide = ldexp(1, o[SCALE]->type == TRP_F16 ? 10 : few);
+    return true;
+}
+
 /* Tells whether a NaN may become 0 because the instruction for a maximum drops it. */
 static bool may_lose_nan(const trp__dnn_node *node)
 {
@@ -398,6 +443,10 @@ static void choose_passes(trp__dnn_problem *p)
     }
     if (choose_leaving(p))
         p->passes |= TRP__PROOF_LEAVING;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        if (choose_spread(p, node_of(p, n)))
+            p->passes |= TRP__PROOF_WIDE | TRP__PROOF_TIGHT;
+    }
 }
 
 static bool is_read(const trp__dnn_problem *p, uint8_t t)
@@ -411,6 +460,18 @@ static bool is_read(const trp__dnn_problem *p, uint8_t t)
         }
     }
     return false;
+}
+
+/* What the product writes that a part begins with. */
+static uint8_t product_output(const trp__dnn_problem *p)
+{
+    const trp__dnn_node *product = node_of(p, 0);
+    for (int i = 0; i < TRP__DNN_PORTS && product->kind <= TRP_DNN_MATMUL; i++) {
+        if (product->port[i] != TRP__DNN_NO_PORT &&
+            trp__dnn_kind_of(product->kind)->port[i].written)
+            return product->port[i];
+    }
+    return TRP__DNN_NO_PORT;
 }
 
 /* An engine and the reference come to a sum that lies about halfway between two numbers of 16 bits
@@ -430,6 +491,72 @@ static void keep_exact(trp__dnn_problem *p)
     }
 }
 
+/* Functions bend what a product's sums are off by: of a result near 0 it is far less than a share
+ * of what results usually are. So these follow the errors of their own sums, where nothing is
+ * rounded to 16 bits in between, and of the function: cuBLASLt's GELU is off by up to 2^-17 x. */
+static void follow_sums(trp__dnn_problem *p)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    const uint8_t sums = product_output(p);
+    bool approximated = false, exact = g->head->tensors < TRP__DNN_LOWERED_TENSORS;
+    if (sums == TRP__DNN_NO_PORT || p->place[sums] != TRP__DNN_PLACE_INSIDE)
+        return;
+    for (uint32_t n = 1; n < p->part->count; n++) {
+        exact = exact && node_of(p, n)->kind == TRP_DNN_POINTWISE;
+        approximated = approximated || is_approximated(node_of(p, n));
+    }
+    for (uint32_t i = 0; i < p->operands; i++) {
+        const trp__proof_operand *o = &p->operand[i];
+        const uint8_t t = p->tensor_of[i];
+        exact = exact && (o->role == TRP__PROOF_INPUT || t == TRP__DNN_NO_PORT || !is_read(p, t) ||
+                          o->type == TRP_F32);
+    }
+    for (uint32_t i = 0; i < p->operands && approximated && exact; i++) {
+        trp__proof_operand *o = &p->operand[i];
+        if (o->role != TRP__PROOF_OUTPUT || (o->type != TRP_F32 && !is_half(o->type)))
+            continue;
+        o->shifted = true;
+        o->absolute = 0x1p-14; /* of x = 8, where the tail ends */
+        p->tolerance = o->of_scale;
+        p->sums = sums;
+        p->shift = (uint8_t)g->head->tensors;
+        p->exact_tensor[p->shift] = (trp__dnn_tensor){.type = TRP_F64,
+                                                      .rank = 1,
+                                                      .role = TRP__DNN_VALUE,
+                                                      .dim = {1, 1, 1, 1, 1, 1, 1, 1},
+                                                      .stride = {1}};
+    }
+}
+
+/* The mean and the mean square of an input's numbers. */
+static void moments_of(const trp__proof_operand *o, uint32_t pass, double *mean, double *square)
+{
+    const double by_scale = 8.53, by_square = 364; /* of 2^-8 to 2^6 */
+    const double leaving = pass == TRP__PROOF_LEAVING && o->leaving != 0 ? o->leaving : 1;
+    const bool saturating = pass == TRP__PROOF_SATURATING;
+    *mean = (o->low + o->high) / 2 * leaving * (saturating ? by_scale : 1);
+    *square = (o->low * o->low + o->low * o->high + o->high * o->high) / 3 * leaving * leaving *
+              (saturating ? by_square : 1);
+}
+
+double trp__dnn_problem_shift(const trp__dnn_problem *p, uint32_t pass)
+{
+    const trp__dnn_node *product = node_of(p, 0);
+    const double count = products_of(p, product);
+    double all = count, square = 1;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = product->port[i];
+        double mean, squares;
+        if (t == TRP__DNN_NO_PORT || p->operand_of[t] == TRP__DNN_PROOF_NO_OPERAND ||
+            trp__dnn_kind_of(product->kind)->port[i].written)
+            continue;
+        moments_of(&p->operand[p->operand_of[t]], pass, &mean, &squares);
+        all *= mean;
+        square *= squares;
+    }
+    return p->tolerance * sqrt(count * square + all * all);
+}
+
 void trp__dnn_problem_describe(trp__dnn_problem *p)
 {
     trp__dnn_places(p->part, p->place);
@@ -437,6 +564,7 @@ void trp__dnn_problem_describe(trp__dnn_problem *p)
         p->operand_of[t] = TRP__DNN_PROOF_NO_OPERAND;
     add_operands(p);
     keep_exact(p);
+    follow_sums(p);
     set_values(p);
     choose_passes(p);
 }

@@ -173,6 +173,45 @@ static trp_status prepare_maxima(reference *r, const trp__dnn_node *node, trp_er
     return launch(r, &alone, 0, NULL, error);
 }
 
+/* Adds to the needed elements of sums that an earlier run has left in their memory. */
+static trp_status add_to_sums(reference *r, double value, trp_error *error)
+{
+    trp__dnn_graph alone = r->p->exact;
+    trp__dnn_node add = {.kind = TRP_DNN_POINTWISE, .mode = TRP_DNN_ADD, .compute = TRP_F32};
+    const need *n = &r->need[r->p->sums];
+    const trp__direct_sample sample = {.tensor = tensor_of(r, r->p->sums),
+                                       .number = n->number,
+                                       .count = n->count,
+                                       .room = (uintptr_t)r->place->at[r->p->operands - 1]};
+    memset(add.port, TRP__DNN_NO_PORT, sizeof add.port);
+    add.port[TRP__DNN_POINTWISE_X] = add.port[TRP__DNN_POINTWISE_Y] = r->p->sums;
+    add.port[TRP__DNN_POINTWISE_B] = r->p->shift;
+    r->p->number[r->p->shift] = value;
+    alone.node = &add;
+    return launch(r, &alone, 0, n->all ? NULL : &sample, error);
+}
+
+/* Runs what is behind the product again, whose sums are shifted by as much either way. */
+static trp_status run_shifted(reference *r, trp_error *error)
+{
+    const double by = trp__dnn_problem_shift(r->p, r->place->pass);
+    trp_status status = add_to_sums(r, r->place->shift > 0 ? by : -2 * by, error);
+    for (uint32_t n = 1; n < r->p->part->count && status == TRP_OK; n++)
+        status = run_node(r, n, error);
+    return status;
+}
+
+static trp_status run_all(reference *r, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (uint32_t n = 0; n < r->p->part->count && status == TRP_OK; n++) {
+        status = prepare_maxima(r, node_of(r, n), error);
+        if (status == TRP_OK)
+            status = run_node(r, n, error);
+    }
+    return status;
+}
+
 trp_status trp__dnn_problem_reference(void *problem, const trp__proof_place *place,
                                       const trp__proof_sample samples[], uint32_t count,
                                       trp_error *error)
@@ -187,11 +226,8 @@ trp_status trp__dnn_problem_reference(void *problem, const trp__proof_place *pla
     trp_status status = find_needs(r, samples, count)
                             ? TRP_OK
                             : trp__error_set(error, TRP_E_MEMORY, "no memory for a proof");
-    for (uint32_t n = 0; n < r->p->part->count && status == TRP_OK; n++) {
-        status = prepare_maxima(r, node_of(r, n), error);
-        if (status == TRP_OK)
-            status = run_node(r, n, error);
-    }
+    if (status == TRP_OK)
+        status = place->shift == 0 ? run_all(r, error) : run_shifted(r, error);
     for (uint32_t t = 0; t < TRP__DNN_LOWERED_TENSORS; t++)
         free(r->need[t].number);
     free(r);

@@ -68,6 +68,16 @@ static uint8_t add_virtual(builder *b, const trp__dnn_node *node, uint8_t like)
     return add_tensor(b, &t, 0);
 }
 
+/* Adds an intermediate tensor that is packed in a layout. */
+static uint8_t add_packed_tensor(builder *b, trp__dnn_tensor t, trp__dnn_layout_kind layout)
+{
+    t.role = TRP__DNN_VIRTUAL;
+    t.written = 1;
+    t.alignment = 0;
+    trp__dnn_lay_out(&t, layout);
+    return add_tensor(b, &t, 0);
+}
+
 static trp__dnn_node *add_node(builder *b, trp_dnn_kind kind, uint8_t mode, uint8_t compute)
 {
     static trp__dnn_node spare;
@@ -175,34 +185,48 @@ static void lower_statistics(builder *b, const trp__dnn_node *node)
     lower_reduction(b, &sum);
 }
 
-/* Adds (x - mean) * inv_variance * scale + bias. */
-static void lower_inference(builder *b, const trp__dnn_node *node)
-{
-    static const struct {
-        uint8_t port;
-        uint8_t mode;
-    } terms[] = {
-        {TRP__DNN_NORM_MEAN, TRP_DNN_SUB},
-        {TRP__DNN_NORM_INV_VARIANCE, TRP_DNN_MUL},
-        {TRP__DNN_NORM_SCALE, TRP_DNN_MUL},
-        {TRP__DNN_NORM_BIAS, TRP_DNN_ADD},
-    };
-    uint8_t x = node->port[TRP__DNN_NORM_X];
-    int last = node->port[TRP__DNN_NORM_BIAS] != TRP__DNN_NO_PORT ? 3 : 2;
-    for (int i = 0; i <= last; i++) {
-        uint8_t y = i == last ? node->port[TRP__DNN_NORM_Y]
-                              : add_virtual(b, node, node->port[TRP__DNN_NORM_X]);
-        element_wise(b, node, (trp_dnn_pointwise)terms[i].mode, x, node->port[terms[i].port], y);
-        x = y;
-    }
-}
-
 static uint8_t computed(builder *b, const trp__dnn_node *node, trp_dnn_pointwise mode, uint8_t x,
                         uint8_t other, uint8_t like)
 {
     const uint8_t y = add_virtual(b, node, like);
     element_wise(b, node, mode, x, other, y);
     return y;
+}
+
+/* Whether a product writes the tensor. Libraries fuse element-wise nodes of its shape behind it. */
+static bool is_of_product(const builder *b, uint8_t tensor)
+{
+    for (uint32_t n = 0; n < b->head.nodes; n++) {
+        const trp__dnn_node *node = &b->node[n];
+        for (int i = 0; i < TRP__DNN_PORTS && node->kind <= TRP_DNN_MATMUL; i++) {
+            if (node->port[i] == tensor && trp__dnn_kind_of(node->kind)->port[i].written)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* (x - mean) * inv_variance * scale + bias. A difference of the largest numbers leaves the type, so
+ * it is one of halves, but behind a product, whose sums are smaller: libraries fuse one node. */
+static void lower_inference(builder *b, const trp__dnn_node *node)
+{
+    const uint8_t *port = node->port;
+    const uint8_t x = port[TRP__DNN_NORM_X], bias = port[TRP__DNN_NORM_BIAS];
+    const bool halves = !is_of_product(b, x), shifted = bias != TRP__DNN_NO_PORT;
+    uint8_t hat = x, mean = port[TRP__DNN_NORM_MEAN];
+    if (halves) {
+        const uint8_t half = add_value(b, node, 0.5);
+        hat = computed(b, node, TRP_DNN_MUL, x, half, x);
+        mean = computed(b, node, TRP_DNN_MUL, mean, half, x); /* of x's shape, to be fused */
+    }
+    hat = computed(b, node, TRP_DNN_SUB, hat, mean, x);
+    hat = computed(b, node, TRP_DNN_MUL, hat, port[TRP__DNN_NORM_INV_VARIANCE], x);
+    if (halves)
+        hat = computed(b, node, TRP_DNN_ADD, hat, hat, x);
+    const uint8_t scaled = shifted ? add_virtual(b, node, x) : port[TRP__DNN_NORM_Y];
+    element_wise(b, node, TRP_DNN_MUL, hat, port[TRP__DNN_NORM_SCALE], scaled);
+    if (shifted)
+        element_wise(b, node, TRP_DNN_ADD, scaled, bias, port[TRP__DNN_NORM_Y]);
 }
 
 static void sum_over_rows(builder *b, const trp__dnn_node *node, uint8_t x, uint8_t y)
@@ -295,11 +319,7 @@ static void replace_port(builder *b, trp__dnn_node *node, int port, trp__dnn_ten
                          trp__dnn_layout_kind layout, const int32_t start[TRP__DNN_RANK])
 {
     uint8_t t = node->port[port];
-    as.role = TRP__DNN_VIRTUAL;
-    as.written = 1;
-    as.alignment = 0;
-    trp__dnn_lay_out(&as, layout);
-    node->port[port] = add_tensor(b, &as, 0);
+    node->port[port] = add_packed_tensor(b, as, layout);
     if (!trp__dnn_kind_of(node->kind)->port[port].written)
         copy_tensor(b, node, t, node->port[port], start);
 }
@@ -327,7 +347,21 @@ static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
            trp__dnn_prefers_product(&graph, 0, &product);
 }
 
-/* Convolutions as libraries take them. */
+/* A reshape of tensors that both have gaps is none of two views: elements are packed in between. */
+static void lower_reshape(builder *b, const trp__dnn_node *node)
+{
+    const trp__dnn_tensor *x = &b->tensor[node->port[TRP__DNN_MOVE_X]];
+    const trp__dnn_tensor *y = &b->tensor[node->port[TRP__DNN_MOVE_Y]];
+    trp__dnn_node first = *node, second = *node;
+    if (!trp__dnn_same_dims(x, y) && !trp__dnn_is_packed(x) && !trp__dnn_is_packed(y)) {
+        second.port[TRP__DNN_MOVE_X] = add_packed_tensor(b, *x, TRP__DNN_ROWS);
+        first.port[TRP__DNN_MOVE_Y] = second.port[TRP__DNN_MOVE_X];
+        *add_node(b, TRP_DNN_NONE, 0, 0) = first;
+    }
+    *add_node(b, TRP_DNN_NONE, 0, 0) = second;
+}
+
+/* Products as libraries take them. */
 
 /* Pads alike on both sides: what is more on one side becomes part of the image, which begins at
  * `start` then. */
@@ -342,20 +376,23 @@ static void pad_alike(trp__dnn_node *node, trp__dnn_tensor *image, int32_t start
     }
 }
 
-/* Whether all that a convolution reads and writes is of types that convert to f32 without loss, or
- * that it computes in. */
+/* Whether a product reads what converts to f32 without loss, or what it computes in, and its sums
+ * can be rounded to what it writes behind it. Its ports are those of convolutions. */
 static bool has_wider_type(const builder *b, const trp__dnn_node *node)
 {
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
     for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
         const trp__dnn_tensor *t = &b->tensor[node->port[i]];
-        if (t->role == TRP__DNN_VALUE || (t->type != TRP_F32 && t->type != TRP_F16 &&
-                                          t->type != TRP_BF16 && t->type != node->compute))
+        const bool known = t->type == TRP_F32 || t->type == TRP_F16 || t->type == TRP_BF16;
+        const bool result = t->type == TRP_F64 || t->type == TRP_F8E4M3 || t->type == TRP_F8E5M2;
+        if (t->role == TRP__DNN_VALUE ||
+            (!known && t->type != node->compute && !(result && kind->port[i].written)))
             return false;
     }
     return node->compute == TRP_F32 || node->compute == TRP_F64;
 }
 
-/* The type of a convolution's operand as a library takes it. */
+/* The type of a product's operand as a library takes it. */
 static uint8_t type_alike(const builder *b, const trp__dnn_node *node, int port,
                           trp__dnn_lowering lowering)
 {
@@ -377,7 +414,7 @@ static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_loweri
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
     const bool alike = (lowering == TRP__DNN_LOWER_ALIKE || lowering == TRP__DNN_LOWER_F32) &&
-                       node->kind < TRP_DNN_MATMUL && has_wider_type(b, node);
+                       has_wider_type(b, node);
     trp__dnn_node product = *node;
     int32_t start[TRP__DNN_RANK] = {0};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
@@ -387,7 +424,7 @@ static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_loweri
         trp__dnn_tensor as = b->tensor[t];
         if (alike)
             as.type = type_alike(b, node, i, lowering);
-        if (alike && i == TRP__DNN_CONV_X)
+        if (alike && i == TRP__DNN_CONV_X && node->kind < TRP_DNN_MATMUL)
             pad_alike(&product, &as, start);
         if (as.type != b->tensor[t].type ||
             trp__dnn_elements(&as) != trp__dnn_elements(&b->tensor[t]) ||
@@ -411,12 +448,8 @@ static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int
 {
     trp__dnn_tensor t = b->tensor[like];
     t.dim[3] = columns;
-    trp__dnn_lay_out(&t, TRP__DNN_ROWS);
     t.type = node->compute;
-    t.role = TRP__DNN_VIRTUAL;
-    t.written = 1;
-    t.alignment = 0;
-    return add_tensor(b, &t, 0);
+    return add_packed_tensor(b, t, TRP__DNN_ROWS);
 }
 
 static void lower_attention(builder *b, const trp__dnn_node *node)
@@ -506,6 +539,8 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
     else if (lowering == TRP__DNN_LOWER_SLOPES && node->kind == TRP_DNN_NORM_BACKWARD &&
              node->compute == TRP_F32 && (node->mode == TRP_DNN_LAYER || node->mode == TRP_DNN_RMS))
         lower_slopes(b, node);
+    else if (node->kind == TRP_DNN_RESHAPE)
+        lower_reshape(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);
     else

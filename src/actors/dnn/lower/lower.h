@@ -14,11 +14,11 @@ enum {
 typedef enum trp__dnn_lowering {
     TRP__DNN_LOWER_NEEDED, /* only what the library never supports */
     TRP__DNN_LOWER_MORE,   /* also what it supports only next to certain others */
-    /* As libraries need it, and convolutions as they support them: equal padding on both sides,
-     * where the excess of one side becomes part of an image in memory; inputs of one type; sums of
-     * another type than that in f32, rounded by a step behind. */
+    /* As libraries need it, and products as they support them: of convolutions equal padding on
+     * both sides, where the excess of one side becomes part of an image in memory; inputs of one
+     * type; sums of another type than that in f32, rounded by a step behind. */
     TRP__DNN_LOWER_ALIKE,
-    TRP__DNN_LOWER_F32, /* the same; convolutions of several types in f32 throughout */
+    TRP__DNN_LOWER_F32, /* the same; products of several types in f32 throughout */
     /* As libraries need it, and gradients of layer and RMS norms by elements, means of rows and
      * sums over rows: for rows that no kernel holds. */
     TRP__DNN_LOWER_SLOPES,

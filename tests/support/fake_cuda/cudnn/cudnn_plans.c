@@ -109,7 +109,7 @@ static bool lists(const char *list, const char *what)
     return false;
 }
 
-/* Whether a convolution is padded alike on both sides, and all that it has is of one type. */
+/* Whether a product is padded alike on both sides, and all that it has is of one type. */
 static bool is_alike(const fake_cudnn_graph *g, const trp__dnn_node *n)
 {
     bool alike = true;
@@ -120,7 +120,7 @@ static bool is_alike(const fake_cudnn_graph *g, const trp__dnn_node *n)
     return alike;
 }
 
-/* In what a test lists: "conv,pool" or "all"; with "alike" only convolutions that are so. */
+/* In what a test lists: "conv,pool" or "all"; with "alike" only products that are so. */
 static bool takes(const char *list, const fake_cudnn_graph *g, const trp__dnn_node *n)
 {
     static const char *const names[] = {
@@ -132,7 +132,7 @@ static bool takes(const char *list, const fake_cudnn_graph *g, const trp__dnn_no
         [TRP_DNN_NORM_INFERENCE] = "norm",       [TRP_DNN_NORM_BACKWARD] = "norm",
         [TRP_DNN_STATISTICS] = "statistics",
     };
-    if (n->kind < TRP_DNN_MATMUL && lists(list, "alike") && !is_alike(g, n))
+    if (n->kind <= TRP_DNN_MATMUL && lists(list, "alike") && !is_alike(g, n))
         return false;
     return lists(list, names[n->kind]) || lists(list, "all");
 }

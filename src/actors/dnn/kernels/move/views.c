@@ -46,6 +46,8 @@ int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
         }
         return 1;
     case TRP_DNN_RESHAPE: /* as lines of elements; one side packed is a view of the other */
+        if (trp__dnn_same_dims(x, y))
+            return 1;
         if (trp__dnn_is_packed(x)) {
             trp__dnn_view_as(&out[0].x, y);
             return 1;
