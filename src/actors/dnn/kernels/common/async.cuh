@@ -99,28 +99,21 @@ template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
 /* Waits likewise for a number of batches that is not constant; from 6 on, for more of them. */
 TRP__DEVICE void trp__async_wait_for(int batches)
 {
+#define TRP__ASYNC_CASE(count)                                                                     \
+    case count:                                                                                    \
+        trp__async_wait<count>();                                                                  \
+        break;
     switch (batches) {
-    case 0:
-        trp__async_wait<0>();
-        break;
-    case 1:
-        trp__async_wait<1>();
-        break;
-    case 2:
-        trp__async_wait<2>();
-        break;
-    case 3:
-        trp__async_wait<3>();
-        break;
-    case 4:
-        trp__async_wait<4>();
-        break;
-    case 5:
-        trp__async_wait<5>();
-        break;
+        TRP__ASYNC_CASE(0)
+        TRP__ASYNC_CASE(1)
+        TRP__ASYNC_CASE(2)
+        TRP__ASYNC_CASE(3)
+        TRP__ASYNC_CASE(4)
+        TRP__ASYNC_CASE(5)
     default:
         trp__async_wait<6>();
     }
+#undef TRP__ASYNC_CASE
 }
 
 #endif
