@@ -23,6 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Kernels of three types. */
+#define FAKE_DEVICE_TYPES(X, before, after, type)                                                  \
+    X(before##f32##after, type)                                                                    \
+    X(before##bf16##after, type)                                                                   \
+    X(before##f16##after, type)
+
 /* All passes of an engine of attention. */
 #define FAKE_DEVICE_ATTENTION(X, name)                                                             \
     X(trp_attention_##name##_forward, trp__attention)                                              \
@@ -31,12 +37,6 @@
     X(trp_attention_##name##_dkv, trp__attention)                                                  \
     X(trp_attention_##name##_dbias, trp__attention)                                                \
     X(trp_attention_##name##_fold, trp__attention)
-
-/* The losses of one mode, by type. */
-#define FAKE_DEVICE_LOSSES(X, name)                                                                \
-    X(trp_losses_##name##_f32, trp__losses)                                                        \
-    X(trp_losses_##name##_bf16, trp__losses)                                                       \
-    X(trp_losses_##name##_f16, trp__losses)
 
 #define FAKE_DEVICE_ATTENTIONS(X)                                                                  \
     FAKE_DEVICE_ATTENTION(X, f16_64)                                                               \
@@ -91,11 +91,6 @@
     X(trp_norm_##name##_8, trp__norm)                                                              \
     X(trp_norm_##name##_walk, trp__norm)
 
-#define FAKE_DEVICE_REDUCE(X, name)                                                                \
-    X(trp_reduce_##name##_f32, trp__reduce)                                                        \
-    X(trp_reduce_##name##_bf16, trp__reduce)                                                       \
-    X(trp_reduce_##name##_f16, trp__reduce)
-
 #define FAKE_DEVICE_POOL_WINDOW(X, name)                                                           \
     X(trp_pool_##name##_2_2, trp__pool)                                                            \
     X(trp_pool_##name##_3_1, trp__pool)                                                            \
@@ -110,29 +105,19 @@
     FAKE_DEVICE_POOL_WINDOWS(X, name##_max)                                                        \
     FAKE_DEVICE_POOL_WINDOWS(X, name##_mean)
 #define FAKE_DEVICE_REDUCE_LOOSE(X, name)                                                          \
-    X(trp_reduce_##name##_f32_ragged, trp__reduce)                                                 \
-    X(trp_reduce_##name##_bf16_ragged, trp__reduce)                                                \
-    X(trp_reduce_##name##_f16_ragged, trp__reduce)                                                 \
-    X(trp_reduce_##name##_f32_loose, trp__reduce)                                                  \
-    X(trp_reduce_##name##_bf16_loose, trp__reduce)                                                 \
-    X(trp_reduce_##name##_f16_loose, trp__reduce)
-
-/* A program of ready.h in all types. */
-#define FAKE_DEVICE_READY(X, name)                                                                 \
-    X(trp_##name##_f32, trp__map)                                                                  \
-    X(trp_##name##_bf16, trp__map)                                                                 \
-    X(trp_##name##_f16, trp__map)
+    FAKE_DEVICE_TYPES(X, trp_reduce_##name##_, _ragged, trp__reduce)                               \
+    FAKE_DEVICE_TYPES(X, trp_reduce_##name##_, _loose, trp__reduce)
 
 #define FAKE_DEVICE_READIES(X)                                                                     \
-    FAKE_DEVICE_READY(X, glu_swish)                                                                \
-    FAKE_DEVICE_READY(X, glu_swish_back)                                                           \
-    FAKE_DEVICE_READY(X, glu_gelu)                                                                 \
-    FAKE_DEVICE_READY(X, glu_gelu_back)                                                            \
-    FAKE_DEVICE_READY(X, glu_gelu_tanh)                                                            \
-    FAKE_DEVICE_READY(X, glu_gelu_tanh_back)                                                       \
-    FAKE_DEVICE_READY(X, random_uniform)                                                           \
-    FAKE_DEVICE_READY(X, random_normal)                                                            \
-    FAKE_DEVICE_READY(X, random_bernoulli)
+    FAKE_DEVICE_TYPES(X, trp_glu_swish_, , trp__map)                                               \
+    FAKE_DEVICE_TYPES(X, trp_glu_swish_back_, , trp__map)                                          \
+    FAKE_DEVICE_TYPES(X, trp_glu_gelu_, , trp__map)                                                \
+    FAKE_DEVICE_TYPES(X, trp_glu_gelu_back_, , trp__map)                                           \
+    FAKE_DEVICE_TYPES(X, trp_glu_gelu_tanh_, , trp__map)                                           \
+    FAKE_DEVICE_TYPES(X, trp_glu_gelu_tanh_back_, , trp__map)                                      \
+    FAKE_DEVICE_TYPES(X, trp_random_uniform_, , trp__map)                                          \
+    FAKE_DEVICE_TYPES(X, trp_random_normal_, , trp__map)                                           \
+    FAKE_DEVICE_TYPES(X, trp_random_bernoulli_, , trp__map)
 
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
@@ -140,36 +125,20 @@
     FAKE_DEVICE_READIES(X)                                                                         \
     X(trp_optimizer_norm_f32, trp__optimizer)                                                      \
     X(trp_optimizer_norm_f64, trp__optimizer)                                                      \
-    X(trp_select_arg_f32, trp__select)                                                             \
-    X(trp_select_arg_bf16, trp__select)                                                            \
-    X(trp_select_arg_f16, trp__select)                                                             \
+    FAKE_DEVICE_TYPES(X, trp_select_arg_, , trp__select)                                           \
     X(trp_select_arg_any, trp__select)                                                             \
     X(trp_select_arg_finish, trp__select)                                                          \
-    X(trp_select_tiles_f32, trp__select)                                                           \
-    X(trp_select_tiles_bf16, trp__select)                                                          \
-    X(trp_select_tiles_f16, trp__select)                                                           \
+    FAKE_DEVICE_TYPES(X, trp_select_tiles_, , trp__select)                                         \
     X(trp_select_merge, trp__select)                                                               \
-    X(trp_select_shares_f32, trp__select)                                                          \
-    X(trp_select_shares_bf16, trp__select)                                                         \
-    X(trp_select_shares_f16, trp__select)                                                          \
-    X(trp_select_class_f32, trp__select)                                                           \
-    X(trp_select_class_bf16, trp__select)                                                          \
-    X(trp_select_class_f16, trp__select)                                                           \
+    FAKE_DEVICE_TYPES(X, trp_select_shares_, , trp__select)                                        \
+    FAKE_DEVICE_TYPES(X, trp_select_class_, , trp__select)                                         \
     X(trp_select_draw_ranked, trp__select)                                                         \
     X(trp_entropy_count, trp__entropy)                                                             \
     X(trp_entropy_total, trp__entropy)                                                             \
-    X(trp_entropy_packs_f32, trp__entropy)                                                         \
-    X(trp_entropy_packs_bf16, trp__entropy)                                                        \
-    X(trp_entropy_packs_f16, trp__entropy)                                                         \
-    X(trp_entropy_targets_f32, trp__entropy)                                                       \
-    X(trp_entropy_targets_bf16, trp__entropy)                                                      \
-    X(trp_entropy_targets_f16, trp__entropy)                                                       \
-    X(trp_entropy_long_f32, trp__entropy)                                                          \
-    X(trp_entropy_long_bf16, trp__entropy)                                                         \
-    X(trp_entropy_long_f16, trp__entropy)                                                          \
-    X(trp_entropy_f32, trp__entropy)                                                               \
-    X(trp_entropy_bf16, trp__entropy)                                                              \
-    X(trp_entropy_f16, trp__entropy)                                                               \
+    FAKE_DEVICE_TYPES(X, trp_entropy_packs_, , trp__entropy)                                       \
+    FAKE_DEVICE_TYPES(X, trp_entropy_targets_, , trp__entropy)                                     \
+    FAKE_DEVICE_TYPES(X, trp_entropy_long_, , trp__entropy)                                        \
+    FAKE_DEVICE_TYPES(X, trp_entropy_, , trp__entropy)                                             \
     X(trp_entropy_f64, trp__entropy)                                                               \
     X(trp_gather_lines, trp__gathering)                                                            \
     X(trp_scatter_rank, trp__gathering)                                                            \
@@ -184,19 +153,17 @@
     X(trp_scatter_f64_1_rows, trp__gathering)                                                      \
     X(trp_scatter_f64_4_parts, trp__gathering)                                                     \
     X(trp_scatter_f64_4_rows, trp__gathering)                                                      \
-    X(trp_rotary_f32, trp__rotary)                                                                 \
-    X(trp_rotary_bf16, trp__rotary)                                                                \
-    X(trp_rotary_f16, trp__rotary)                                                                 \
+    FAKE_DEVICE_TYPES(X, trp_rotary_, , trp__rotary)                                               \
     X(trp_rotary_any_f32_1, trp__rotary)                                                           \
     X(trp_rotary_any_f32_4, trp__rotary)                                                           \
     X(trp_rotary_any_f64_1, trp__rotary)                                                           \
     X(trp_rotary_any_f64_4, trp__rotary)                                                           \
-    FAKE_DEVICE_LOSSES(X, mse)                                                                     \
-    FAKE_DEVICE_LOSSES(X, l1)                                                                      \
-    FAKE_DEVICE_LOSSES(X, smooth_l1)                                                               \
-    FAKE_DEVICE_LOSSES(X, bce)                                                                     \
-    FAKE_DEVICE_LOSSES(X, kl)                                                                      \
-    FAKE_DEVICE_LOSSES(X, kl_log)                                                                  \
+    FAKE_DEVICE_TYPES(X, trp_losses_mse_, , trp__losses)                                           \
+    FAKE_DEVICE_TYPES(X, trp_losses_l1_, , trp__losses)                                            \
+    FAKE_DEVICE_TYPES(X, trp_losses_smooth_l1_, , trp__losses)                                     \
+    FAKE_DEVICE_TYPES(X, trp_losses_bce_, , trp__losses)                                           \
+    FAKE_DEVICE_TYPES(X, trp_losses_kl_, , trp__losses)                                            \
+    FAKE_DEVICE_TYPES(X, trp_losses_kl_log_, , trp__losses)                                        \
     X(trp_losses_f32, trp__losses)                                                                 \
     X(trp_losses_narrow_bf16, trp__losses)                                                         \
     X(trp_losses_narrow_f16, trp__losses)                                                          \
@@ -210,14 +177,14 @@
     X(trp_reduce_columns_f32, trp__reduce)                                                         \
     X(trp_reduce_columns_f64, trp__reduce)                                                         \
     X(trp_reduce_finish, trp__reduce)                                                              \
-    FAKE_DEVICE_REDUCE(X, rows_sums)                                                               \
-    FAKE_DEVICE_REDUCE(X, rows_squares)                                                            \
-    FAKE_DEVICE_REDUCE(X, rows_extremes)                                                           \
-    FAKE_DEVICE_REDUCE(X, columns_sums)                                                            \
+    FAKE_DEVICE_TYPES(X, trp_reduce_rows_sums_, , trp__reduce)                                     \
+    FAKE_DEVICE_TYPES(X, trp_reduce_rows_squares_, , trp__reduce)                                  \
+    FAKE_DEVICE_TYPES(X, trp_reduce_rows_extremes_, , trp__reduce)                                 \
+    FAKE_DEVICE_TYPES(X, trp_reduce_columns_sums_, , trp__reduce)                                  \
     FAKE_DEVICE_REDUCE_LOOSE(X, columns_sums)                                                      \
-    FAKE_DEVICE_REDUCE(X, columns_squares)                                                         \
+    FAKE_DEVICE_TYPES(X, trp_reduce_columns_squares_, , trp__reduce)                               \
     FAKE_DEVICE_REDUCE_LOOSE(X, columns_squares)                                                   \
-    FAKE_DEVICE_REDUCE(X, columns_extremes)                                                        \
+    FAKE_DEVICE_TYPES(X, trp_reduce_columns_extremes_, , trp__reduce)                              \
     FAKE_DEVICE_REDUCE_LOOSE(X, columns_extremes)                                                  \
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
@@ -235,23 +202,13 @@
     FAKE_DEVICE_NORM(X, f32_row)                                                                   \
     FAKE_DEVICE_NORM(X, bf16_row)                                                                  \
     FAKE_DEVICE_NORM(X, f16_row)                                                                   \
-    X(trp_norm_back_f32_each, trp__norm)                                                           \
-    X(trp_norm_back_bf16_each, trp__norm)                                                          \
-    X(trp_norm_back_f16_each, trp__norm)                                                           \
-    X(trp_norm_f32_each_slices, trp__norm)                                                         \
-    X(trp_norm_bf16_each_slices, trp__norm)                                                        \
-    X(trp_norm_f16_each_slices, trp__norm)                                                         \
-    X(trp_norm_f32_each_held, trp__norm)                                                           \
-    X(trp_norm_bf16_each_held, trp__norm)                                                          \
-    X(trp_norm_f16_each_held, trp__norm)                                                           \
-    X(trp_norm_f32_row_held, trp__norm)                                                            \
-    X(trp_norm_bf16_row_held, trp__norm)                                                           \
-    X(trp_norm_f16_row_held, trp__norm)                                                            \
+    FAKE_DEVICE_TYPES(X, trp_norm_back_, _each, trp__norm)                                         \
+    FAKE_DEVICE_TYPES(X, trp_norm_, _each_slices, trp__norm)                                       \
+    FAKE_DEVICE_TYPES(X, trp_norm_, _each_held, trp__norm)                                         \
+    FAKE_DEVICE_TYPES(X, trp_norm_, _row_held, trp__norm)                                          \
     X(trp_norm_bf16_half_4, trp__norm)                                                             \
     X(trp_norm_f16_half_4, trp__norm)                                                              \
-    X(trp_norm_tiles_f32_rows, trp__norm)                                                          \
-    X(trp_norm_tiles_bf16_rows, trp__norm)                                                         \
-    X(trp_norm_tiles_f16_rows, trp__norm)                                                          \
+    FAKE_DEVICE_TYPES(X, trp_norm_tiles_, _rows, trp__norm)                                        \
     X(trp_norm_any_1, trp__norm)                                                                   \
     X(trp_norm_any_2, trp__norm)                                                                   \
     X(trp_norm_any_4, trp__norm)                                                                   \
@@ -267,30 +224,20 @@
     FAKE_DEVICE_POOL_PLANES(X, planes_f16)                                                         \
     FAKE_DEVICE_POOL_PLANES(X, words_bf16)                                                         \
     FAKE_DEVICE_POOL_PLANES(X, words_f16)                                                          \
-    X(trp_pool_whole_f32_max, trp__pool)                                                           \
-    X(trp_pool_whole_f32_mean, trp__pool)                                                          \
-    X(trp_pool_whole_bf16_max, trp__pool)                                                          \
-    X(trp_pool_whole_bf16_mean, trp__pool)                                                         \
-    X(trp_pool_whole_f16_max, trp__pool)                                                           \
-    X(trp_pool_whole_f16_mean, trp__pool)                                                          \
+    FAKE_DEVICE_TYPES(X, trp_pool_whole_, _max, trp__pool)                                         \
+    FAKE_DEVICE_TYPES(X, trp_pool_whole_, _mean, trp__pool)                                        \
     FAKE_DEVICE_POOL_WINDOW(X, places_f32)                                                         \
     FAKE_DEVICE_POOL_WINDOW(X, places_bf16)                                                        \
     FAKE_DEVICE_POOL_WINDOW(X, places_f16)                                                         \
-    X(trp_pool_typed_f32_1_forward, trp__pool)                                                     \
-    X(trp_pool_typed_f32_1_back, trp__pool)                                                        \
-    X(trp_pool_typed_bf16_1_forward, trp__pool)                                                    \
-    X(trp_pool_typed_bf16_1_back, trp__pool)                                                       \
-    X(trp_pool_typed_f16_1_forward, trp__pool)                                                     \
-    X(trp_pool_typed_f16_1_back, trp__pool)                                                        \
+    FAKE_DEVICE_TYPES(X, trp_pool_typed_, _1_forward, trp__pool)                                   \
+    FAKE_DEVICE_TYPES(X, trp_pool_typed_, _1_back, trp__pool)                                      \
     X(trp_pool_typed_f32_4_forward, trp__pool)                                                     \
     X(trp_pool_typed_f32_4_back, trp__pool)                                                        \
     X(trp_pool_typed_bf16_8_forward, trp__pool)                                                    \
     X(trp_pool_typed_bf16_8_back, trp__pool)                                                       \
     X(trp_pool_typed_f16_8_forward, trp__pool)                                                     \
     X(trp_pool_typed_f16_8_back, trp__pool)                                                        \
-    X(trp_pool_strip_f32_back, trp__pool)                                                          \
-    X(trp_pool_strip_bf16_back, trp__pool)                                                         \
-    X(trp_pool_strip_f16_back, trp__pool)                                                          \
+    FAKE_DEVICE_TYPES(X, trp_pool_strip_, _back, trp__pool)                                        \
     X(trp_pool_warp_f32_1, trp__pool)                                                              \
     X(trp_pool_warp_f32_4, trp__pool)                                                              \
     X(trp_pool_warp_f32_8, trp__pool)                                                              \

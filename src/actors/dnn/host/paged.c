@@ -16,13 +16,18 @@ typedef struct paged {
     char *to;
 } paged;
 
+static const trp__dnn_tensor *tensor_at(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
+{
+    return &g->tensor[n->port[port]];
+}
+
 static paged describe(const trp__dnn_host_run *run, const trp__dnn_node *n)
 {
     const trp__dnn_graph *g = &run->graph;
-    return (paged){.x = trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_X),
-                   .table = trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_TABLE),
-                   .lengths = trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_SEQ_KV),
-                   .y = trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_Y),
+    return (paged){.x = tensor_at(g, n, TRP__DNN_PAGED_X),
+                   .table = tensor_at(g, n, TRP__DNN_PAGED_TABLE),
+                   .lengths = tensor_at(g, n, TRP__DNN_PAGED_SEQ_KV),
+                   .y = tensor_at(g, n, TRP__DNN_PAGED_Y),
                    .from = run->place[n->port[TRP__DNN_PAGED_X]],
                    .page = run->place[n->port[TRP__DNN_PAGED_TABLE]],
                    .length = run->place[n->port[TRP__DNN_PAGED_SEQ_KV]],
@@ -48,10 +53,9 @@ static bool is_known(const trp__dnn_tensor *t)
 
 static bool can_be_looked_at(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
-    return n->kind == TRP_DNN_PAGED_LOAD &&
-           is_known(trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_TABLE)) &&
-           is_known(trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_SEQ_KV)) &&
-           trp__dnn_elements(trp__dnn_tensor_at(g, n, TRP__DNN_PAGED_Y)) > 0;
+    return n->kind == TRP_DNN_PAGED_LOAD && is_known(tensor_at(g, n, TRP__DNN_PAGED_TABLE)) &&
+           is_known(tensor_at(g, n, TRP__DNN_PAGED_SEQ_KV)) &&
+           trp__dnn_elements(tensor_at(g, n, TRP__DNN_PAGED_Y)) > 0;
 }
 
 bool trp__dnn_host_has_tables(const trp__dnn_graph *graph)

@@ -1,6 +1,6 @@
-/* Fused attention of our own, for what cuDNN is not asked for or refuses: any type, stride, bias,
+/* Fused attention, for cases that cuDNN is not asked for or refuses: any type, stride, bias,
  * slopes, masks and lengths, with dropout, forward and backward, up to a depth of 256. Results are
- * the same in each run: nothing is added up in an order that depends on time. */
+ * the same in each run: no sum depends on the order in which blocks run. */
 #include "actors/dnn/kernels/attention/families.h"
 
 #include "actors/dnn/kernels/launch/row_spaces.h"
@@ -68,7 +68,7 @@ typedef struct step {
     trp__kernel kernel[TRP__ATTENTION_PASSES];
 } step;
 
-/* Whether kernels of any type take a node; `*wide`: those of f64 do. */
+/* Tells whether kernels of any type take a node; `*wide`: kernels of f64 do. */
 static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, bool *wide)
 {
     const trp__dnn_tensor *q = trp__dnn_tensor_at(g, n, TRP__DNN_ATTENTION_Q);
@@ -96,7 +96,7 @@ static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, bool *wide)
     return q->dim[3] <= 256 && v->dim[3] <= 256 && rows < 2147483647.0;
 }
 
-/* Whether it is the variant for a node: of all that are good for it the first. */
+/* Tells whether a variant is the first of those that take a node. */
 static bool is_for(const variant *v, const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     static const uint8_t ports[] = {TRP__DNN_ATTENTION_Q, TRP__DNN_ATTENTION_K,
@@ -131,7 +131,7 @@ static void set_tensor(const trp__dnn_tensor *t, trp__attention_tensor *out)
         out->stride[k] = t->dim[k] == 1 ? 0 : t->stride[k];
 }
 
-/* What a bias repeats along decides how its gradient is added up. */
+/* A bias's repeated dimensions decide how its gradient is added up. */
 static uint64_t set_bias(const trp__dnn_tensor *bias, trp__attention *p, uint64_t width)
 {
     const int64_t dim[RANK] = {p->batches, p->heads, p->rows, p->columns};
@@ -229,7 +229,7 @@ static trp_status make_as(int number, const trp__dnn_part *part, const trp__kern
 
 /* Launches. */
 
-/* Whether 4 elements, or 16 bytes, of a row are one access wherever they begin. */
+/* Sets whether 4 elements, or 16 bytes, of a row are one access wherever they begin. */
 static void set_accesses(trp__attention_tensor *t)
 {
     const uint64_t size = trp__space_element_bytes(t->type);
@@ -261,7 +261,7 @@ static trp_status launch_pass(step *s, const trp__kernel_launch *l, const trp__a
 
 static uint64_t tiles_of(int64_t size, int64_t tile)
 {
-    return (uint64_t)((size + tile - 1) / tile);
+    return (uint64_t)trp__space_parts(size, tile);
 }
 
 static trp_status launch_dbias(step *s, const trp__kernel_launch *l, const trp__attention *p,

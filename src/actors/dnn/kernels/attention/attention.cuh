@@ -22,30 +22,21 @@
 #include "actors/dnn/kernels/attention/forward.cuh"
 #include "actors/dnn/kernels/attention/backward.cuh"
 
-/* The two engines of a variant. */
-#define TRP__ATTENTION_ENGINES(name, engine, type)                                                 \
+#define TRP__ATTENTION_ENTRY(kernel, ...)                                                          \
+    TRP__ENTRY(kernel, trp__attention, (TRP__ATTENTION_THREADS), __VA_ARGS__)
+/* The kernels of a variant: an engine for the forward pass, and one for the others. */
+#define TRP__ATTENTION_KERNELS(kernel, name, engine, type)                                         \
     typedef engine<type, 1, trp__attention_##name##_own, trp__attention_##name##_walk,             \
                    trp__attention_##name##_depth>                                                  \
         trp__##name##_forward;                                                                     \
     typedef engine<type, 2, trp__attention_##name##_own_back, trp__attention_##name##_walk_back,   \
                    trp__attention_##name##_depth>                                                  \
-        trp__##name##_backward;
-#define TRP__ATTENTION_SIMT(name, type) TRP__ATTENTION_ENGINES(name, trp__simt, type)
-#define TRP__ATTENTION_TENSOR_CORES(name, type)                                                    \
-    TRP__ATTENTION_ENGINES(name, trp__tensor_cores, type)
-
-/* The kernels of an engine: one for the forward pass, one for the others. */
-#define TRP__ATTENTION_KERNELS(name, real, forward, backward)                                      \
-    TRP__ENTRY(name##_forward, trp__attention, (TRP__ATTENTION_THREADS),                           \
-               trp__attention_forward<forward>)                                                    \
-    TRP__ENTRY(name##_rows, trp__attention, (TRP__ATTENTION_THREADS),                              \
-               trp__attention_rows<backward>)                                                      \
-    TRP__ENTRY(name##_dq, trp__attention, (TRP__ATTENTION_THREADS),                                \
-               trp__attention_to_dq<backward>)                                                     \
-    TRP__ENTRY(name##_dkv, trp__attention, (TRP__ATTENTION_THREADS),                               \
-               trp__attention_to_dkv<backward>)                                                    \
-    TRP__ENTRY(name##_dbias, trp__attention, (TRP__ATTENTION_THREADS),                             \
-               trp__attention_to_dbias<backward>)                                                  \
-    TRP__ENTRY(name##_fold, trp__attention, (TRP__ATTENTION_THREADS), trp__attention_fold<real>)
+        trp__##name##_backward;                                                                    \
+    TRP__ATTENTION_ENTRY(kernel##_forward, trp__attention_forward<trp__##name##_forward>)          \
+    TRP__ATTENTION_ENTRY(kernel##_rows, trp__attention_rows<trp__##name##_backward>)               \
+    TRP__ATTENTION_ENTRY(kernel##_dq, trp__attention_to_dq<trp__##name##_backward>)                \
+    TRP__ATTENTION_ENTRY(kernel##_dkv, trp__attention_to_dkv<trp__##name##_backward>)              \
+    TRP__ATTENTION_ENTRY(kernel##_dbias, trp__attention_to_dbias<trp__##name##_backward>)          \
+    TRP__ATTENTION_ENTRY(kernel##_fold, trp__attention_fold<trp__##name##_forward::T>)
 
 #endif

@@ -64,8 +64,8 @@ typedef struct trp__attention {
     uint64_t seed_at, offset_at; /* in memory; 0: by value */
     uint64_t sums;               /* b x h x rows of: largest score, 1 / sum, dy y */
     uint64_t partial;            /* of dbias, in what is computed in */
-    /* How TO_DBIAS adds up: over which dimensions of the scores before it writes, and the strides
-     * of what it writes. */
+    /* How TO_DBIAS adds up: the dimensions of the scores that it sums over, and the strides of its
+     * results. */
     uint8_t over[4];
     int64_t bias_stride[4];
 } trp__attention;
@@ -74,9 +74,9 @@ typedef struct trp__attention {
 _Static_assert(sizeof(trp__attention) <= 4096, "what a kernel takes");
 #endif
 
-/* A row a module: its number, name, the largest depth, bytes of elements in tiles and of what is
- * computed in, the type of all of q, k, v and dy (0: any), and rows that a block owns and walks in
- * the forward pass and in the others. */
+/* One row a module: its number, its name, the largest depth, bytes of elements in tiles and of the
+ * type of the arithmetic, the type of all of q, k, v and dy (0: any), and the rows that a block
+ * owns and walks, in the forward pass and in the others. */
 #define TRP__ATTENTION_VARIANTS(X)                                                                 \
     X(F16_64, f16_64, 64, 2, 4, TRP_F16, 128, 64, 64, 64)                                          \
     X(F16_128, f16_128, 128, 2, 4, TRP_F16, 128, 32, 64, 32)                                       \

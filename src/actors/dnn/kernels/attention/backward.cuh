@@ -56,8 +56,9 @@ TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention
     }
 }
 
-/* The largest score of a row and 1 / sum are those of the forward pass. Where stats, their
- * logarithm, are so large that it has lost the digits of the sum, both are computed again. */
+/* Leaves the largest score of each row, and 1 / sum, for the other kernels. Stats of the forward
+ * pass stand for both. Where stats are so large that they have lost the digits of the sum, both are
+ * computed again. */
 template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention &p)
 {
     typedef typename E::T T;
@@ -112,7 +113,7 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
         trp__load_tile<E, E::WALK>(m->walk[0], p.tensor[TRP__ATTENTION_K], block.batch, shared,
                                    walk, span.columns, p.depth);
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
-        trp__wait_copies();
+        trp__async_wait_all();
         __syncthreads();
         trp__clear<E>(s);
         e.product(s, m->own[0], m->walk[0], p.depth);
@@ -129,8 +130,9 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
     }
 }
 
-/* Products of q and k and of dy and v: s becomes weights, once some are dropped, dp gradients of
- * scores. The sums of rows are those of a thread's own rows, or of the rows that are walked. */
+/* Turns products of q and k (s) into weights, of which dropout clears some, and products of dy and
+ * v (dp) into gradients of scores. The sums of rows belong to the thread's own rows or, TURNED, to
+ * the rows that are walked. */
 template <typename E, bool TURNED, bool PLAIN, bool WHOLE>
 TRP__DEVICE void trp__attention_slopes_of(const E &e, const trp__attention_memory<E> *m,
                                           const trp__attention_scores<typename E::T> &scores,
@@ -237,7 +239,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
     for (int32_t walk = start; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], dp[E::RM][E::RN];
         const trp__attention_part<E, false> part(span, own, walk);
-        trp__wait_copies();
+        trp__async_wait_all();
         __syncthreads(); /* v is there, k free */
         bool odd = trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, walk,
                                               span.columns, p.depth);
@@ -248,16 +250,10 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         trp__clear<E>(dp);
         if (part.any())
             e.product(dp, m->own[1], m->walk[1], p.width);
-        trp__wait_copies();
+        trp__async_wait_all();
         if (scores.bias || !span.whole(own, E::OWN, walk, E::WALK))
             odd |= trp__odd_tile<E, E::WALK>(m->walk[0], k, p.depth);
-        if (odd)
-            m->odd[turn] = 1;
-        __syncthreads(); /* k is there, v free */
-        odd = m->odd[turn];
-        turn ^= 1;
-        if (threadIdx.x == 0)
-            m->odd[turn] = 0;
+        odd = trp__attention_meet<E>(m, odd, &turn); /* k is there, v free */
         if (walk + E::WALK < end)
             trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, walk + E::WALK,
                                        span.columns, p.width);
@@ -326,7 +322,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
             T s[E::RM][E::RN], dp[E::RM][E::RN];
             const trp__attention_part<E, true> part(span, own, walk);
             const bool check = scores.bias || !span.whole(walk, E::WALK, own, E::OWN);
-            trp__wait_copies();
+            trp__async_wait_all();
             if (check)
                 odd |= trp__odd_tile<E, E::WALK>(m->walk[1], dy, p.width);
             __syncthreads(); /* dy is there, q free */
@@ -340,16 +336,11 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
             trp__clear<E>(dp);
             if (part.any())
                 e.product(dp, m->own[1], m->walk[1], p.width);
-            trp__wait_copies();
+            trp__async_wait_all();
             if (check)
                 odd |= trp__odd_tile<E, E::WALK>(m->walk[0], q, p.depth);
-            if (odd)
-                m->odd[turn] = 1;
-            __syncthreads(); /* q and all sums are there */
-            const bool careful = m->odd[turn];
-            turn ^= 1;
-            if (threadIdx.x == 0)
-                m->odd[turn] = 0;
+            const bool careful =
+                trp__attention_meet<E>(m, odd, &turn); /* q and all sums are there */
             if (part.any()) {
                 e.product(s, m->own[0], m->walk[0], p.depth);
                 trp__attention_slopes<E, true>(e, m, scores, part.whole, own, walk, m->sums[0],
@@ -432,7 +423,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
                     trp__load_bias<E, false>(m, p, batch, of, own, walk);
                     if (p.dropout)
                         trp__fill_kept(p, m->kept, head, own, E::OWN, walk, E::WALK);
-                    trp__wait_copies();
+                    trp__async_wait_all();
                     __syncthreads();
                     trp__clear<E>(s);
                     trp__clear<E>(dp);
@@ -449,7 +440,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
         }
     }
     __syncthreads();
-    e.spread(total, m->scratch);
+    trp__attention_spread(e, total, m->scratch);
     __syncthreads();
     const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_DBIAS];
     const int rows = p.over[2] ? 1 : E::OWN, columns = p.over[3] ? 1 : E::WALK;

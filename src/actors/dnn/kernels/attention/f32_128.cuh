@@ -1,5 +1,4 @@
 /* Attention computed in f32, of inputs of any type, up to a depth of 128. */
 #include "actors/dnn/kernels/attention/attention.cuh"
 
-TRP__ATTENTION_SIMT(f32_128, float)
-TRP__ATTENTION_KERNELS(trp_attention_f32_128, float, trp__f32_128_forward, trp__f32_128_backward)
+TRP__ATTENTION_KERNELS(trp_attention_f32_128, f32_128, trp__simt, float)

@@ -1,5 +1,4 @@
 /* Attention computed in f64, of inputs of any type, up to a depth of 256. */
 #include "actors/dnn/kernels/attention/attention.cuh"
 
-TRP__ATTENTION_SIMT(f64_256, double)
-TRP__ATTENTION_KERNELS(trp_attention_f64_256, double, trp__f64_256_forward, trp__f64_256_backward)
+TRP__ATTENTION_KERNELS(trp_attention_f64_256, f64_256, trp__simt, double)

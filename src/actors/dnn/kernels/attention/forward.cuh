@@ -36,7 +36,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
     for (int32_t walk = start; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], again[E::RM];
         const trp__attention_part<E, false> part(span, own, walk);
-        trp__wait_copies();
+        trp__async_wait_all();
         __syncthreads(); /* k is there, v free */
         bool odd = trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, walk,
                                               span.columns, p.width);
@@ -47,16 +47,10 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         trp__clear<E>(s);
         if (part.any())
             e.product(s, m->own[0], m->walk[0], p.depth);
-        trp__wait_copies();
+        trp__async_wait_all();
         if (scores.bias || !span.whole(own, E::OWN, walk, E::WALK))
             odd |= trp__odd_tile<E, E::WALK>(m->walk[1], v, p.width);
-        if (odd)
-            m->odd[turn] = 1;
-        __syncthreads(); /* v is there, k free */
-        odd = m->odd[turn];
-        turn ^= 1;
-        if (threadIdx.x == 0)
-            m->odd[turn] = 0;
+        odd = trp__attention_meet<E>(m, odd, &turn); /* v is there, k free */
         if (walk + E::WALK < end)
             trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, walk + E::WALK,
                                        span.columns, p.depth);

@@ -9,10 +9,10 @@ template <typename T> struct alignas(16) trp__quad {
     T v[COUNT];
 };
 
-/* 4 warps of 4 x 8 threads. Rows in shared memory are 16 bytes apart from a multiple of all banks,
- * so that 8 threads that read 16 bytes of a row each have no bank conflicts. Of each 4 lanes 2 and
- * 2 read the same row of a, and 2 and 2 the same of b: two quarters of a warp then share one
- * access. */
+/* 4 warps of 4 x 8 threads. A row in shared memory is 16 bytes longer than a multiple of all banks,
+ * so that 8 threads that read 16 bytes of a row each have no bank conflicts. In each 4 lanes, two
+ * pairs read the same row of a, and two pairs the same row of b: two quarters of a warp then share
+ * one access. */
 template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__simt {
     typedef REAL T;
     typedef REAL element;
@@ -33,9 +33,9 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
           x(((int)threadIdx.x >> 1 & 1) + ((int)threadIdx.x >> 2 & 6))
     {
     }
-    /* Which quarter of the owned rows a warp has. A diagonal gives the last ones more work, and
-     * warps of one number share a scheduler: so every other 128 blocks, which an SM has at a time
-     * with those before, number them the other way round. */
+    /* Returns the quarter of the owned rows that a warp has. A diagonal gives the last quarters
+     * more work, and warps of one number share a scheduler. An SM has 128 blocks at a time, and
+     * those of the next 128 beside them: every other 128 number their warps the other way round. */
     TRP__DEVICE static int warp(void)
     {
         return (int)(threadIdx.x / 32 ^ (blockIdx.x / 128 % 2) * 3);
@@ -62,7 +62,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         return e;
     }
 
-    /* Whether any of 16 bytes of elements is not finite. */
+    /* Tells whether any of 16 bytes of elements is not finite. */
     TRP__DEVICE static bool is_odd(const trp__pack16 &x)
     {
         if (sizeof(T) == 8)
@@ -135,8 +135,8 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         }
     }
 
-    /* The same of V lines of b, AHEAD quads ahead; behind the last line follows that at `follow`.
-     */
+    /* Multiplies V lines of b likewise, with AHEAD quads loaded ahead; the line at `follow` comes
+     * after the last one. */
     TRP__DEVICE static void weigh_step(T o[RM][RD], const quad p[RM], quad next[RM], quad q[AHEAD],
                                        const T *s, const element *b, const element *follow)
     {
@@ -159,7 +159,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
     {
         quad even[RM], odd[RM], q[AHEAD];
         __syncwarp();
-        spread(s, scratch);
+        trp__attention_spread(*this, s, scratch);
         __syncwarp();
         from = from / (2 * V) * (2 * V);
         scratch += row(0) * SCRATCH + from;
@@ -175,14 +175,6 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
             weigh_step(o, odd, even, q, scratch + V, middle, follow);
             scratch += 2 * V;
             b = follow;
-        }
-    }
-
-    TRP__DEVICE void spread(const T s[RM][RN], T *scratch) const
-    {
-        TRP__EACH(i, RM) {
-            TRP__EACH(j, RN)
-                scratch[row(i) * SCRATCH + column(j)] = s[i][j];
         }
     }
 };

@@ -1,4 +1,5 @@
-/* What a batch's rows see, and elements of the types that attention has. */
+/* The rows and columns of a batch that are in use and see each other, and elements of the types of
+ * attention. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ATTENTION_SPAN_CUH
 #define TRP_ACTORS_DNN_KERNELS_ATTENTION_SPAN_CUH
 
@@ -26,7 +27,7 @@ struct trp__attention_span {
     {
         return column >= first(row) && column < end(row);
     }
-    /* Whether all rows of a tile see all of its columns. */
+    /* Tells whether all rows of a tile see all of its columns. */
     TRP__DEVICE bool whole(int32_t row, int32_t row_count, int32_t column, int32_t count) const
     {
         return row + row_count <= rows && first(row + row_count - 1) <= column &&
@@ -62,6 +63,17 @@ TRP__DEVICE trp__attention_span trp__span_of(const trp__attention &p, int32_t ba
     s.window = p.window;
     s.causal = p.causal != 0;
     return s;
+}
+
+/* Writes what an engine's threads hold of a product to the block's scratch memory. */
+template <typename E>
+TRP__DEVICE void trp__attention_spread(const E &e, const typename E::T s[E::RM][E::RN],
+                                       typename E::T *scratch)
+{
+    TRP__EACH(i, E::RM) {
+        TRP__EACH(j, E::RN)
+            scratch[e.row(i) * E::SCRATCH + e.column(j)] = s[i][j];
+    }
 }
 
 /* One element of a type that attention has. */

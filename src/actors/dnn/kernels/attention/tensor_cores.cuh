@@ -133,14 +133,6 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
             }
         }
     }
-
-    TRP__DEVICE void spread(const float s[RM][RN], float *scratch) const
-    {
-        TRP__EACH(i, RM) {
-            TRP__EACH(j, RN)
-                scratch[row(i) * SCRATCH + column(j)] = s[i][j];
-        }
-    }
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* What all passes share: tiles in shared memory, scores and weights. */
+/* Common parts of all passes: tiles in shared memory, scores and weights. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ATTENTION_TILES_CUH
 #define TRP_ACTORS_DNN_KERNELS_ATTENTION_TILES_CUH
 
@@ -16,21 +16,35 @@ template <typename E> struct trp__attention_memory {
     int32_t any;
 };
 
-/* How many of so many accesses of a thread are under way at a time. */
+/* A barrier of the block; returns whether `odd` is true of any of its threads. */
+template <typename E>
+TRP__DEVICE bool trp__attention_meet(trp__attention_memory<E> *m, bool odd, int *turn)
+{
+    if (odd)
+        m->odd[*turn] = 1;
+    __syncthreads();
+    odd = m->odd[*turn];
+    *turn ^= 1;
+    if (threadIdx.x == 0)
+        m->odd[*turn] = 0;
+    return odd;
+}
+
+/* Accesses of a thread that are under way at a time. */
 TRP__DEVICE constexpr int trp__attention_run(int count)
 {
     return count < 8 ? count : 8;
 }
 
-/* Whether 16 bytes of a tile are 16 bytes of the tensor, as they are. */
+/* Tells whether 16 bytes of a tile are 16 bytes of the tensor, as they are. */
 template <typename E> TRP__DEVICE bool trp__copies(const trp__attention_tensor &t, int32_t depth)
 {
     return t.type == E::NATIVE && t.chunk && depth % (16 / (int)sizeof(typename E::element)) == 0;
 }
 
-/* Starts to fill a tile with rows of a tensor; zeros for what is behind the last row or element.
- * Tensors that are not copied as they are, are there when it returns. True: some of these are not
- * finite. */
+/* Starts to fill a tile with rows of a tensor, and with zeros behind the last row or element. Only
+ * tiles that are copied unconverted may still be on their way when it returns. Returns whether a
+ * converted element is not finite. */
 template <typename E, int ROWS>
 TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_tensor &t,
                                 int64_t batch, int64_t head, int32_t first, int32_t end,
@@ -49,7 +63,8 @@ TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_
             t.at + (uint64_t)(base + (int64_t)(first + own_row) * t.stride[2] + at) * SIZE;
         TRP__ROLLED
         for (int row = own_row; row < ROWS; row += STEP) {
-            trp__copy16(tile + row * E::PITCH + at, row < count ? from : t.at, row >= count);
+            trp__async_copy_some<16>(tile + row * E::PITCH + at, row < count ? from : t.at,
+                                     row < count ? 16 : 0);
             from += step;
         }
         return false;
@@ -64,7 +79,7 @@ TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_
     return odd;
 }
 
-/* Whether any of what this thread has copied to a tile, once it is there, is not finite. */
+/* Tells whether any of what this thread has copied to a tile, once it is there, is not finite. */
 template <typename E, int ROWS>
 TRP__DEVICE bool trp__odd_tile(const typename E::element *tile, const trp__attention_tensor &t,
                                int32_t depth)
@@ -89,7 +104,8 @@ TRP__DEVICE uint32_t trp__kept_bits(const trp__attention &p, uint64_t seed, uint
     return bits;
 }
 
-/* Which weights of so many rows and columns are not dropped: 4 of a row a byte. */
+/* Fills the dropout mask of so many rows and columns: 4 weights of a row a byte, a bit for each
+ * that is not dropped. */
 TRP__DEVICE void trp__fill_kept(const trp__attention &p, uint8_t *kept, int64_t head, int32_t row,
                                 int rows, int32_t column, int columns)
 {
@@ -107,7 +123,7 @@ TRP__DEVICE void trp__fill_kept(const trp__attention &p, uint8_t *kept, int64_t 
     }
 }
 
-/* Of one head: what is added to scores. */
+/* The terms that are added to the scores of one head. */
 template <typename T> struct trp__attention_scores {
     const trp__attention *p;
     trp__attention_span span;
@@ -172,7 +188,7 @@ TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
                                  int32_t own, int32_t walk)
 {
     __syncwarp();
-    e.spread(s, scratch);
+    trp__attention_spread(e, s, scratch);
     __syncwarp();
     TRP__EACH(i, E::RM) {
         TRP__ROLLED
@@ -214,7 +230,7 @@ TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
     static_assert(E::OWN * PITCH * sizeof(T) <= sizeof *m, "as large as a tile");
     const int64_t base = batch * t.stride[0] + head * t.stride[1];
     T *const tile = (T *)m;
-    trp__wait_copies();
+    trp__async_wait_all();
     __syncthreads();
     TRP__EACH(i, E::RM) {
         TRP__EACH(c, E::RD)
@@ -306,7 +322,7 @@ template <typename E, int COUNT> TRP__DEVICE void trp__clear(typename E::T (&o)[
 template <typename E> TRP__DEVICE typename E::T trp__row_most(typename E::T value)
 {
     TRP__EACH(n, E::LANE_BITS)
-        value = trp__larger(__shfl_xor_sync(0xffffffffu, value, E::lane_mask(n)), value);
+        value = fmax(__shfl_xor_sync(0xffffffffu, value, E::lane_mask(n)), value);
     return value;
 }
 
@@ -317,9 +333,9 @@ template <typename E> TRP__DEVICE typename E::T trp__row_sum(typename E::T value
     return value;
 }
 
-/* Which tile a block owns. Causal attention begins with the tiles of the most work: those of all
- * heads where products take the time, so that the last blocks are short; of each head where copies
- * do, so that its tiles stay in the cache. */
+/* The tile that a block owns. Causal attention begins with the tiles of the most work: with those
+ * of all heads where products take the time, so that the last blocks are short; with those of each
+ * head where copies do, so that its tiles stay in the cache. */
 struct trp__attention_block {
     int32_t tile, batch, head; /* the first element of the tile */
     TRP__DEVICE trp__attention_block(const trp__attention &p, int32_t size, int32_t own,
@@ -359,8 +375,8 @@ TRP__DEVICE void trp__score(const E &e, const typename E::T *bias,
     }
 }
 
-/* Scores of a tile, and the largest and the sum of each row so far: the weights, relative to the
- * largest. What o is to be multiplied by comes in `again`. */
+/* Turns the scores of a tile into weights relative to the largest score of each row so far, and
+ * updates that and the sum of each row. `again` gets the factor that o must be multiplied by. */
 template <typename E>
 TRP__DEVICE void trp__soft_max(const E &e, const trp__attention_memory<E> *m,
                                const trp__attention_scores<typename E::T> &scores, bool whole,
@@ -378,7 +394,7 @@ TRP__DEVICE void trp__soft_max(const E &e, const trp__attention_memory<E> *m,
     TRP__EACH(i, E::RM) {
         T largest = most[i];
         TRP__EACH(j, E::RN)
-            largest = trp__larger(s[i][j], largest);
+            largest = fmax(s[i][j], largest);
         largest = trp__row_most<E>(largest);
         const T from = largest == trp__lowest<T>() ? T(0) : largest;
         again[i] = trp__weight(most[i] - from);

@@ -48,10 +48,27 @@ TRP__DEVICE void trp__async_copy(uint64_t *to, uint64_t from)
                  "l"(from)
                  : "memory");
 }
+/* BYTES, 16 or 4, of which those from `count` on become 0. */
+template <int BYTES> TRP__DEVICE void trp__async_copy_some(void *to, uint64_t from, int count)
+{
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
+                     "r"(count)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(count)
+                     : "memory");
+}
 /* Ends a batch of copies, which may have none. */
 TRP__DEVICE void trp__async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* Waits for all copies of the thread. */
+TRP__DEVICE void trp__async_wait_all(void)
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
 }
 /* Waits until no more than so many batches of the thread are under way. */
 template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
@@ -63,7 +80,15 @@ template <typename T> TRP__DEVICE void trp__async_copy(T *to, uint64_t from)
 {
     *to = trp__at<T>(from, 0);
 }
+template <int BYTES> TRP__DEVICE void trp__async_copy_some(void *to, uint64_t from, int count)
+{
+    for (int i = 0; i < BYTES / 4; i++)
+        ((uint32_t *)to)[i] = 4 * i < count ? trp__at<uint32_t>(from, i) : 0;
+}
 TRP__DEVICE void trp__async_commit(void)
+{
+}
+TRP__DEVICE void trp__async_wait_all(void)
 {
 }
 template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
@@ -71,31 +96,24 @@ template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
 }
 #endif
 
-/* The same of a number that is not constant; waits for more of them where it is large. */
+/* Waits likewise for a number of batches that is not constant; from 6 on, for more of them. */
 TRP__DEVICE void trp__async_wait_for(int batches)
 {
+#define TRP__ASYNC_CASE(count)                                                                     \
+    case count:                                                                                    \
+        trp__async_wait<count>();                                                                  \
+        break;
     switch (batches) {
-    case 0:
-        trp__async_wait<0>();
-        break;
-    case 1:
-        trp__async_wait<1>();
-        break;
-    case 2:
-        trp__async_wait<2>();
-        break;
-    case 3:
-        trp__async_wait<3>();
-        break;
-    case 4:
-        trp__async_wait<4>();
-        break;
-    case 5:
-        trp__async_wait<5>();
-        break;
+        TRP__ASYNC_CASE(0)
+        TRP__ASYNC_CASE(1)
+        TRP__ASYNC_CASE(2)
+        TRP__ASYNC_CASE(3)
+        TRP__ASYNC_CASE(4)
+        TRP__ASYNC_CASE(5)
     default:
         trp__async_wait<6>();
     }
+#undef TRP__ASYNC_CASE
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* What the blocks of a cluster find together. A cluster of one block, which is all that devices
- * before sm_90 have, knows what it has published itself. */
+/* Results that the blocks of a cluster find together. Devices before sm_90 only have clusters of
+ * one block, which reads its own results. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_CLUSTER_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_CLUSTER_CUH
 
@@ -52,9 +52,9 @@ TRP__DEVICE double trp__cluster_number(int i, int)
 #endif
 #endif
 
-/* Publishes a block's numbers, the same of all its threads, and gives lane l of each warp those of
- * block l, or `none`. All threads of the cluster come here, any number of times with 0 and 1 in turn
- * as `odd`, and at last to trp__cluster_leave() and trp__cluster_end(). */
+/* Publishes a block's numbers, which all its threads hold, and gives lane l of each warp the
+ * numbers of block l, or `none`. All threads of the cluster call this, any number of times with 0
+ * and 1 in turn as `odd`, and at last trp__cluster_leave() and trp__cluster_end(). */
 TRP__DEVICE void trp__cluster_gather(double v[TRP__CLUSTER_NUMBERS], int blocks,
                                      const double none[TRP__CLUSTER_NUMBERS], int odd)
 {
@@ -72,12 +72,12 @@ TRP__DEVICE void trp__cluster_gather(double v[TRP__CLUSTER_NUMBERS], int blocks,
         v[i] = lane < blocks ? trp__cluster_number(at + i, lane) : none[i];
 }
 
-/* Gives lane l of the first warp the numbers of block l, or `none`, without a barrier of the cluster:
- * a barrier orders all that the blocks have written before, which this does not wait for. `turn`
- * counts from 0. All threads come to trp__cluster_begin() before, and at last to
- * trp__cluster_leave() and trp__cluster_end(). */
+/* Gives lane l of the first warp the numbers of block l, or `none`. A barrier of the cluster would
+ * also wait for all writes of the blocks; this does not. `turn` counts from 0. All threads call
+ * trp__cluster_begin() before, and at last trp__cluster_leave() and trp__cluster_end(). */
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 900
-/* What others send: by turns in one of two places, as those of the turn before are read yet. */
+/* The mailbox of other blocks' numbers: two places by turns, as the numbers of the turn before may
+ * still be read. */
 struct trp__cluster_box {
     alignas(16) double number[2][TRP__CLUSTER_MOST][TRP__CLUSTER_NUMBERS];
     uint64_t barrier[2];

@@ -1,6 +1,6 @@
-/* What all fast kernels share: elements in memory, rounding, and the little of CUDA that
- * they use. The files compile with NVRTC for a GPU, and as C++17 for the tests' fake device
- * (tests/support/fake_cuda/device.hpp), which includes itself before this. */
+/* The base of all fast kernels: elements in memory, rounding, and the parts of CUDA that they use.
+ * The files compile with NVRTC for a GPU, and as C++17 for the tests' fake device
+ * (tests/support/fake_cuda/device.hpp), which is included first. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ELEMENT_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_ELEMENT_CUH
 
@@ -28,9 +28,9 @@
 #define TRP__DYNAMIC(type, name)                                                                   \
     extern __shared__ __align__(16) unsigned char trp__dynamic[];                                  \
     type *const name = (type *)trp__dynamic
-/* A module that defines TRP__ALL_GLOBAL says that all is in global memory: LDG and STG, where a number
- * as a pointer is LD and ST, which may mean shared memory too. Large kernels take minutes to compile
- * so. */
+/* A module that defines TRP__ALL_GLOBAL promises that all is in global memory: LDG and STG, where a
+ * number as a pointer is LD and ST, which may mean shared memory too. Large kernels take minutes to
+ * compile with it. */
 #ifdef TRP__ALL_GLOBAL
 #define TRP__POINTER(address) __cvta_global_to_generic(address)
 #else
@@ -110,12 +110,12 @@ TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
 }
 #endif
 
-/* A loop over array elements, unrolled so that the array stays in registers: i from 0, and the count,
- * whose template arguments may have commas. */
+/* A loop over i from 0 to below a count, unrolled so that arrays stay in registers. The count may
+ * have template arguments with commas. */
 #define TRP__EACH(i, ...) TRP__UNROLL for (int i = 0; i < (__VA_ARGS__); i++)
 
-/* A kernel that is one function of its parameter, a `type`. `bounds`: those of TRP__GLOBAL, in
- * parentheses. The last argument is the function, whose template arguments have commas. */
+/* A kernel that calls one function with its parameter, a `type`. `bounds`: the arguments of
+ * TRP__GLOBAL, in parentheses. The function comes last, as its template arguments have commas. */
 #define TRP__ENTRY(name, type, bounds, ...)                                                        \
     TRP__GLOBAL bounds name(const TRP__CONSTANT type p)                                            \
     {                                                                                              \
@@ -384,6 +384,46 @@ TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const
         TRP__EACH(k, N)
             trp__store<T>(address, i + k, type, value[k]);
     }
+}
+
+/* --- Elements of floating types --- */
+
+template <typename T> TRP__DEVICE T trp__load_float(uint64_t address, int64_t i, uint8_t type)
+{
+    return type == TRP_F32   ? (T)trp__at<float>(address, i)
+           : type == TRP_F16 ? (T)trp__half_value(trp__at<uint16_t>(address, i))
+           : type == TRP_F64 ? (T)trp__at<double>(address, i)
+                             : (T)trp__bf16_to_f32(trp__at<uint16_t>(address, i));
+}
+
+template <typename T>
+TRP__DEVICE void trp__store_float(uint64_t address, int64_t i, uint8_t type, T value)
+{
+    if (type == TRP_F32)
+        trp__to<float>(address, i) = (float)value;
+    else if (type == TRP_F64)
+        trp__to<double>(address, i) = (double)value;
+    else
+        trp__to<uint16_t>(address, i) = type == TRP_F16 ? trp__to_f16(value) : trp__to_bf16(value);
+}
+
+/* One element, or a run of N. */
+template <typename T, int N>
+TRP__DEVICE void trp__load_some(uint64_t address, int64_t i, uint8_t type, T out[N])
+{
+    if constexpr (N == 1)
+        out[0] = trp__load_float<T>(address, i, type);
+    else
+        trp__load_run<T, N>(address, i, type, out);
+}
+
+template <typename T, int N>
+TRP__DEVICE void trp__store_some(uint64_t address, int64_t i, uint8_t type, const T value[N])
+{
+    if constexpr (N == 1)
+        trp__store_float<T>(address, i, type, value[0]);
+    else
+        trp__store_run<T, N>(address, i, type, value);
 }
 
 /* Bytes of an element. */

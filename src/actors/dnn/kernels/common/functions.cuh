@@ -1,12 +1,12 @@
-/* What one element becomes, in f32 or f64: the semantics of actors/dnn/math/functions.c, in the type
- * that a graph computes in. */
+/* Functions of one element, in f32 or f64: the semantics of actors/dnn/math/functions.c, in the
+ * type that a graph computes in. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_FUNCTIONS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_FUNCTIONS_CUH
 
 #include "actors/dnn/kernels/common/element.cuh"
 
-/* 1 / d of a d from 1 to 2^32, to 1 ulp; and n / d, to 1 ulp: a step from there towards the
- * quotient, without the branches that a division has for other numbers. */
+/* Compute 1 / d, for d from 1 to 2^32, and n / d, both to 1 ulp: one Newton step, without the
+ * branches that a division has for other numbers. */
 #ifdef __CUDACC_RTC__
 TRP__DEVICE float trp__near_reciprocal(float d)
 {
@@ -32,6 +32,29 @@ TRP__DEVICE float trp__part(float n, float d)
 TRP__DEVICE double trp__part(double n, double d)
 {
     return n / d;
+}
+
+#define TRP__LOG2E 1.44269504088896340736f
+
+/* e^x: one copy of the long one. */
+TRP__SHARED_CODE double trp__exp_f64(double x)
+{
+    return exp(x);
+}
+TRP__DEVICE double trp__exp(double x)
+{
+    return trp__exp_f64(x);
+}
+TRP__DEVICE float trp__exp(float x)
+{
+    return exp(x);
+}
+
+/* e^x of x <= 0, of 16 bits times 2^RAISED: the fast instruction flushes denormal numbers to 0, and
+ * so none that a type has. */
+template <int TYPE, int RAISED> TRP__DEVICE float trp__exp_raised(float x)
+{
+    return TYPE == TRP_F32 ? exp(x) : trp__exp2_flushed(fmaf(x, TRP__LOG2E, (float)RAISED));
 }
 
 template <typename T> TRP__DEVICE T trp__sigmoid(T x)
@@ -80,9 +103,8 @@ template <typename T> TRP__DEVICE T trp__gelu_gate(T x)
     return erfc(-x * T(0.70710678118654752440)) / 2;
 }
 
-/* The share of a normal distribution below -|x|, to 4e-7 of it: e^(-x x / 2), times a polynomial in
- * t = 1 / (1 + 0.35 |x|) that is what remains, to 2^-25. Shorter than erfc(). Both
- * are 0 from 20 on. */
+/* The share of a normal distribution below -|x|, to 4e-7 of it: e^(-x x / 2) times a polynomial in
+ * t = 1 / (1 + 0.35 |x|), which is exact to 2^-25. Shorter than erfc(). Both are 0 from 20 on. */
 struct trp__normal_tail {
     float power, share;
 };
@@ -110,8 +132,8 @@ template <> TRP__DEVICE float trp__gelu_gate<float>(float x)
     return x < 0 ? share : 1 - share;
 }
 
-/* gelu of what is rounded to 16 bits then, to 2^-15: the same tail with a shorter polynomial.
- * e^(-x x / 2) is raised by 2^32 meanwhile, so that none that is denormal becomes 0. */
+/* gelu to 2^-15, for results of 16 bits: the same tail with a shorter polynomial. e^(-x x / 2) is
+ * raised by 2^32 meanwhile, so that no denormal becomes 0. */
 TRP__DEVICE float trp__gelu_narrow(float x)
 {
     const float a = fmin(fabs(x), 20.0f);
@@ -164,7 +186,7 @@ template <typename T> TRP__DEVICE T trp__swish_slope(T beta, T x)
     return trp__sigmoid<T>(s) + trp__gated<T>(s, trp__sigmoid_slope<T>(s));
 }
 
-/* A relu lets nothing through where it is flat, not even what is infinite or no number. */
+/* The gradient of a relu: 0 where it is flat, even for infinities and NaN. */
 template <typename T> TRP__DEVICE T trp__relu_gradient(const T p[3], T x, T dy)
 {
     const T slope = x != x ? x : x > p[0] ? T(x < p[1] || isinf(p[1])) : p[2];

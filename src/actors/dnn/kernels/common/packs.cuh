@@ -1,6 +1,6 @@
-/* Elements of a type that the compiler knows, as they lie in memory: some that follow each other
- * are one load, take as few registers as they have bytes, and become f32 where they are used. TYPE
- * TRP_DTYPE_NONE stands for one element of a type at run time. */
+/* Elements of a type that the compiler knows, as they lie in memory. A pack of elements that follow
+ * each other is one load, takes as few registers as it has bytes, and becomes f32 where it is used.
+ * TYPE TRP_DTYPE_NONE stands for one element of a type at run time. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_PACKS_CUH
 
@@ -43,6 +43,20 @@ template <int TYPE, bool NAN_FIRST> TRP__DEVICE uint32_t trp__pack_most(uint32_t
 #endif
 }
 
+/* An element as it lies in memory. */
+template <int TYPE> struct trp__stored {
+    typedef uint16_t word;
+};
+template <> struct trp__stored<TRP_F32> {
+    typedef uint32_t word;
+};
+template <int TYPE> TRP__DEVICE float trp__stored_value(uint32_t bits)
+{
+    return TYPE == TRP_F32   ? trp__f32_from_bits(bits)
+           : TYPE == TRP_F16 ? trp__half_value((uint16_t)bits)
+                             : trp__f32_from_bits(bits << 16);
+}
+
 template <int TYPE, int V> struct trp__pack {
     enum { SIZE = TYPE == TRP_F32 ? 4 : 2, WORDS = V * SIZE / 4, ELEMENTS = V };
     uint32_t word[WORDS];
@@ -61,7 +75,7 @@ template <int TYPE, int V> struct trp__pack {
             }
         }
     }
-    /* What was copied as it lies in memory. */
+    /* Takes bytes that were copied as they lie in memory. */
     TRP__DEVICE void take(const trp__pack16 &q)
     {
         static_assert(WORDS == 4, "as many");
@@ -127,7 +141,7 @@ template <int TYPE, int V> struct trp__pack {
         else
             return trp__half_value((uint16_t)(j % 2 ? word[j / 2] >> 16 : word[j / 2]));
     }
-    /* Element j becomes element i of an operand, as it is. */
+    /* Element i of an operand as element j of the pack, unconverted. */
     TRP__DEVICE void put(int j, uint64_t address, int64_t i)
     {
         if constexpr (SIZE == 4) {
@@ -137,7 +151,7 @@ template <int TYPE, int V> struct trp__pack {
             word[j / 2] = j % 2 ? (old & 0xffffu) | half << 16 : (old & 0xffff0000u) | half;
         }
     }
-    /* The other way round. */
+    /* Writes element j of the pack to element i of an operand, unconverted. */
     TRP__DEVICE void take(int j, uint64_t address, int64_t i) const
     {
         if constexpr (SIZE == 4)
@@ -167,7 +181,7 @@ template <int TYPE, int V> struct trp__pack {
     }
 };
 
-/* What is copied of a pack at a time. */
+/* The unit that a pack is copied in. */
 template <int BYTES> struct trp__raw {
     typedef trp__pack16 type;
 };
@@ -177,6 +191,7 @@ template <> struct trp__raw<8> {
 
 /* One element. */
 template <int TYPE> struct trp__pack<TYPE, 1> {
+    enum { ELEMENTS = 1 };
     float value;
 
     TRP__DEVICE void load(uint64_t address, int64_t i, uint8_t type)

@@ -5,8 +5,8 @@
 
 #include "actors/dnn/kernels/common/packs.cuh"
 
-/* Where a row begins in each of some operands, as trp__rows_find(), of no more than 2^31 - 1 rows:
- * without divisions of 64 bits, whose calls cost registers. */
+/* Finds where a row begins like trp__rows_find(), among at most 2^31 - 1 rows: without divisions of
+ * 64 bits, whose calls cost registers. */
 template <int OPERANDS>
 TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
                                      const trp__rows_operand *operand, int64_t first[OPERANDS])
@@ -40,9 +40,10 @@ template <int TYPE> struct trp__row_type {
     typedef trp__pack<TYPE, V> pack;
 };
 
-/* Packs of a thread: the first at element `first`, the others `step` apart. Elements count from a
- * place that is aligned to 16 bytes, at or before the row; those of the row are `begin` to `end`,
- * and no others are touched. Not RAGGED: both are multiples of a pack's, LENGTH. */
+/* The packs of a thread: the first at element `first`, the others `step` apart. Elements count from
+ * a place that is aligned to 16 bytes, at or before the row; the row's elements are `begin` to
+ * `end`, and no others are touched. Not RAGGED: both are multiples of LENGTH, the elements of a
+ * pack. */
 template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> struct trp__row_packs {
     enum { SIZE = trp__row_type<TYPE>::SIZE, V = LENGTH };
     typedef trp__pack<TYPE, V> pack;

@@ -1,12 +1,12 @@
-/* What kernels over rows share: where a row is, its elements in registers, and what the threads of
- * a row find together. */
+/* Common parts of kernels over rows: finding a row, its elements in registers, and results of all
+ * threads of a row. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_CUH
 
 #include "actors/dnn/kernels/common/element.cuh"
 #include "actors/dnn/kernels/common/rows.h"
 
-/* Where a row begins in each of some operands. */
+/* Finds where a row begins in each of some operands. */
 template <int OPERANDS>
 TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
                                 const trp__rows_operand *operand, int64_t first[OPERANDS])
@@ -31,27 +31,8 @@ TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
 
 /* --- Runs: 8 elements that follow each other --- */
 
-template <typename T> TRP__DEVICE T trp__load_float(uint64_t address, int64_t i, uint8_t type)
-{
-    return type == TRP_F32   ? (T)trp__at<float>(address, i)
-           : type == TRP_F16 ? (T)trp__half_value(trp__at<uint16_t>(address, i))
-           : type == TRP_F64 ? (T)trp__at<double>(address, i)
-                             : (T)trp__bf16_to_f32(trp__at<uint16_t>(address, i));
-}
-
-template <typename T>
-TRP__DEVICE void trp__store_float(uint64_t address, int64_t i, uint8_t type, T value)
-{
-    if (type == TRP_F32)
-        trp__to<float>(address, i) = (float)value;
-    else if (type == TRP_F64)
-        trp__to<double>(address, i) = (double)value;
-    else
-        trp__to<uint16_t>(address, i) = type == TRP_F16 ? trp__to_f16(value) : trp__to_bf16(value);
-}
-
-/* Calls `call` with a type that the compiler knows. Reads of several runs so follow each other
- * without a branch between, and are under way together. Only f64 reads f64. */
+/* Calls `call` with a type that the compiler knows: reads of several runs have no branch between
+ * them, and are under way together. Only arithmetic in f64 reads f64. */
 #define TRP__ROWS_BY_TYPE(T, type, call)                                                           \
     if ((type) == TRP_F32)                                                                         \
         call(TRP_F32);                                                                             \
@@ -158,8 +139,9 @@ struct trp__rows_most {
     }
 };
 
-/* Of COUNT numbers of each of the `threads` of a row: a power of two up to 32, or the whole block.
- * All threads of the block call this. `none` changes nothing. The order is always the same. */
+/* Combines COUNT numbers of each of the `threads` of a row: a power of two up to 32, or the whole
+ * block. All threads of the block call this. `none` changes nothing. The order is always the same.
+ * */
 template <typename OP, typename T, int COUNT>
 TRP__DEVICE void trp__rows_together(T v[COUNT], int threads, T none)
 {

@@ -19,8 +19,8 @@ enum {
     TRP__CLUSTER_MOST = 8,     /* blocks of a cluster, as all devices with clusters have */
 };
 
-/* How an operand lies: where its first element is, and how far it is to the next one of the row and
- * to the rows along each dimension of what is left. In elements. */
+/* The layout of an operand, in elements: where its first element is, and the strides to the next
+ * element of a row and to the next row along each dimension that is left. */
 typedef struct trp__rows_operand {
     uint64_t at;
     int64_t step;

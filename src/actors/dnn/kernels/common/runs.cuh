@@ -1,5 +1,5 @@
-/* Runs of four elements that follow each other, of several arrays at a time: what blocks of
- * TRP__RUNS_THREADS threads do that go over arrays without gaps. */
+/* Runs of four elements that follow each other, of several arrays at a time, for blocks of
+ * TRP__RUNS_THREADS threads that go over arrays without gaps. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_RUNS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_RUNS_CUH
 

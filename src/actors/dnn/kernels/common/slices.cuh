@@ -1,7 +1,7 @@
-/* Rows of the blocks of a cluster: each has a slice of a row, which it goes over twice. Tiles of it
- * are copied into shared memory, each thread's elements into places of its own, as many as there is
- * room for; those that were read last lie there yet when they are wanted again, and the others come
- * once more while these are worked on. */
+/* Rows of the blocks of a cluster: each block has a slice of a row, which it goes over twice,
+ * forwards and then backwards. Each thread copies its elements of as many tiles as there is room
+ * for into shared memory. The tiles that were read last are still there for the second pass; the
+ * others are copied again while these are worked on. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_SLICES_CUH
 
@@ -9,8 +9,8 @@
 #include "actors/dnn/kernels/common/cluster.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
 
-/* The tiles of a slice, and how many there is room for: tile t lies in slot t modulo that. Work has
- * a function copy(tile, slot), which ends with trp__async_commit(). */
+/* The tiles of a slice, and how many of them there is room for: tile t lies in slot t % room. WORK
+ * has a function copy(tile, slot), which ends with trp__async_commit(). */
 struct trp__slice_tiles {
     int tiles, room;
 

@@ -42,7 +42,7 @@ TRP__DEVICE void trp__multiply_matrices(const uint32_t a[4], const uint32_t b[2]
 
 #else
 
-/* What the lanes of each warp put there for each other, between two meetings. */
+/* Words that the lanes of each warp leave for each other between two barriers. */
 template <typename WORD, int COUNT> struct trp__lane_words {
     WORD word[32][32][COUNT];
 };

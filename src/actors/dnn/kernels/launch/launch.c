@@ -64,9 +64,9 @@ uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules)
     return rows[i].kib << 10;
 }
 
-/* Beyond 48 KiB, of which what the kernel declares is a part, a launch needs leave: for all that
- * the device has, whatever this plan takes, since the limit is the function's, which plans of other
- * sizes share. */
+/* Raises the limit of a function's dynamic shared memory, which a launch needs beyond 48 KiB, the
+ * kernel's static memory included. The limit is all that the device has: it belongs to the
+ * function, which plans of other sizes share. */
 static trp_status allow_shared(const trp__kernel_launch *l, trp__cu_function function,
                                uint32_t shared_bytes, trp_error *error)
 {

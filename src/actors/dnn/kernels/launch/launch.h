@@ -34,6 +34,17 @@ typedef struct trp__kernel_family {
     bool moves;                /* launches need TRP__MODULE_MOVE, too */
 } trp__kernel_family;
 
+/* Defines a family of the usual form: with the functions and the type `step` of its file. */
+#define TRP__KERNEL_FAMILY(symbol, title, number)                                                  \
+    const trp__kernel_family trp__kernels_##symbol = {                                             \
+        .name = (title),                                                                           \
+        .takes = takes,                                                                            \
+        .step_bytes = sizeof(step),                                                                \
+        .make = make,                                                                              \
+        .launch = launch,                                                                          \
+        .module = TRP__MODULE_##number,                                                            \
+    }
+
 /* Creates a step of a family; `engine` gets the variant's name. TRP_E_MEMORY, and the errors of the
  * family's make(). */
 trp_status trp__kernel_make(const trp__kernel_family *family, const trp__dnn_part *part,
@@ -77,8 +88,8 @@ trp_status trp__kernel_find(const trp__kernel_launch *l, trp__kernel_module modu
                             trp_error *error);
 
 /* Looks up a kernel and enqueues so many blocks of it with one parameter, a struct. `first`, a
- * field of that: large grids become several launches, and each gets the number of its first block;
- * NULL: one launch. */
+ * field of the parameter: a large grid becomes several launches, each of which gets the number of
+ * its first block there; NULL: always one launch. */
 trp_status trp__kernel_run(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                            uint64_t blocks, void *parameter, int64_t *first, trp_error *error);
 

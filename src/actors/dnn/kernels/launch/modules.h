@@ -65,13 +65,13 @@ trp__own_program trp__kernels_program(trp__kernel_module module);
 trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module,
                              const atomic_bool *stop, trp_error *error);
 
-/* The image of a source of one's own, which may include the files of these kernels: from the cache,
- * or compiled and put there. `name` is for messages. *image is the caller's to free. Any thread. */
+/* Returns the image of a caller's source, which may include the files of these kernels, from the
+ * cache, or compiles it and stores it there. `name` is for messages. *image is the caller's to
+ * free. Any thread. */
 trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
                               void **image, size_t *bytes, trp_error *error);
 
-/* Whether the image is there, or the cache has it: nothing is compiled for the answer. One thread
- * at a time. */
+/* Tells whether the image is there, or the cache has it; compiles nothing. One thread at a time. */
 bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module);
 
 /* Gives `to`, the modules of another thread, the image that `from` has. TRP_E_MEMORY. */
@@ -82,8 +82,8 @@ trp_status trp__kernels_share(const trp__kernel_modules *from, trp__kernel_modul
 trp_status trp__kernel_check(trp_instance *instance, int result, const char *call,
                              trp_error *error);
 
-/* A kernel of a module, which is made and loaded if need be. The context must be current. instance
- * NULL: as with trp__kernel_check(). */
+/* Looks up a kernel of a module, which is made and loaded if need be. The context must be current.
+ * instance NULL: as with trp__kernel_check(). */
 trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
                                  trp__kernel_module module, const char *name, trp__cu_function *out,
                                  trp_error *error);

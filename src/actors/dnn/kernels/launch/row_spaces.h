@@ -25,29 +25,29 @@ void trp__rows_space_of(const trp__space *kept, int from, trp__rows_space *out);
 void trp__rows_operand_of(const trp__rows *r, int operand, int from, uint8_t type,
                           trp__rows_operand *out);
 
-/* Whether a run of 8 elements may be read by 16 bytes at a time: `kept` without its first `from`
- * dimensions leads to runs that begin at the same element modulo 8 in all of the first `operands`.
- * `ragged`: they do not all begin at a multiple of it. */
+/* Tells whether a run of 8 elements may be read by 16 bytes at a time: `kept` without its first
+ * `from` dimensions leads to runs that begin at the same element modulo 8 in all of the first
+ * `operands`. `ragged`: they do not all begin at a multiple of it. */
 bool trp__rows_are_runs(const trp__space *kept, int from, int operands, bool *ragged);
 
-/* How many runs of 8 elements each thread has of a row of n in registers, 1, 2 or 4 and at most
- * `runs`, and how many threads have it: a power of two up to 32, or a block of a multiple of 32. 0:
- * that would be more than `threads_max`. */
+/* Returns the runs of 8 elements that each thread holds of a row of n in registers, 1, 2 or 4 and
+ * at most `runs`, and sets its threads: a power of two up to 32, or a block of a multiple of 32. 0:
+ * more than `threads_max` would be needed. */
 int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads);
 
-/* The type that operands have in common and kernels of kernels/common/row_packs.cuh are named by;
- * NULL: none. */
+/* Returns the type that all operands have and that kernels of kernels/common/row_packs.cuh are
+ * named by; NULL: none. */
 const char *trp__row_packs_type(const trp__rows_operand *operand, int count);
 
-/* Ways to have a row in packs of 16 bytes: packs of a thread, and threads at most. Those of up to a
+/* Ways to hold a row in packs of 16 bytes: packs of a thread, and threads at most. Ways of up to a
  * warp come first. */
 typedef struct trp__row_packs_way {
     int packs, threads;
 } trp__row_packs_way;
 typedef trp__row_packs_way trp__row_packs_ways[4];
 
-/* The packs of the first way that a row of n elements fits, and its threads: a power of two up to
- * 32, or a block of a multiple of 32. 0: it fits none. */
+/* Returns the packs of the first way that a row of n elements fits, and sets its threads: a power
+ * of two up to 32, or a block of a multiple of 32. 0: the row fits no way. */
 int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type, int32_t *threads);
 
 /* Rows as slices of the blocks of a cluster. */
@@ -60,10 +60,10 @@ typedef struct trp__slices {
     int32_t most;     /* tiles that would fit */
 } trp__slices;
 
-/* Blocks that hold a row of so many units: `most` of a processor where a cluster of such does, else
- * half as many, down to `least`; a single one if they hold at least a fifth of it, and the rest is
- * read again. `loads`: units of a thread in a tile. False: such blocks would be too few for the
- * device, or do not hold that. */
+/* Shares out rows of so many units to blocks that hold them: `most` blocks of a processor if a
+ * cluster of such blocks holds a row, else half as many, down to `least`. A single block of a
+ * processor need only hold a fifth of the row's share; the rest is read again. `loads`: units of a
+ * thread in a tile. False: the blocks would be too few for the device, or do not hold the row. */
 bool trp__rows_slices(const trp__kernel_modules *modules, int64_t rows, int64_t units, int loads,
                       uint32_t most, uint32_t least, trp__slices *out);
 

@@ -15,7 +15,7 @@ typedef struct trp__space {
     int64_t stride[TRP__SPACE_OPERANDS][TRP__DNN_RANK]; /* elements; 0: repeated */
 } trp__space;
 
-/* The space of all elements of `shape`. */
+/* Begins the space of all elements of `shape`. */
 void trp__space_begin(trp__space *s, const trp__dnn_tensor *shape);
 
 /* Adds an operand whose dimensions are those of the shape, or 1; one of another rank is a single
@@ -34,6 +34,12 @@ int64_t trp__space_elements(const trp__space *s);
 static inline uint64_t trp__space_element_bytes(uint8_t type)
 {
     return trp_dtype_bits((trp_dtype)type) / 8;
+}
+
+/* Returns a / b, rounded up. */
+static inline int64_t trp__space_parts(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
 }
 
 /* Tells whether a tensor begins at a multiple of `bytes`, or of 16 if that is less. */

@@ -75,9 +75,10 @@ static uint32_t threads_for(int64_t runs, int64_t packs)
     return packs == 4 ? 512 : 1024;
 }
 
-/* The same for packs, as measured: where nothing is written few threads with many packs are
- * fastest, and one block that has a processor for itself is, with sixteen packs a thread. Threads
- * that read probabilities have as many packs as they read at a time, or little but masks. */
+/* Returns the threads for a row of packs, as measured. Without a gradient, few threads with many
+ * packs are fastest; with one, a single block of a processor with sixteen packs a thread. Threads
+ * that read probabilities have as many packs as they read at a time, as fewer would be little but
+ * masks. */
 static uint32_t threads_for_packs(int64_t packs, bool again, bool targets)
 {
     const uint32_t threads = threads_for(packs, 1);
@@ -114,8 +115,8 @@ static void share_rows(step *s, const trp__kernel_modules *modules, bool ragged)
     const uint32_t limit = trp__kernel_shared_most(modules), half = limit / 2 - 2 * SHARED_OWN;
     share_out(s, count, run * bytes / 16, limit - SHARED_OWN);
     s->is_long = s->p.used[TRP__ENTROPY_DX] && (int64_t)s->p.cached * s->rows.threads < count;
-    /* Two blocks of a processor: one reads while the other writes. What has no room is read again,
-     * from the cache, which has it for rows that are not much longer. */
+    /* Two blocks of a processor: one reads while the other writes. Packs that have no room are read
+     * again, from the L2 cache unless rows are much longer. */
     if (s->packs && s->rows.threads <= TRP__ENTROPY_PAIRED && s->rows.shared > half)
         share_out(s, count, run * bytes / 16, half);
 }
@@ -152,7 +153,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     return s->p.runs && ragged;
 }
 
-/* Whether kernels of one type take the rows. */
+/* Tells whether kernels of one type take the rows. */
 static bool are_packs(const trp__entropy *p)
 {
     const uint8_t type = p->io[TRP__ENTROPY_X].type;
@@ -231,11 +232,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_entropy = {
-    .name = "cross_entropy",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_ENTROPY,
-};
+TRP__KERNEL_FAMILY(entropy, "cross_entropy", ENTROPY);

@@ -111,7 +111,7 @@ TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row
                               v);
 }
 
-/* What probabilities weigh of some runs, as trp__entropy_packs::weigh(). */
+/* Adds the weights of probabilities of some runs, as trp__entropy_packs::weigh(). */
 template <typename T, int DEEP>
 TRP__DEVICE void trp__entropy_weigh(const trp__entropy &p, const trp__entropy_row<T> &r, int c,
                                     const T v[DEEP][TRP__ROWS_RUN], trp__entropy_sums<T> *sums)
@@ -157,7 +157,7 @@ TRP__DEVICE void trp__entropy_first(const trp__entropy &p, const trp__entropy_ro
         sums->rise(top);
         TRP__EACH(d, DEEP) {
             TRP__EACH(j, RUN)
-                some += trp__entropy_exp(v[d][j] - sums->base());
+                some += trp__exp(v[d][j] - sums->base());
         }
         sums->sum.add(some);
         if (p.smooth > 0) {
@@ -202,7 +202,7 @@ TRP__DEVICE void trp__entropy_last(const trp__entropy &p, const trp__entropy_row
             const int first = r.l.place(c + d, 0);
             raw[d].convert(v);
             TRP__EACH(j, RUN)
-                out[j] = f.scale * trp__entropy_exp(v[j] - most) - f.rest;
+                out[j] = f.scale * trp__exp(v[j] - most) - f.rest;
             if (label >= 0 && (!r.l.runs || (label >= first && label < first + RUN))) {
                 TRP__EACH(j, RUN)
                     out[j] -= r.l.place(c + d, j) == label ? f.share : T(0);
@@ -219,7 +219,7 @@ TRP__DEVICE void trp__entropy_last(const trp__entropy &p, const trp__entropy_row
     }
 }
 
-/* What the gradients of a row are multiplied with. */
+/* Returns the factor of the gradients of a row. */
 TRP__DEVICE double trp__entropy_factor(const trp__entropy &p, int64_t at)
 {
     const double divisor = p.count ? trp__at<double>(p.count, 0) : p.divisor;
@@ -309,26 +309,19 @@ TRP__GLOBAL(TRP__ENTROPY_THREADS) trp_entropy_total(const TRP__CONSTANT trp__ent
                            sum / (p.count ? trp__at<double>(p.count, 0) : p.divisor));
 }
 
-/* Logits and gradients of one type, and labels. */
-TRP__ENTRY(trp_entropy_packs_f32, trp__entropy, (1024), trp__entropy_rows<float, TRP_F32, 0>)
-TRP__ENTRY(trp_entropy_packs_bf16, trp__entropy, (1024), trp__entropy_rows<float, TRP_BF16, 0>)
-TRP__ENTRY(trp_entropy_packs_f16, trp__entropy, (1024), trp__entropy_rows<float, TRP_F16, 0>)
+/* Kernels of one type of logits and gradients, by packs. */
+#define TRP__ENTROPY_KERNELS(name, bounds, ...)                                                    \
+    TRP__ENTRY(name##_f32, trp__entropy, bounds, trp__entropy_rows<float, TRP_F32, 0, __VA_ARGS__>)\
+    TRP__ENTRY(name##_bf16, trp__entropy, bounds,                                                  \
+               trp__entropy_rows<float, TRP_BF16, 0, __VA_ARGS__>)                                 \
+    TRP__ENTRY(name##_f16, trp__entropy, bounds, trp__entropy_rows<float, TRP_F16, 0, __VA_ARGS__>)
 
-/* The same with probabilities: two blocks of a processor, whose rows lie in shared memory. */
-TRP__ENTRY(trp_entropy_targets_f32, trp__entropy, (TRP__ENTROPY_PAIRED, 2),
-           trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP / 2>)
-TRP__ENTRY(trp_entropy_targets_bf16, trp__entropy, (TRP__ENTROPY_PAIRED, 2),
-           trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP / 2>)
-TRP__ENTRY(trp_entropy_targets_f16, trp__entropy, (TRP__ENTROPY_PAIRED, 2),
-           trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP / 2>)
+/* Labels; probabilities, with two blocks of a processor whose rows lie in shared memory; and longer
+ * rows, of which the cache has no more than those of a few blocks. */
+TRP__ENTROPY_KERNELS(trp_entropy_packs, (1024), 0)
+TRP__ENTROPY_KERNELS(trp_entropy_targets, (TRP__ENTROPY_PAIRED, 2), TRP__ENTROPY_DEEP / 2)
+TRP__ENTROPY_KERNELS(trp_entropy_long, (TRP__ENTROPY_PAIRED), TRP__ENTROPY_DEEP)
 
-/* Longer rows, of which the cache has no more than those of a few blocks. */
-TRP__ENTRY(trp_entropy_long_f32, trp__entropy, (TRP__ENTROPY_PAIRED),
-           trp__entropy_rows<float, TRP_F32, 0, TRP__ENTROPY_DEEP>)
-TRP__ENTRY(trp_entropy_long_bf16, trp__entropy, (TRP__ENTROPY_PAIRED),
-           trp__entropy_rows<float, TRP_BF16, 0, TRP__ENTROPY_DEEP>)
-TRP__ENTRY(trp_entropy_long_f16, trp__entropy, (TRP__ENTROPY_PAIRED),
-           trp__entropy_rows<float, TRP_F16, 0, TRP__ENTROPY_DEEP>)
 TRP__ENTRY(trp_entropy_f32, trp__entropy, (1024), trp__entropy_rows<float, TRP_F32, 2>)
 TRP__ENTRY(trp_entropy_bf16, trp__entropy, (1024), trp__entropy_rows<float, TRP_BF16, 2>)
 TRP__ENTRY(trp_entropy_f16, trp__entropy, (1024), trp__entropy_rows<float, TRP_F16, 2>)

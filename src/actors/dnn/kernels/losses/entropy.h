@@ -1,13 +1,13 @@
 /* Cross-entropy of rows of logits, with their gradient: the parameter of its kernels. Host and
  * device share this file.
  *
- *     count    how many rows are not ignored, where a mean divides by it
+ *     count    counts the rows that are not ignored, where a mean divides by them
  *     rows     a block for each row: the largest logit and the sum in one pass; then the gradient
- *     total    the sum of all losses
+ *     total    adds up all losses
  *
- * A row remains in shared memory, as far as it fits, between the two passes: so it is read once.
+ * A row stays in shared memory between the two passes, as far as it fits, and is then read once.
  * The loss of a row with probabilities is found in the first pass, relative to the largest logit so
- * far: no term of it is negative, so that nothing cancels. */
+ * far: no term of it is negative, so that no digits cancel. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_H
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_H
 

@@ -1,21 +1,12 @@
 /* Cross-entropy of rows of one type, with labels or probabilities of that type: packs of 16 bytes,
- * those that fit in shared memory between the two passes. TARGET: packs of logits and as many of
- * probabilities that a thread has on their way; 0 with labels. */
+ * which stay in shared memory between the two passes as far as they fit. TARGET: packs of logits,
+ * and as many of probabilities, that a thread has on their way; 0 with labels. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_PACKS_CUH
 
 #include "actors/dnn/kernels/losses/entropy_row.cuh"
 #include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
-
-#define TRP__ENTROPY_LOG2E 1.44269504088896340736f
-
-/* e^x of x <= 0, times 2^RAISED for 16 bits, so that flushing denormal numbers to 0, the fast way,
- * takes none that matters to a gradient. A sum has a term of 1: it needs no such care. */
-template <int TYPE, int RAISED> TRP__DEVICE float trp__entropy_term(float x)
-{
-    return TYPE == TRP_F32 ? exp(x) : trp__exp2_flushed(fmaf(x, TRP__ENTROPY_LOG2E, (float)RAISED));
-}
 
 template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE> {
     typedef trp__row_packs<TYPE> R;
@@ -37,7 +28,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
         cache = shared + threadIdx.x;
         cached = p.cached;
     }
-    /* Where element 0 of the first pack of a row would be. */
+    /* Returns the address that element 0 of the first pack of a row would have. */
     TRP__DEVICE uint64_t place_of(const trp__entropy &p, const trp__entropy_row<float> &r,
                                   int operand) const
     {
@@ -59,14 +50,14 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
             at.template read<DEEP>(from, other, v);
         }
     }
-    /* Whether the row and its probabilities are copied to shared memory ahead: where both have room
-     * there, and are more than a thread reads at a time. */
+    /* Tells whether the row and its probabilities are copied to shared memory ahead: where both
+     * have room there, and are more than a thread reads at a time. */
     TRP__DEVICE bool fits() const
     {
         return TARGET != 0 && R::end > DEEP * R::step && cached * R::step >= R::end;
     }
-    /* Copies both there, a batch for each DEEP packs. Those at the ends of a ragged row are
-     * left. */
+    /* Copies both there, a batch for each DEEP packs, but for the packs at the ends of a ragged
+     * row. */
     TRP__DEVICE void fetch(uint64_t x, uint64_t t)
     {
         for (int c = 0; R::place(c) < R::end; c++) {
@@ -96,7 +87,8 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
             keep(c + d, v[d], target);
         }
     }
-    /* What probabilities weigh: the sum, and that of how far logits are below the largest. */
+    /* Adds the weights of probabilities: their sum, and the sum of weights times the distance of
+     * logits from the largest. */
     TRP__DEVICE void weigh(const R &at, const pack v[DEEP], const pack t[DEEP],
                            trp__entropy_sums<float> *sums) const
     {
@@ -121,7 +113,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
         sums->total.add(some);
         sums->away.add(away);
     }
-    /* The same of smoothed ones. */
+    /* Adds the weights of smoothed probabilities. */
     TRP__DEVICE void weigh_smooth(const trp__entropy &p, const R &at, const pack v[DEEP],
                            const pack t[DEEP], trp__entropy_sums<float> *sums) const
     {
@@ -174,8 +166,8 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
                 float e[R::V];
                 if (at.place(d) >= at.end)
                     continue;
-                TRP__EACH(j, R::V)
-                    e[j] = trp__entropy_term<TYPE, 0>(v[d].get(j) - base);
+                TRP__EACH(j, R::V) /* not raised: a sum has a term of 1 */
+                    e[j] = trp__exp_raised<TYPE, 0>(v[d].get(j) - base);
                 TRP__UNROLL
                 for (int by = R::V / 2; by > 0; by /= 2) {
                     TRP__EACH(j, by)
@@ -221,7 +213,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
                     continue;
                 TRP__EACH(j, R::V)
                     out[j] =
-                        fmaf(scale, trp__entropy_term<TYPE, RAISED>(v[d].get(j) - most), -f.rest);
+                        fmaf(scale, trp__exp_raised<TYPE, RAISED>(v[d].get(j) - most), -f.rest);
                 if constexpr (TARGET != 0) {
                     TRP__EACH(j, R::V)
                         out[j] = fmaf(-f.share, t[d].get(j), out[j]);

@@ -1,29 +1,18 @@
-/* What kernels of cross-entropy know of a row. */
+/* A row of cross-entropy, as its threads know it. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_ROW_CUH
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_ROW_CUH
 
 #include "actors/dnn/kernels/losses/entropy.h"
+#include "actors/dnn/kernels/common/functions.cuh"
 #include "actors/dnn/kernels/common/rows.cuh"
 
-/* One copy of the long ones. */
-TRP__SHARED_CODE double trp__entropy_exp_f64(double x)
-{
-    return exp(x);
-}
+/* One copy of the long one. */
 TRP__SHARED_CODE double trp__entropy_log(double x)
 {
     return log(x);
 }
-TRP__DEVICE double trp__entropy_exp(double x)
-{
-    return trp__entropy_exp_f64(x);
-}
-TRP__DEVICE float trp__entropy_exp(float x)
-{
-    return exp(x);
-}
 
-/* What is known of a row: the sum is that of exp(x - most). */
+/* A row; `sum` is that of exp(x - most). */
 template <typename T> struct trp__entropy_row {
     trp__rows_lanes l;
     int64_t at[TRP__ENTROPY_OPERANDS]; /* where it begins, in elements */
@@ -45,7 +34,7 @@ template <typename T> struct trp__entropy_row {
     }
 };
 
-/* What a thread knows of its elements. */
+/* Sums over a thread's elements. */
 template <typename T> struct trp__entropy_sums {
     T most;
     trp__exact_sum<T> sum, linear, total; /* total: of probabilities, smoothed */
@@ -56,12 +45,12 @@ template <typename T> struct trp__entropy_sums {
         most = T(-INFINITY);
         sum = linear = total = away = {0, 0};
     }
-    /* Where there is no largest number: 0. */
+    /* The largest element so far, or 0 where there is none. */
     TRP__DEVICE T base() const
     {
         return most == T(-INFINITY) ? T(0) : most;
     }
-    /* What is below a larger one. */
+    /* Makes `away` relative to a larger maximum. */
     TRP__DEVICE void lift(T top)
     {
         const T weight = total.sum - total.lost;
@@ -73,18 +62,18 @@ template <typename T> struct trp__entropy_sums {
         if (!(top > most))
             return;
         lift(top);
-        const T factor = trp__entropy_exp(most - top);
+        const T factor = trp__exp(most - top);
         sum.sum *= factor;
         sum.lost *= factor;
         most = top;
     }
-    /* What all threads of the row know. */
+    /* Combines the sums of all threads of the row. */
     TRP__DEVICE void join(const trp__entropy &p, trp__entropy_row<T> *r) const
     {
         const int threads = (int)blockDim.x;
         r->most = trp__rows_together<trp__rows_most, T>(most, threads, T(-INFINITY));
         const T all = r->most == T(-INFINITY) ? T(0) : r->most;
-        const T scaled = (sum.sum - sum.lost) * trp__entropy_exp(most - all);
+        const T scaled = (sum.sum - sum.lost) * trp__exp(most - all);
         r->sum = (double)trp__rows_together<trp__rows_sum, T>(scaled, threads, T(0));
         if (r->most == T(-INFINITY)) /* there is no largest one */
             r->sum = NAN;
@@ -105,7 +94,7 @@ template <typename T> struct trp__entropy_sums {
     }
 };
 
-/* What gradients are made of: exp(x - most) * scale - rest, and share less for the label. */
+/* Factors of the gradient, which is exp(x - most) * scale - rest, less share for the label. */
 template <typename T> struct trp__entropy_factors {
     T scale, rest, share;
 

@@ -155,11 +155,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_losses = {
-    .name = "loss",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_LOSSES,
-};
+TRP__KERNEL_FAMILY(losses, "loss", LOSSES);

@@ -140,7 +140,7 @@ template <typename T> TRP__DEVICE T trp__losses_one(const trp__losses_operand &o
     return o.at ? trp__load_float<T>(o.at, 0, o.type) : (T)o.value;
 }
 
-/* What is the same for all elements. */
+/* Numbers that are the same for all elements. */
 template <typename T> struct trp__losses_all {
     T one[TRP__LOSSES_READ]; /* of operands that have one number */
     T share;
@@ -415,7 +415,7 @@ template <typename T, int FORMULA> TRP__DEVICE void trp__losses_elements(const t
 TRP__ENTRY(trp_losses_f32, trp__losses, (TRP__LOSSES_BOUNDS),
            trp__losses_elements<float, TRP_DTYPE_NONE>)
 
-/* Of arrays of one type of 16 bits alone. */
+/* Kernels for arrays that all have one type of 16 bits. */
 TRP__ENTRY(trp_losses_narrow_bf16, trp__losses, (TRP__LOSSES_BOUNDS),
            trp__losses_elements<float, TRP_BF16>)
 TRP__ENTRY(trp_losses_narrow_f16, trp__losses, (TRP__LOSSES_BOUNDS),

@@ -1,5 +1,5 @@
-/* Element-wise programs (map.h) as kernels of their own: what map.cuh interprets, a compiler
- * unrolls here. A generated source (map_source.c) lists the instructions:
+/* Element-wise programs (map.h) as kernels of their own: a compiler unrolls the instructions that
+ * map.cuh interprets. A generated source (map.c) lists them:
  *
  *     TRP__FUSED(float, TRP__MAP_WIDTH, 1, 1, 2)
  *     SLOT(0) SLOT(1)
@@ -25,7 +25,7 @@ template <typename T> struct trp__fused_number {
     }
 };
 
-/* The same for each pack of a thread. */
+/* A number as an input of each pack of a thread. */
 template <typename T> struct trp__fused_numbers {
     T value;
     TRP__DEVICE trp__fused_number<T> operator[](int) const
@@ -59,9 +59,10 @@ TRP__DEVICE void trp__fused_compute(T *to, const A &a, const B &b, const C &c,
         to[k] = trp__fused_apply<T, OP>(a[k], b[k], c[k], p);
 }
 
-/* Threads that take neighbouring elements run the program of whole packs of W, DEEP of them at a
- * time where there are so many, a block's packs apart: loads of all are under way together, for no
- * branch stands between. What fills no pack the last block has one by one. */
+/* Threads that take neighbouring elements run the program on whole packs of W, DEEP of them at a
+ * time where there are so many, a block's packs apart: no branch stands between their loads, so
+ * that all are under way together. The last block runs the elements that fill no pack one by one.
+ * */
 #define TRP__FUSED(type, width, neighbours, rank, deep)                                            \
     typedef type T;                                                                                \
     enum { trp__fused_width = width, trp__fused_vector = neighbours, trp__fused_deep = deep };     \

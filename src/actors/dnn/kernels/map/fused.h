@@ -1,8 +1,8 @@
-/* Kernels of their own for element-wise programs that run often (fused.cuh): compiled in a side
- * thread while the interpreter (map.cuh) serves, taken from the kernel cache where they are there.
- * Both give the same bits, so a request need not know which one ran.
+/* Kernels of their own for element-wise programs that run often (fused.cuh). A side thread compiles
+ * them, or finds them in the kernel cache, while the interpreter (map.cuh) serves. Both give the
+ * same bits, so a request need not know which one ran.
  *
- * All but the compile itself is the scheduler thread's. */
+ * All but the compile itself runs in the scheduler thread. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_FUSED_H
 #define TRP_ACTORS_DNN_KERNELS_MAP_FUSED_H
 
@@ -25,11 +25,12 @@ trp_status trp__fused_start(trp__fused *f, trp__kernel_modules *modules, trp_err
 /* Waits for a compile that runs, and unloads all. The context must be current. */
 void trp__fused_stop(trp__fused *f, trp_instance *instance);
 
-/* The entry of a source, the same for the same text; NULL: no memory. It lives to the end. */
+/* Returns the entry of a source, the same for the same text; NULL: no memory. Entries live to the
+ * end. */
 trp__fused_entry *trp__fused_find(trp__fused *f, const char *source);
 
-/* The kernel of an entry that runs once more, over so many elements; NULL: it is not there, or not
- * yet. Takes no time but for loading, once. */
+/* Returns the kernel of an entry that runs once more, over so many elements; NULL: not there, or
+ * not yet. Takes no time but for loading, once. */
 trp__cu_function trp__fused_use(trp__fused *f, trp_instance *instance, trp__fused_entry *entry,
                                 int64_t elements);
 

@@ -24,7 +24,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return best;
 }
 
-/* The source of a kernel for one program. False: it is too long. */
+/* Writes the source of a kernel for one program. False: it is too long. */
 static bool write_source(const step *s, int slots, char *out, size_t size)
 {
     static const char *const layouts[] = {"LINEAR", "PACKED", "SPLAT", "STRIDED"};
@@ -70,7 +70,7 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
 }
 
 /* Packs that a thread of a kernel of its own has at a time: two where one array is read, in loads
- * of no more than 16 bytes. Of several arrays enough loads are under way. */
+ * of no more than 16 bytes. Several arrays have enough loads under way with one. */
 static uint32_t packs_of(const program *p)
 {
     int arrays = 0;

@@ -24,8 +24,8 @@ enum {
     TRP__MAP_SLOT_BYTES = TRP__MAP_THREADS * TRP__MAP_WIDTH * 4, /* the same for f64 */
 };
 
-/* What an instruction does: a trp_dnn_pointwise, the same plus TRP__MAP_SLOPE for the derivative of
- * an activation times dy, or one of these. */
+/* The operation of an instruction: a trp_dnn_pointwise, one plus TRP__MAP_SLOPE for the derivative
+ * of an activation times dy, or one of these. */
 enum {
     TRP__MAP_SLOPE = 64, /* a: x, b: dy */
     TRP__MAP_LOAD = 128, /* a: the operand */
@@ -44,7 +44,7 @@ enum {
                                 * rounded, so that they give what f64 gives */
 };
 
-/* How an operand lies along the iteration space. */
+/* The layout of an operand along the iteration space. */
 enum {
     TRP__MAP_LINEAR,  /* element i of the space is element i of the operand */
     TRP__MAP_PACKED,  /* stride 1 along the innermost dimension */
@@ -59,8 +59,8 @@ typedef struct trp__map_code {
     uint8_t reserved;
 } trp__map_code;
 
-/* Where an operand lies. That of RANDOM lies nowhere: `at` is the number of its first element, and
- * the strides are those of numbers. */
+/* The place of an operand in memory. The operand of RANDOM has none: `at` is the number of its
+ * first element, and the strides are those of numbers. */
 typedef struct trp__map_operand {
     uint64_t at;
     int64_t stride[TRP__MAP_DIMS]; /* elements */
@@ -95,6 +95,12 @@ static inline trp__map_divisor trp__map_divide_by(uint32_t by)
         d.shift++;
     d.factor = (uint32_t)(((UINT64_C(1) << 32) * ((UINT64_C(1) << d.shift) - by)) / by + 1);
     return d;
+}
+
+/* Returns n / d.by. */
+static inline uint32_t trp__map_quotient(uint32_t n, const trp__map_divisor *d)
+{
+    return (uint32_t)(((uint64_t)n * d->factor >> 32) + n) >> d->shift;
 }
 
 #endif

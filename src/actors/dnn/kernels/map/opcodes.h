@@ -1,5 +1,5 @@
-/* The operations of a map program, one row each: what an instruction makes of x (its input a), w
- * (its input b) and p (its three numbers). SELECT has a third input and stands in map.cuh. */
+/* The operations of a map program, one row each: the result of an instruction from x (its input a),
+ * w (its input b) and p (its three numbers). SELECT has a third input and stands in map.cuh. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_OPCODES_H
 #define TRP_ACTORS_DNN_KERNELS_MAP_OPCODES_H
 
@@ -48,7 +48,7 @@
     X(TRP__MAP_SLOPE + TRP_DNN_GELU_TANH, w * trp__gelu_tanh_slope<T>(x))                          \
     X(TRP__MAP_SLOPE + TRP_DNN_SWISH, w * trp__swish_slope<T>(p[0], x))
 
-/* Those whose functions are long: one copy of each, p0 is the first number. */
+/* Operations whose functions are long: one copy of each; p0 is the first number. */
 #define TRP__MAP_LONG_OPERATIONS(X)                                                                \
     X(TRP_DNN_MOD, fmod(x, w))                                                                     \
     X(TRP_DNN_POW, pow(x, w))                                                                      \

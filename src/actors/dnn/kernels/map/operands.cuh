@@ -10,13 +10,8 @@
 #include "actors/dnn/math/normal.h"
 #include "actors/dnn/math/philox.h"
 
-TRP__DEVICE uint32_t trp__quotient(uint32_t n, const trp__map_divisor &d)
-{
-    return (uint32_t)(((uint64_t)n * d.factor >> 32) + n) >> d.shift;
-}
-
-/* Where element i of the space is in an operand. `rank` is m.rank: a constant where a kernel is
- * made for one program. */
+/* Returns the offset of element i of the space in an operand. `rank` is m.rank: a constant where a
+ * kernel is made for one program. */
 TRP__DEVICE int64_t trp__map_offset(const trp__map &m, const trp__map_operand &o, uint8_t layout,
                                     int rank, uint32_t i)
 {
@@ -24,7 +19,7 @@ TRP__DEVICE int64_t trp__map_offset(const trp__map &m, const trp__map_operand &o
     if (layout == TRP__MAP_LINEAR)
         return i;
     for (int k = 0; k < rank - 1; k++) {
-        const uint32_t next = trp__quotient(i, m.dim[k]);
+        const uint32_t next = trp__map_quotient(i, &m.dim[k]);
         offset += (int64_t)(i - next * m.dim[k].by) * o.stride[k];
         i = next;
     }
@@ -108,7 +103,7 @@ TRP__SHARED_CODE trp__map_pair trp__map_normal_wide(double u, double w, double m
     return pair;
 }
 
-/* The same made of two words, of nodes that compute in f32. */
+/* Two numbers likewise from two words, for nodes that compute in f32. */
 TRP__SHARED_CODE trp__map_pair trp__map_normal(uint32_t word, uint32_t next, double mean,
                                                double deviation)
 {
@@ -118,7 +113,7 @@ TRP__SHARED_CODE trp__map_pair trp__map_normal(uint32_t word, uint32_t next, dou
     return pair;
 }
 
-/* What the words of one block become: 4 elements, or 2 of nodes that compute in f64. */
+/* Turns the words of one block into 4 elements, or into 2 for nodes that compute in f64. */
 template <typename T>
 TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint32_t word[4],
                                 T out[4])
@@ -166,8 +161,8 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
     }
 }
 
-/* Elements as of trp__map_load(). Those that follow each other and begin with a block share its
- * words; of others each is drawn by itself. */
+/* Draws the elements that trp__map_load() would load. Elements that follow each other and begin
+ * with a block of words share it; others are drawn one by one. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layout, uint8_t seed,
                                  uint8_t offset, uint8_t parameter, uint8_t mode, int rank,

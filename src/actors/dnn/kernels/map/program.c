@@ -6,7 +6,7 @@
 
 typedef trp__map_program program;
 
-/* What a node is made of. */
+/* The parts of a node. */
 
 bool trp__map_is_element_wise(const trp__dnn_node *n)
 {
@@ -119,7 +119,7 @@ static int add_numbers(program *p, int count, const double *values, uint8_t tens
     return first;
 }
 
-/* The input of an instruction that stands for a tensor: loaded where it was not yet. */
+/* Returns the input of an instruction for a tensor, which is loaded unless it was already. */
 static uint8_t input_of(program *p, uint8_t tensor)
 {
     if (p->place[tensor] == TRP__DNN_PLACE_VALUE)
@@ -168,7 +168,8 @@ static uint8_t add_numbering(program *p)
     return p->map.operands++;
 }
 
-/* Whether low + span * u, u of 24 bits, is exact in f64: so one rounding to f32 is all there is. */
+/* Tells whether low + span * u, u of 24 bits, is exact in f64: so one rounding to f32 is all there
+ * is. */
 static bool is_exact_in_f32(double low, double span)
 {
     int of_low = 0, of_span = 0;

@@ -33,7 +33,7 @@ bool trp__map_is_element_wise(const trp__dnn_node *n);
 
 uint8_t trp__map_output_port(const trp__dnn_node *n);
 
-/* Whether a node can be part of a program over `shape`. */
+/* Tells whether a node can be part of a program over `shape`. */
 bool trp__map_fits(const trp__dnn_graph *g, const trp__dnn_node *n, const trp__dnn_tensor *shape);
 
 /* Makes the program of so many nodes, which all fit. False: it does not fit into a parameter. */

@@ -53,7 +53,8 @@ static const ready *ready_codes(const program *p)
     return NULL;
 }
 
-/* Whether all operands lie as a ready kernel reads them, and have one type, which is *type. */
+/* Tells whether all operands lie as a ready kernel reads them, and have one type, which is *type.
+ * */
 static bool is_ready(const program *p, const char **type)
 {
     static const struct {

@@ -6,7 +6,7 @@
 #include "actors/dnn/kernels/common/packs.cuh"
 #include "actors/dnn/kernels/map/ready.h"
 
-/* What a thread has: its elements of operands as they lie in memory, and slots. */
+/* A thread's slots, and its elements of operands as they lie in memory. */
 template <int TYPE> struct trp__ready {
     enum { W = TRP__MAP_WIDTH };
     const trp__map &m;

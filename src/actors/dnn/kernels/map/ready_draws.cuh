@@ -1,5 +1,5 @@
 /* Random numbers alone: the programs of ready.h that draw and store. A thread makes 16 bytes at a
- * time, so that what follows from the seed is computed once. The bits are those of
+ * time, so that terms that follow from the seed are computed once. The bits are those of
  * trp__map_drawn(). */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_READY_DRAWS_CUH
 #define TRP_ACTORS_DNN_KERNELS_MAP_READY_DRAWS_CUH
@@ -8,7 +8,7 @@
 #include "actors/dnn/kernels/common/packs.cuh"
 #include "actors/dnn/kernels/map/ready.h"
 
-/* Whether two numbers of 16 bits are compared by one instruction. */
+/* Tells whether two numbers of 16 bits are compared by one instruction. */
 template <int TYPE> TRP__DEVICE constexpr bool trp__draws_has_min()
 {
 #ifdef __CUDACC_RTC__
@@ -35,7 +35,7 @@ template <int TYPE> TRP__DEVICE void trp__draws_min(uint32_t word[4], float most
 #endif
 }
 
-/* What is the same for all elements of a launch. */
+/* Numbers that are the same for all elements of a launch. */
 template <int MODE> struct trp__draws {
     float low, span, most; /* UNIFORM */
     trp__normal normal;
@@ -58,9 +58,10 @@ template <int MODE> struct trp__draws {
         counter[2] = (uint32_t)offset;
         counter[3] = (uint32_t)(offset >> 32);
     }
-    /* The words of V elements, the first of which is element i of the launch. A launch begins at a
-     * multiple of 2^30 elements and has no more of them, so the upper word of the number of a block
-     * of words is the same for all, and what of Philox follows from that alone is computed once. */
+    /* Draws the words of V elements, the first of which is element i of the launch. A launch begins
+     * at a multiple of 2^30 elements and has no more of them: the upper word of the number of a
+     * block of words is the same for all, and the compiler computes the part of Philox that follows
+     * from it once. */
     template <int V> TRP__DEVICE void words(uint32_t i, uint32_t word[V]) const
     {
         TRP__UNROLL

@@ -19,7 +19,7 @@ static bool is_written(const program *p, int operand)
     return false;
 }
 
-/* Whether each run of elements of a thread begins at a multiple of its bytes, or of 16. */
+/* Tells whether each run of elements of a thread begins at a multiple of its bytes, or of 16. */
 static bool is_aligned(const program *p, int operand)
 {
     const trp__space *s = &p->space;
@@ -52,10 +52,9 @@ static uint8_t layout_of(const trp__space *s, int operand)
                                         : TRP__MAP_STRIDED;
 }
 
-/* Threads take neighbouring elements where that gives aligned accesses of what is written, and of
- * most of what is read. Rows of other lengths than multiples of the width are walked so too, if all
- * of them lie one behind the other in what is written: what is not there, a bias say, is read
- * element by element. */
+/* Threads take neighbouring elements where all writes and most reads are aligned then. Rows whose
+ * length is no multiple of the width are walked so too, if they lie one behind the other in all
+ * that is written; other operands, such as a bias, are read element by element. */
 static bool is_vector(program *p)
 {
     const bool whole = p->space.rank == 1 || p->space.dim[0] % trp__map_width(p->wide) == 0;
@@ -128,7 +127,7 @@ void trp__map_keep(const program *p, step *s)
     memcpy(s->value_of, p->value_of, sizeof s->value_of);
 }
 
-/* The kernel that runs now: the program's own, or the interpreter. */
+/* Returns the kernel that runs now: the program's own, or the interpreter. */
 static trp__cu_function choose(step *s, const trp__kernel_launch *l)
 {
     trp__fused *f = l->modules->fused;

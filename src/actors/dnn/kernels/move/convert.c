@@ -1,5 +1,5 @@
 /* CONCATENATE, SLICE, TRANSPOSE and RESHAPE to another type: each copy between views of tensors is
- * a graph of one IDENTITY node, which the element-wise kernels do. */
+ * a graph of one IDENTITY node for the element-wise kernels. */
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/space.h"
 #include "actors/dnn/kernels/move/views.h"
@@ -24,7 +24,7 @@ static int64_t bytes_of(uint8_t type)
     return (int64_t)trp__space_element_bytes(type);
 }
 
-/* The alignment of what lies so many bytes behind a place. */
+/* Returns the alignment of a place so many bytes behind an aligned one. */
 static uint32_t alignment_at(uint32_t alignment, uint64_t bytes)
 {
     while (alignment > 1 && bytes % alignment != 0)
@@ -32,7 +32,7 @@ static uint32_t alignment_at(uint32_t alignment, uint64_t bytes)
     return alignment;
 }
 
-/* What f32 does not hold is converted by f64. */
+/* Types with values that f32 cannot hold are converted by f64. */
 static bool is_wide(uint8_t type)
 {
     return type == TRP_F64 || type == TRP_I32;

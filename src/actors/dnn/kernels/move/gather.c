@@ -58,7 +58,7 @@ static bool lines_of(const trp__dnn_tensor *t, int axis, int behind, trp__gather
            (inner == 1 || size_of(t, behind, t->rank) == 1);
 }
 
-/* Whether a tensor's lines begin at multiples of `bytes`. */
+/* Tells whether a tensor's lines begin at multiples of `bytes`. */
 static bool is_aligned(const trp__dnn_tensor *t, const trp__gather_lines *l, uint64_t bytes)
 {
     const uint64_t size = trp__space_element_bytes(t->type), need = bytes < 16 ? bytes : 16;
@@ -71,7 +71,7 @@ static uint64_t size_of_type(const trp__dnn_tensor *t)
     return trp__space_element_bytes(t->type);
 }
 
-/* Whether lines of all operands are runs of so many elements. */
+/* Tells whether lines of all operands are runs of so many elements. */
 static bool are_runs(const trp__gathering *p, const trp__dnn_tensor *whole,
                      const trp__dnn_tensor *slices, const trp__dnn_tensor *before, uint64_t run)
 {
@@ -97,7 +97,7 @@ static bool is_known(uint8_t type)
            type == TRP_BOOL;
 }
 
-/* What the kernels get of the tensors; false: they don't take them. */
+/* Describes the tensors to the kernels; false: the kernels do not take them. */
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathering *p)
 {
     const trp__dnn_tensor *whole = trp__dnn_tensor_at(g, n, TRP__GATHER_WHOLE);
@@ -263,11 +263,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_gather = {
-    .name = "gather",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_GATHER,
-};
+TRP__KERNEL_FAMILY(gather, "gather", GATHER);

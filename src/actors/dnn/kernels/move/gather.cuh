@@ -31,8 +31,8 @@ TRP__DEVICE trp__gather_unit trp__gather_find(const trp__gathering &p, uint32_t 
     u.from = u.to = 0;
     if (!u.some)
         return u;
-    const uint32_t line = trp__quotient(unit, p.chunks), chunk = unit - line * p.chunks.by;
-    const uint32_t outer = trp__quotient(line, p.by_count), i = line - outer * p.by_count.by;
+    const uint32_t line = trp__map_quotient(unit, &p.chunks), chunk = unit - line * p.chunks.by;
+    const uint32_t outer = trp__map_quotient(line, &p.by_count), i = line - outer * p.by_count.by;
     const uint32_t row = trp__gather_row(p, i);
     u.good = row < p.rows;
     u.from = (int64_t)outer * p.whole.outer + (int64_t)row * p.whole.row + (int64_t)chunk * size;
@@ -137,8 +137,9 @@ TRP__GLOBAL(TRP__GATHER_TILE) trp_scatter_rank(const TRP__CONSTANT trp__gatherin
     }
 }
 
-/* The place of an element among those of some lists that follow each other is its own in its list
- * and the number of those in each other one that come before it: the searches go on together. */
+/* Merges lists that follow each other. The place of an element is its place in its own list plus
+ * the number of elements of each other list that come before it: the searches in these go on
+ * together. */
 TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gathering p)
 {
     enum { WAYS = TRP__GATHER_WAYS };
@@ -175,10 +176,7 @@ template <typename T, int RUN, int TYPE> struct trp__scatter_run {
 
     TRP__DEVICE void load(uint64_t at, int64_t i)
     {
-        if constexpr (RUN == 1)
-            v[0] = trp__load_float<T>(at, i, TYPE);
-        else
-            trp__load_run<T, RUN>(at, i, TYPE, v);
+        trp__load_some<T, RUN>(at, i, TYPE, v);
     }
     TRP__DEVICE T get(int k) const
     {
@@ -222,10 +220,7 @@ template <typename T, int RUN> struct trp__scatter_sum {
         T v[RUN];
         TRP__EACH(k, RUN)
             v[k] = s[k].sum;
-        if constexpr (RUN == 1)
-            trp__store_float<T>(at, i, type, v[0]);
-        else
-            trp__store_run<T, RUN>(at, i, type, v);
+        trp__store_some<T, RUN>(at, i, type, v);
     }
 };
 
@@ -354,7 +349,7 @@ TRP__DEVICE void trp__scatter_rows_as(const trp__gathering &p)
     enum { ROWS = TRP__GATHER_ROWS };
     const uint32_t outer = blockIdx.x / p.row_blocks;
     const uint32_t unit = blockIdx.x % p.row_blocks * TRP__GATHER_THREADS + threadIdx.x;
-    const uint32_t group = trp__quotient(unit, p.chunks), first = group * ROWS;
+    const uint32_t group = trp__map_quotient(unit, &p.chunks), first = group * ROWS;
     const int64_t column = (int64_t)(unit - group * p.chunks.by) * RUN;
     const int64_t from = (int64_t)outer * p.slices.outer + column;
     uint32_t start[ROWS + 1], number[ROWS];

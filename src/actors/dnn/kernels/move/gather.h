@@ -2,14 +2,14 @@
  * Host and device share this file.
  *
  * A tensor is `outer` times `rows` lines, of which `index` names `count`; slices are `outer` times
- * `count` lines. To add them where they came from:
+ * `count` lines. SCATTER_ADD runs:
  *
- *     rank     sorts the numbers of indices by row, in order where that is the same: each tile of
- *              TRP__GATHER_TILE by itself, the place of one by counting those before it
- *     merge    makes one list of TRP__GATHER_WAYS, as often as it takes
- *     parts    where the list begins for each row, and sums of whole parts of it that belong to
- *              one, which is a frequent one
- *     rows     each row: what its slices, or such sums, come to
+ *     rank     sorts the numbers of indices by row, and by number within a row: each tile of
+ *              TRP__GATHER_TILE by itself, by counting the numbers that come before each
+ *     merge    merges TRP__GATHER_WAYS lists into one, until there is one
+ *     parts    finds where the list begins for each row, and adds up whole parts of the list that
+ *              belong to one row, which is a frequent one
+ *     rows     adds up the slices of each row, or these sums
  *
  * The order of sums follows from the indices alone, so results are the same each time. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MOVE_GATHER_H

@@ -39,8 +39,7 @@ typedef struct step {
     trp__kernel kernel[KERNELS];
 } step;
 
-/* How many elements are moved as one: both sides have them one behind the other, at aligned places.
- */
+/* Counts the units that are moved as one: aligned elements that follow each other on both sides. */
 static int64_t unit_of(const trp__space *s, const copy *c, const trp__dnn_tensor *x,
                        const trp__dnn_tensor *y, int64_t bytes)
 {
@@ -142,7 +141,7 @@ static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const trp
     }
 }
 
-/* Whether a node lays elements out along another dimension and does nothing else. */
+/* Tells whether a node lays elements out along another dimension and does nothing else. */
 static bool is_turn(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     trp__move_view views[TRP__MOVE_VIEWS];
@@ -217,11 +216,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_move = {
-    .name = "move",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_MOVE,
-};
+TRP__KERNEL_FAMILY(move, "move", MOVE);

@@ -1,6 +1,6 @@
-/* Copies of elements from one place to another in memory, see move.h. "rows": both sides go along
- * the same dimension; "tiles": a block reads a square along the one and writes it along the other,
- * so that both accesses are coalesced. */
+/* Copies of elements from one place in memory to another, see move.h. "rows": both sides go along
+ * the same dimension; "tiles": a block reads a square along one dimension and writes it along the
+ * other, so that both accesses are coalesced. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MOVE_MOVE_CUH
 #define TRP_ACTORS_DNN_KERNELS_MOVE_MOVE_CUH
 
@@ -42,8 +42,8 @@ template <typename U> TRP__DEVICE void trp__move_rows(const trp__move &m)
     }
 }
 
-/* The tile of a block: where it is in x and y but for the two dimensions that are turned around, and
- * where it begins in those. */
+/* Finds the tile of a block: its offsets in x and y but for the two dimensions that are turned
+ * around, and where it begins in those. */
 TRP__DEVICE void trp__move_tile(const trp__move &m, int side, int64_t &from, int64_t &to,
                                 int64_t &first, int64_t &second)
 {
@@ -134,9 +134,9 @@ TRP__DEVICE void trp__move_write(uint64_t at, int piece, int64_t left, const uin
     }
 }
 
-/* A tile of 64 x 64 units. The words of shared memory are those of y: of 2 bytes, two rows of x at a
- * time make words of both. A row of words has blocks of 4, which lie at other places in each of the
- * next rows, so that neither side has bank conflicts. */
+/* Turns a tile of 64 x 64 units. The words of shared memory are those of y; units of 2 bytes make
+ * words of two rows of x at a time. A row of words has blocks of 4, which are permuted from row to
+ * row, so that neither side has bank conflicts. */
 template <typename U> TRP__DEVICE void trp__move_turn(const trp__move &m)
 {
     enum {

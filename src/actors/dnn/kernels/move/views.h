@@ -15,7 +15,7 @@ typedef struct trp__move_view {
     uint8_t tensor;   /* that x is a view of */
 } trp__move_view;
 
-/* Of a move or a POINTWISE node. */
+/* The input and output of a move or a POINTWISE node. */
 uint8_t trp__move_input(const trp__dnn_node *node);
 uint8_t trp__move_output(const trp__dnn_node *node);
 
@@ -27,7 +27,7 @@ static inline bool trp__move_has_margins(const trp__dnn_node *node)
 /* Bytes of y that are cleared before the part is copied: all of it if it has margins, else none. */
 uint64_t trp__move_cleared(const trp__dnn_graph *graph, const trp__dnn_node *node);
 
-/* The views of a node: so many; 0: it is none that copies do. */
+/* Finds the views of a node and returns how many there are; 0: copies cannot do the node. */
 int trp__move_views(const trp__dnn_graph *graph, const trp__dnn_node *node,
                     trp__move_view out[TRP__MOVE_VIEWS]);
 
@@ -40,8 +40,8 @@ typedef struct trp__move_graph {
     double value[2];
 } trp__move_graph;
 
-/* Of a node of that kind, in the ports `from` and `to`. Both tensors lie in memory, at places that
- * are aligned as they say, or to 16 bytes where they say nothing. */
+/* Makes the graph of a node of that kind, in the ports `from` and `to`. Both tensors lie in memory,
+ * aligned as they say, or to 16 bytes where they say nothing. */
 void trp__move_graph_make(trp__move_graph *out, const trp__dnn_head *like, const trp__dnn_tensor *x,
                           const trp__dnn_tensor *y, trp_dnn_kind kind, int from, int to);
 

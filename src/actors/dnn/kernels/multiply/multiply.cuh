@@ -1,15 +1,15 @@
 /* Products of f32 matrices on tensor cores, to f32's accuracy. Each number is split into a big part,
- * rounded to tf32, and what is left, of which tf32 holds all but the last bit; of the four products
- * of two such pairs three are summed, and the fourth is below f32's last bit. Tensor cores truncate
+ * rounded to tf32, and a small part, of which tf32 holds all but the last bit. Three of the four
+ * products of two such pairs are summed; the fourth is below f32's last bit. Tensor cores truncate
  * their sums, so they only sum 32 columns of A; the rest is added by f32 additions (Ootomo and
  * Yokota, 2022).
  *
- * B is split ahead, by a kernel of its own: one bulk copy a step brings its parts to shared memory.
- * A is split in registers, where tensor cores read it.
+ * A kernel of its own splits B: one bulk copy a step brings its parts to shared memory. A is split
+ * in registers, where tensor cores read it.
  *
- * A block whose sums are not all finite, or that has read numbers so small that tf32 does not hold
- * what is left of them, flags its tile, and the last kernel computes that by multiply-adds: so
- * infinities, NaN, the largest numbers and denormal ones give what a loop of these gives. */
+ * A block flags its tile if not all sums are finite, or if it has read numbers so small that tf32
+ * does not hold their small part. The last kernel computes flagged tiles by multiply-adds: infinities,
+ * NaN, the largest numbers and denormal ones give the results of a loop of these. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_CUH
 #define TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_CUH
 
@@ -40,7 +40,7 @@ template <bool PACKED_A> struct trp__multiplier {
     struct room {
         unsigned char *at;
 
-        /* Of each stage: B's big parts and what is left, A. */
+        /* A stage: B's big parts and what is left of B, then A. */
         TRP__DEVICE float *b(uint32_t slot) const
         {
             return (float *)at + slot * (2 * B_TILE);
@@ -102,8 +102,8 @@ template <bool PACKED_A> struct trp__multiplier {
         return thread / 32 * 16 * BLOCKS + 16 * block;
     }
 
-    /* One product of a warp group by tensor cores. What is small comes first: so fewer sums are
-     * truncated at the last bit of a large one. Returns the least bits of A. */
+    /* Computes one product of a warp group by tensor cores. Small terms come first, so that fewer
+     * sums are truncated at the last bit of a large one. Returns the least bits of A. */
     static TRP__DEVICE uint32_t multiply_step(const float *tile, uint64_t rows, int block,
                                               float (&sum)[COLUMNS / 8][2][2],
                                               float (&c)[COLUMNS / 2], uint32_t least)
@@ -137,7 +137,7 @@ template <bool PACKED_A> struct trp__multiplier {
     {
         uint32_t least = UINT32_MAX;
         float zero = 0;
-        /* Of one product after the other: a new one each would take more registers. */
+        /* One product after the other uses these: new ones for each would take more registers. */
         float c[COLUMNS / 2] = {};
         TRP__EACH(i, BLOCKS * COLUMNS / 2)
             sum[i / (COLUMNS / 2)][i / 4 % (COLUMNS / 8)][i / 2 % 2][i % 2] = 0;
@@ -158,7 +158,7 @@ template <bool PACKED_A> struct trp__multiplier {
 
     /* --- Results --- */
 
-    /* What a thread has of a tile: its first row and column, and their address. */
+    /* A thread's part of a tile: its first row and column, and their address. */
     struct corner {
         int64_t row, column;
         uint64_t to;
@@ -284,8 +284,9 @@ template <bool PACKED_A> struct trp__multiplier {
         }
     }
 
-    static TRP__DEVICE void run(const trp__multiply &p, unsigned char *shared)
+    static TRP__DEVICE void run(const trp__multiply &p)
     {
+        TRP__DYNAMIC(unsigned char, shared);
         const room r = make_room(shared);
         if (threadIdx.x == 0) {
             for (int i = 0; i < STAGES; i++) {
@@ -336,20 +337,8 @@ TRP__ENTRY(trp_multiply_split_n, trp__multiply, (TRP__MULTIPLY_SPLIT_THREADS),
            trp__multiply_splitter<false>::run)
 TRP__ENTRY(trp_multiply_split_t, trp__multiply, (TRP__MULTIPLY_SPLIT_THREADS),
            trp__multiply_splitter<true>::run)
-
-TRP__GLOBAL(TRP__MULTIPLY_THREADS, 1)
-trp_multiply_n(const TRP__CONSTANT trp__multiply p)
-{
-    TRP__DYNAMIC(unsigned char, shared);
-    trp__multiplier<true>::run(p, shared);
-}
-
-TRP__GLOBAL(TRP__MULTIPLY_THREADS, 1)
-trp_multiply_t(const TRP__CONSTANT trp__multiply p)
-{
-    TRP__DYNAMIC(unsigned char, shared);
-    trp__multiplier<false>::run(p, shared);
-}
+TRP__ENTRY(trp_multiply_n, trp__multiply, (TRP__MULTIPLY_THREADS, 1), trp__multiplier<true>::run)
+TRP__ENTRY(trp_multiply_t, trp__multiply, (TRP__MULTIPLY_THREADS, 1), trp__multiplier<false>::run)
 
 TRP__GLOBAL(TRP__MULTIPLY_FINISH_THREADS)
 trp_multiply_finish(const TRP__CONSTANT trp__multiply p)

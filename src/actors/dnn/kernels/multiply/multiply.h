@@ -1,13 +1,12 @@
 /* Products of f32 matrices on tensor cores: the parameter of their kernels. Host and device share
  * this file.
  *
- *     split       B in two parts of tf32 each number, in the order that tensor cores read
- *     multiply    tiles of D, and parts of the sums of tiles that blocks share; flags those whose
- *                 numbers are too large or too small for it
- *     finish      adds up the parts of each shared tile, always in the same order; computes tiles
- *                 that were flagged by multiply-adds
+ *     split       splits each number of B into two parts of tf32, in the order that tensor cores
+ * read multiply    computes tiles of D, and parts of the sums of tiles that blocks share; flags
+ * tiles whose numbers are too large or too small finish      adds up the parts of each shared tile,
+ * always in the same order; computes flagged tiles by multiply-adds
  *
- * D = A B is in rows here: D is m x n, A is m x k, B is k x n. */
+ * D = A B has rows here: D is m x n, A is m x k, B is k x n. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_H
 #define TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_H
 
@@ -27,7 +26,7 @@ enum {
     TRP__MULTIPLY_FINISH_THREADS = TRP__MULTIPLY_ROWS / 64 / TRP__MULTIPLY_BLOCKS * 128,
     TRP__MULTIPLY_THREADS = 128 + TRP__MULTIPLY_FINISH_THREADS,
     TRP__MULTIPLY_WARPS = TRP__MULTIPLY_FINISH_THREADS / 32, /* that have sums */
-    /* Of `finish`, of a shared tile: each adds up two rows of 4 sums a thread. */
+    /* Blocks of `finish` for a shared tile: each adds up two rows of 4 sums a thread. */
     TRP__MULTIPLY_GATHER_BLOCKS = TRP__MULTIPLY_BLOCKS * TRP__MULTIPLY_COLUMNS / 16,
     TRP__MULTIPLY_SQUARE = 64, /* that a block of `finish` computes of a flagged tile */
     TRP__MULTIPLY_TILE_BYTES = 4 * TRP__MULTIPLY_ROWS * TRP__MULTIPLY_COLUMNS,
@@ -69,7 +68,7 @@ typedef struct trp__multiply {
     uint8_t reserved[5];
 } trp__multiply;
 
-/* Where the steps of a block begin, of those of all shared tiles. */
+/* Returns the first step of a block, counted over all shared tiles. */
 static inline int64_t trp__multiply_begin(const trp__multiply *p, int32_t block)
 {
     return (int64_t)p->shared * p->steps * block / p->blocks;

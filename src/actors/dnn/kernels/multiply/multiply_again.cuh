@@ -13,7 +13,7 @@ TRP__DEVICE uint32_t trp__multiply_any(const trp__multiply &p, int64_t item)
     return any;
 }
 
-/* Whether its sums, or numbers of A in them, are flagged. */
+/* Tells whether its sums, or numbers of A in them, are flagged. */
 TRP__DEVICE bool trp__multiply_is_flagged(const trp__multiply &p, int32_t tile)
 {
     if (tile < p.whole)
@@ -80,7 +80,7 @@ struct trp__multiply_square {
         }
     }
 
-    /* Whether words from `first` on say so, of any thread's share of them. */
+    /* Tells whether words from `first` on are set, a thread's share of them. */
     static TRP__DEVICE bool has_small(const trp__multiply &p, int64_t first, int64_t count)
     {
         uint32_t any = 0;
@@ -89,7 +89,7 @@ struct trp__multiply_square {
         return any != 0;
     }
 
-    /* Whether a tile is to be computed here; all threads of a block ask. */
+    /* Tells whether a tile is to be computed here; all threads of a block ask. */
     static TRP__DEVICE bool takes(const trp__multiply &p, int32_t tile)
     {
         const trp__multiply_place at = trp__multiply_place_of(p, tile);

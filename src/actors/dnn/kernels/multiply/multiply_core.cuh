@@ -1,9 +1,10 @@
-/* What multiply.cuh needs of tensor cores and of copies to shared memory, and the same for the
- * tests' device. */
+/* Tensor cores and copies to shared memory for multiply.cuh, and their counterparts for the tests'
+ * device. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_CORE_CUH
 #define TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_CORE_CUH
 
-#include "actors/dnn/kernels/common/element.cuh"
+#include "actors/dnn/kernels/common/async.cuh"
+#include "actors/dnn/kernels/common/tensor_core.cuh"
 
 /* The nearest number of 11 bits, and what is left: 12 bits, of which a tensor core reads 11. */
 TRP__DEVICE void trp__split_number(float x, uint32_t *big, uint32_t *small)
@@ -23,35 +24,18 @@ struct alignas(8) trp__pair {
     float number[2];
 };
 
+/* Four 8 x 4 matrices of f32. Lane 8 m + r gives where row r of matrix m is, aligned to 16 bytes;
+ * lane 4 r + c gets element c of each row r. */
+TRP__DEVICE void trp__load_quads(const float *row, uint32_t out[4])
+{
+    trp__load_matrices<false>((const uint16_t *)row, out); /* the same bytes as 8 x 8 halves */
+}
+
 #ifdef __CUDACC_RTC__
 
 TRP__DEVICE uint64_t trp__shared_address(const void *at)
 {
     return __cvta_generic_to_shared(at);
-}
-
-/* Begins to copy NUMBERS numbers of f32, the last of them as 0 from `count` on. */
-template <int NUMBERS> TRP__DEVICE void trp__copy_numbers(float *to, uint64_t from, int count)
-{
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-    if (NUMBERS == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                     "r"(4 * count)
-                     : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
-                     "r"(4 * count)
-                     : "memory");
-}
-
-/* Four 8 x 4 matrices of f32. Lane 8 m + r gives where row r of matrix m is, aligned to 16 bytes;
- * lane 4 r + c gets element c of each row r. */
-TRP__DEVICE void trp__load_quads(const float *row, uint32_t out[4])
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))
-                 : "memory");
 }
 
 /* Rows of 128 bytes in groups of 8, whose chunks of 16 bytes are permuted: row r has chunk i where
@@ -61,14 +45,15 @@ TRP__DEVICE uint64_t trp__describe_rows(const float *b)
     const uint64_t at = (uint64_t)__cvta_generic_to_shared(b);
     return (at & 0x3ffff) >> 4 | UINT64_C(1) << 16 | UINT64_C(64) << 32 | UINT64_C(1) << 62;
 }
-/* So many numbers further, a multiple of 4. */
+/* Advances by so many numbers, a multiple of 4. */
 TRP__DEVICE uint64_t trp__rows_at(uint64_t rows, int numbers)
 {
     return rows + (uint64_t)numbers / 4;
 }
 
-/* c = a b, or c += a b with `more`, of tf32: a is 64 x 8, 16 rows a warp; b are rows of 8 numbers in
- * shared memory, as trp__multiplier has them. Begins it; c may be read after trp__end_products(). */
+/* Begins c = a b, or c += a b with `more`, of tf32: a is 64 x 8, 16 rows a warp; b are rows of 8
+ * numbers in shared memory, as trp__multiplier has them. c may be read after trp__end_products().
+ * */
 TRP__DEVICE void trp__begin_product(const uint32_t a[4], uint64_t b, bool more, float (&c)[64])
 {
     asm volatile(
@@ -106,7 +91,7 @@ template <int COUNT> TRP__DEVICE void trp__end_products(float (&c)[COUNT])
         asm volatile("" : "+f"(c[i])::"memory");
 }
 
-/* What was written to shared memory is there for products. */
+/* Makes writes to shared memory visible to products. */
 TRP__DEVICE void trp__show_products(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -126,7 +111,7 @@ TRP__DEVICE void trp__barrier_arrive(uint64_t *barrier)
                      (uint32_t)__cvta_generic_to_shared(barrier))
                  : "memory");
 }
-/* The same once the copies of this thread have ended. */
+/* Arrives once the copies of this thread have ended. */
 TRP__DEVICE void trp__barrier_arrive_copied(uint64_t *barrier)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
@@ -170,32 +155,9 @@ template <int REGISTERS> TRP__DEVICE void trp__grow(void)
 
 #else
 
-template <int NUMBERS> TRP__DEVICE void trp__copy_numbers(float *to, uint64_t from, int count)
-{
-    for (int i = 0; i < NUMBERS; i++)
-        to[i] = i < count ? trp__at<float>(from, i) : 0;
-}
-
 TRP__DEVICE uint64_t trp__shared_address(const void *at)
 {
     return (uint64_t)(uintptr_t)at;
-}
-
-/* What the lanes of each warp put there for each other, between two meetings. */
-template <typename WORD, int COUNT> struct trp__number_words {
-    WORD word[32][32][COUNT];
-};
-
-TRP__DEVICE void trp__load_quads(const float *row, uint32_t out[4])
-{
-    __shared__ trp__number_words<const float *, 1> all;
-    const int lane = (int)(threadIdx.x % 32);
-    auto &rows = all.word[threadIdx.x / 32];
-    rows[lane][0] = row;
-    __syncwarp();
-    for (int m = 0; m < 4; m++)
-        out[m] = trp__f32_bits(rows[8 * m + lane / 4][0][lane % 4]);
-    __syncwarp();
 }
 
 TRP__DEVICE float trp__tf32_of(uint32_t bits)
@@ -215,7 +177,7 @@ TRP__DEVICE uint64_t trp__rows_at(uint64_t rows, int numbers)
 template <int COUNT>
 TRP__DEVICE void trp__begin_product(const uint32_t a[4], uint64_t b, bool more, float (&c)[COUNT])
 {
-    __shared__ trp__number_words<uint32_t, 4> all;
+    __shared__ trp__lane_words<uint32_t, 4> all;
     const int lane = (int)(threadIdx.x % 32), quad = lane / 4 * 4;
     auto &words = all.word[threadIdx.x / 32];
     memcpy(words[lane], a, 4 * sizeof *a);

@@ -13,8 +13,8 @@
 /* --- A --- */
 
 /* A tile of A in shared memory, LINES rows by DEPTH. PACKED: the numbers of a row follow each
- * other, else those of all rows at one depth. Chunks of 16 bytes are permuted, so that what a warp
- * reads at once is in different banks. */
+ * other, else the numbers of one depth. Chunks of 16 bytes are permuted, so that a warp reads
+ * different banks at once. */
 template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
     static constexpr int DEPTH = TRP__MULTIPLY_DEPTH;
     static constexpr int OWN = LINES * DEPTH / 4 / THREADS; /* chunks that a thread copies */
@@ -56,14 +56,16 @@ template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
         if (vector) {
             TRP__UNROLL
             for (int i = 0; i < OWN; i++, at += (uint64_t)pitch)
-                trp__copy_numbers<4>(tile + own_place(i), at, i * APART < along ? across : 0);
+                trp__async_copy_some<16>(tile + own_place(i), at,
+                                         i * APART < along ? 4 * across : 0);
             return;
         }
         TRP__ROLLED
         for (int i = 0; i < OWN; i++, at += (uint64_t)pitch) {
             float *to = tile + own_place(i);
             TRP__EACH(k, 4)
-                trp__copy_numbers<1>(to + k, at + 4 * k, i * APART < along && k < across);
+                trp__async_copy_some<4>(to + k, at + 4 * k,
+                                        i * APART < along && k < across ? 4 : 0);
         }
     }
 
@@ -89,8 +91,9 @@ template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
 
 /* --- B --- */
 
-/* A step's part of the split B: rows of 128 bytes, one a column of B, of all big parts; then those of
- * what is left. Chunks of 16 bytes are permuted as trp__describe_rows() says. */
+/* Returns the address of a step's part of the split B: rows of 128 bytes, one a column of B, of all
+ * big parts, then of all small parts. Chunks of 16 bytes are permuted as trp__describe_rows() says.
+ * */
 TRP__DEVICE uint64_t trp__multiply_split_at(const trp__multiply &p, int64_t batch, int64_t column,
                                             int64_t step)
 {
@@ -112,8 +115,8 @@ TRP__DEVICE int trp__multiply_row(int n)
     return (n & ~31) | n / 16 % 2 * 16 | n / 2 % 2 * 8 | n / 4 % 4 * 2 | n % 2;
 }
 
-/* A block splits what one step needs. A thread has 8 chunks of it, in 2 halves of 4: of a packed B
- * they are of columns that are 4 apart, else of depths that follow each other. */
+/* A block splits the part of B for one step. A thread has 8 chunks of it, in 2 halves of 4: in a
+ * packed B their columns are 4 apart, else their depths follow each other. */
 template <bool PACKED> struct trp__multiply_splitter {
     static constexpr int COLUMNS = TRP__MULTIPLY_COLUMNS, DEPTH = TRP__MULTIPLY_DEPTH;
     typedef trp__pack16 chunks[4];
@@ -129,7 +132,7 @@ template <bool PACKED> struct trp__multiply_splitter {
         return PACKED ? lane % 8 * 4 : half * 16 + lane / 2 % 4 * 4;
     }
 
-    /* What is outside of B is 0. */
+    /* Loads chunks; numbers outside of B are 0. */
     static TRP__DEVICE void load(const trp__multiply &p, uint64_t from, int64_t column0,
                                  int64_t depth0, int half, chunks v)
     {

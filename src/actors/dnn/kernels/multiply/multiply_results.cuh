@@ -1,4 +1,4 @@
-/* Where the tiles of multiply.cuh are, and what becomes of their sums. */
+/* The tiles of multiply.cuh: their places, and the epilogue of their sums. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_RESULTS_CUH
 #define TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_RESULTS_CUH
 

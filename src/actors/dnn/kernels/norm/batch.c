@@ -3,8 +3,7 @@
 
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "actors/dnn/kernels/norm/batch_planes.h"
-#include "actors/dnn/kernels/norm/norm.h"
+#include "actors/dnn/kernels/norm/norm_node.h"
 #include "actors/dnn/math/functions.h"
 
 #include <limits.h>
@@ -70,23 +69,7 @@ static bool find_operands(const trp__dnn_graph *g, batch *m)
     return true;
 }
 
-static void find_rows(batch *m)
-{
-    const trp__dnn_tensor *ports[TRP__DNN_PORTS] = {0}, *x = m->tensor[TRP__BATCH_X];
-    trp__dnn_tensor one = *x, group;
-    ports[TRP__DNN_NORM_X] = x;
-    ports[TRP__DNN_NORM_SCALE] = m->tensor[TRP__BATCH_SCALE];
-    ports[TRP__DNN_NORM_INV_VARIANCE] = m->tensor[TRP__BATCH_INVERSE];
-    group = trp__dnn_statistics_shape(m->node, ports);
-    for (int i = 0; i < one.rank; i++)
-        one.dim[i] = 1;
-    trp__rows_begin(&m->rows, x, &group);
-    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
-        trp__rows_add(&m->rows, m->tensor[o] ? m->tensor[o] : &one);
-    trp__rows_finish(&m->rows, TRP__BATCH_X);
-}
-
-/* Whether a stride of all large operands is 1, or divides by a number. */
+/* Tells whether a stride of all large operands is 1, or divides by a number. */
 static bool strides(const batch *m, const trp__space *s, int dim, int by)
 {
     for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
@@ -96,8 +79,8 @@ static bool strides(const batch *m, const trp__space *s, int dim, int by)
     return true;
 }
 
-/* Whether all large operands have one type and are aligned to loads of so many elements, wherever
- * the dimensions from `from` on lead. */
+/* Tells whether all large operands have one type and are aligned to loads of so many elements,
+ * wherever the dimensions from `from` on lead. */
 static bool all_aligned(const batch *m, int from, int unit)
 {
     const uint8_t type = m->tensor[TRP__BATCH_X]->type;
@@ -192,7 +175,8 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, batch *m, 
         (n->kind == TRP_DNN_NORM_TRAINING &&
          !takes_number(g, n->port[TRP__DNN_NORM_AVERAGE_FACTOR])))
         return false;
-    find_rows(m);
+    trp__norm_rows(n, m->tensor, TRP__BATCH_OPERANDS, m->tensor[TRP__BATCH_SCALE],
+                   m->tensor[TRP__BATCH_INVERSE], &m->rows);
     if (!describe_columns(m) && !describe_rows(m))
         return false;
     m->p.back = m->back;
@@ -468,11 +452,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_batch = {
-    .name = "norm_batch",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_BATCH,
-};
+TRP__KERNEL_FAMILY(batch, "norm_batch", BATCH);

@@ -1,4 +1,4 @@
-/* What the kernels of batch norm share: the numbers of a group, and how they are found. */
+/* Common parts of the kernels of batch norm: the numbers of a group, and how they are found. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_CUH
 
@@ -11,7 +11,7 @@ TRP__DEVICE double trp__batch_value(const trp__batch_number &n)
     return n.at ? trp__load_float<double>(n.at, 0, n.type) : n.value;
 }
 
-/* Where the groups of a block are. */
+/* The offsets of a block's groups. */
 struct trp__batch_place {
     int64_t at[TRP__BATCH_OPERANDS];
 
@@ -33,15 +33,15 @@ struct trp__batch_place {
     }
 };
 
-/* What differences are taken from: any number will do that is not far from the group's. */
+/* Returns the number that differences are taken from. Any number near the group's will do. */
 TRP__DEVICE float trp__batch_pivot(float first)
 {
     return first - first == 0 ? first : 0.0f;
 }
 
-/* Mean and sum of squared differences from it, of elements that come in batches: the mean in two
- * parts, mid and rest, of which the second is a rounding of the first. A batch is taken from `mid`
- * as a whole: no more than a share of its squares is taken away again, so nothing is lost. */
+/* Mean and sum of squared differences from it, of elements that come in batches. The mean has two
+ * parts, `mid` and `rest`, the rounding of `mid`. Differences of a batch are all taken from `mid`:
+ * only a share of its squares is subtracted again, so that no digits cancel. */
 struct trp__batch_moments {
     float mid, rest, squares;
 
@@ -63,16 +63,16 @@ struct trp__batch_moments {
         out[0] = (double)count * away;
         out[1] = count > 0 ? (double)squares + out[0] * away : 0.0;
     }
-    /* Where f32 does not do. */
+    /* Tells whether f32 is too narrow for the sums. */
     TRP__DEVICE bool fails(const trp__batch &p) const
     {
         return p.precise || !(squares <= 1e37f);
     }
 };
 
-/* The factors of V groups that follow each other. The mean and its rest are halved, in the backward
- * pass the bias and the slope too (the scale is doubled), and half of a number is what they are taken from: the difference
- * of the largest numbers has no f32. */
+/* The factors of V groups that follow each other. The mean and its rest are halved, and elements
+ * with them: f32 cannot hold the difference of its largest numbers. The backward pass halves the
+ * bias and the slope, too, and doubles the scale. */
 template <int V> struct trp__batch_factors {
     float mean[V], rest[V], inverse[V], scale[V], bias[V], slope[V];
 
@@ -99,7 +99,7 @@ template <int V> struct trp__batch_factors {
         }
         halve(p.back, apply);
     }
-    /* The same of numbers that are there already. */
+    /* Sets numbers that are loaded already. */
     TRP__DEVICE void set(bool back, const float number[TRP__BATCH_FACTORS])
     {
         mean[0] = number[TRP__BATCH_F_MEAN];
@@ -138,6 +138,18 @@ template <int V> struct trp__batch_factors {
         return inverse[j] * scale[j] *
                fmaf(-normal(j, x), slope[j], fmaf(0.5f, dy, -bias[j]));
     }
+    /* The results of a pack, in the place of x: of one group, or of one for each element. */
+    template <bool BACK, typename PACK> TRP__DEVICE void apply(PACK *x, const PACK *dy) const
+    {
+        float v[PACK::ELEMENTS];
+        TRP__EACH(j, PACK::ELEMENTS) {
+            if constexpr (BACK)
+                v[j] = backward(V == 1 ? 0 : j, x->get(j), dy->get(j));
+            else
+                v[j] = forward(V == 1 ? 0 : j, x->get(j));
+        }
+        x->set(v);
+    }
 };
 
 TRP__DEVICE bool trp__batch_is_finite(const double s[2])
@@ -155,7 +167,7 @@ TRP__SHARED_CODE void trp__batch_precise_back(const trp__batch &p, double mean, 
     s[1] += slope;
 }
 
-/* What the sums of a group say: statistics or, backward, the means of dy and of dy h. */
+/* Results of the sums of a group: statistics or, backward, the means of dy and of dy h. */
 struct trp__batch_found {
     double mean, variance, inverse, slope;
 

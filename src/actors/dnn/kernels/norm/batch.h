@@ -1,16 +1,17 @@
-/* Batch norm, and instance norm where norm.h does not have it: the parameter of its kernels. Host
+/* Batch norm, and instance norm where norm.h does not take it: the parameter of its kernels. Host
  * and device share this file.
  *
- * A group is what shares its statistics. Its elements are cut in parts, for enough blocks: each
- * leaves two sums of a part, one kernel adds up the parts of each group and writes statistics and
- * what elements are computed with, and one writes the elements. Forward the sums are of x - pivot
- * and of its square, where the pivot is the first element of the group: a mean far larger than
+ * A group is the elements that share their statistics. It is cut into parts for enough blocks. One
+ * kernel leaves two sums of each part; one adds up the parts of each group, and writes statistics
+ * and the factors of elements; one writes the elements. Forward the sums are those of x - pivot and
+ * of its square, where the pivot is the first element of the group: a mean far larger than
  * deviations does no harm. Groups lie in one of two ways:
  *
- *     rows      runs of elements that follow each other, and the same again in other places
- *               Where they are many and fit, clusters of blocks do all of that in one kernel: each
- *               has one group after the other in shared memory, and reads ahead.
- *     columns   neighbours belong to different groups; the elements of one are a step apart */
+ *     rows      runs of elements that follow each other, several of which may be apart. Many groups
+ *               that fit are done by one kernel: a cluster of blocks has one group after the other
+ *               in shared memory, and reads ahead.
+ *     columns   neighbours belong to different groups; the elements of a group are a step apart
+ */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_H
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_H
 
@@ -40,8 +41,8 @@ enum {
     TRP__BATCH_TILE = 32 * TRP__BATCH_THREADS, /* the same of rows, of a block */
 };
 
-/* What an element of a group is computed with: a number of each for every group. The mean has two
- * parts, as it may be far larger than deviations. */
+/* Factors of the elements of a group, one of each for every group. The mean has two parts, as it
+ * may be far larger than deviations. */
 enum {
     TRP__BATCH_F_MEAN,
     TRP__BATCH_F_REST,

@@ -91,7 +91,7 @@ TRP__SHARED_CODE void trp__batch_precise_column(const trp__batch &p, int64_t at,
     }
 }
 
-/* The same for the backward pass. */
+/* Adds up column `column` of a thread for the backward pass, in f64. */
 TRP__SHARED_CODE void trp__batch_precise_back_column(const trp__batch &p, double mean,
                                                      double inverse, int64_t x, int64_t dy,
                                                      int64_t begin, int64_t end, int lanes,
@@ -193,7 +193,7 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_moments_columns(const trp
     b.leave(s);
 }
 
-/* The same of the backward pass: the sums of dy h and dy. */
+/* Sums of dy h and dy of V columns of a thread. */
 template <int TYPE, int V> struct trp__batch_column_sums {
     typedef trp__batch_columns<TYPE, V> B;
     typedef typename B::pack pack;
@@ -292,14 +292,7 @@ TRP__DEVICE void trp__batch_apply_some(const trp__batch_columns<TYPE, V> &b,
     if constexpr (BACK)
         b.template read<DEEP>(TRP__BATCH_Y, k, dy);
     TRP__EACH(d, DEEP) {
-        float v[V];
-        TRP__EACH(j, V) {
-            if constexpr (BACK)
-                v[j] = f.backward(j, x[d].get(j), dy[d].get(j));
-            else
-                v[j] = f.forward(j, x[d].get(j));
-        }
-        x[d].set(v);
+        f.template apply<BACK>(&x[d], &dy[d]);
         x[d].store(b.p.io[OUT].at, b.offset(OUT, k + d * b.lanes), b.p.io[OUT].type);
     }
 }

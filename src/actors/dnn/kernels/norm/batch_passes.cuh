@@ -70,7 +70,7 @@ TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch 
 
 TRP__ENTRY(trp_batch_add, trp__norm_sum, (TRP__NORM_SUM_WARPS * 32), trp__norm_add<double>)
 
-/* How many blocks a processor has at a time, at least: enough loads are under way then. */
+/* Blocks that a processor has at a time, at least, so that enough loads are under way. */
 #define TRP__BATCH_rows_MOMENTS    TRP__BATCH_THREADS, 4
 #define TRP__BATCH_rows_APPLY      TRP__BATCH_THREADS, 4
 #define TRP__BATCH_rows_BACK       TRP__BATCH_THREADS, 4

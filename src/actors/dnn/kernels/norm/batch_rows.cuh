@@ -5,8 +5,8 @@
 #include "actors/dnn/kernels/norm/batch.cuh"
 #include "actors/dnn/kernels/common/packs.cuh"
 
-/* A part of a group for a block, of which each thread has one of as many loads as there are
- * threads. Places count from the run that the part begins in, so that they have 32 bits. */
+/* A block's part of a group: loads are dealt out to its threads in turn. Places count from the run
+ * that the part begins in, so that 32 bits hold them. */
 template <int TYPE, int V> struct trp__batch_rows {
     typedef trp__pack<TYPE, V> pack;
     enum { SPAN = TRP__BATCH_THREADS * V };
@@ -46,7 +46,7 @@ template <int TYPE, int V> struct trp__batch_rows {
     }
     TRP__DEVICE int64_t offset(int o, uint32_t e) const
     {
-        const uint32_t run = (uint32_t)(((uint64_t)e * p.run.factor >> 32) + e) >> p.run.shift;
+        const uint32_t run = trp__map_quotient(e, &p.run);
         return run * p.again[o] + (e - run * p.run.by);
     }
     template <int DEEP> TRP__DEVICE void read(int o, uint32_t e, pack v[DEEP]) const
@@ -79,7 +79,7 @@ TRP__SHARED_CODE void trp__batch_precise_rows(const trp__batch &p, int64_t group
     }
 }
 
-/* The same for the backward pass. */
+/* Adds up a part of a group for the backward pass, in f64. */
 TRP__SHARED_CODE void trp__batch_precise_back_rows(const trp__batch &p, int64_t group, int64_t part,
                                                    int v, double mean, double inverse, double s[2])
 {
@@ -190,17 +190,10 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_apply_rows(con
         if constexpr (BACK)
             r.template read<DEEP>(TRP__BATCH_Y, from, dy);
         TRP__EACH(u, DEEP) {
-            float v[V];
             const uint32_t e = from + u * R::SPAN;
             if (e >= r.end)
                 continue;
-            TRP__EACH(j, V) {
-                if constexpr (BACK)
-                    v[j] = f.backward(0, x[u].get(j), dy[u].get(j));
-                else
-                    v[j] = f.forward(0, x[u].get(j));
-            }
-            x[u].set(v);
+            f.template apply<BACK>(&x[u], &dy[u]);
             x[u].store(r.from[OUT], r.offset(OUT, e), p.io[OUT].type);
         }
     }

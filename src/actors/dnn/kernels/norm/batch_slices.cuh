@@ -1,6 +1,6 @@
-/* Groups of rows that are a cluster's, in one pass: each block has a slice of a group. A cluster has
- * one group after the other, and while it works on one, tiles of the next are on their way into
- * places of shared memory that are free again: memory never waits for sums. */
+/* Groups of rows in one pass, by clusters: each block has a slice of a group. A cluster has one
+ * group after the other, and while it works on one, it copies tiles of the next into slots of
+ * shared memory that are free again: memory never waits for sums. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_SLICES_CUH
 
@@ -9,9 +9,9 @@
 #include "actors/dnn/kernels/common/cluster.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
 
-/* The ring of a block's tiles, of each of which a thread has places of its own. Entries of a group
- * are its tiles, and then again those that did not stay until the sums were known, the last first.
- * They come, and are let go, in one order. */
+/* The ring of a block's tiles, in which each thread has slots of its own. The entries of a group
+ * are its tiles, and then again the tiles that did not stay until the sums were known, the last
+ * first. They are copied and freed in one order. */
 template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<TYPE, V> {
     typedef trp__batch_rows<TYPE, V> R;
     typedef typename R::pack pack;
@@ -50,7 +50,7 @@ template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<T
         TRP__EACH(o, OPERANDS)
             R::from[o] = R::address(o, at[o]);
     }
-    /* Where results of a group lie. */
+    /* Returns the address of a group's results. */
     TRP__DEVICE uint64_t results(uint32_t group) const
     {
         enum { OUT = BACK ? TRP__BATCH_DX : TRP__BATCH_Y };
@@ -140,7 +140,7 @@ template <int TYPE, int V> struct trp__batch_slice_moments {
     }
 };
 
-/* The same of the backward pass. */
+/* Sums of dy h and dy of a thread's elements of a group. */
 template <int TYPE, int V> struct trp__batch_slice_sums {
     typedef trp__pack<TYPE, V> pack;
     trp__batch_factors<1> f;
@@ -210,7 +210,7 @@ template <bool BACK> TRP__DEVICE double trp__batch_number_of(const trp__batch &p
     return o.at ? trp__load_float<double>(o.at, at, o.type) : lane == TRP__BATCH_SCALE;
 }
 
-/* What elements are computed with: of these, and what was found. */
+/* Sets the factors of elements from numbers in memory and from results. */
 template <bool BACK>
 TRP__DEVICE void trp__batch_set_factors(const trp__batch &p, const double from[TRP__BATCH_NUMBERS],
                                         const trp__batch_found &found,
@@ -316,18 +316,11 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
                 ring.wait();
             TRP__EACH(c, T::DEEP) {
                 typename T::pack x[OPERANDS];
-                float v[V];
                 if (ring.element(t, c) >= ring.end)
                     continue;
                 TRP__EACH(o, OPERANDS)
                     x[o].take(*ring.place(slot, c, o));
-                TRP__EACH(j, V) {
-                    if constexpr (BACK)
-                        v[j] = f.backward(0, x[0].get(j), x[1].get(j));
-                    else
-                        v[j] = f.forward(0, x[0].get(j));
-                }
-                x[0].set(v);
+                f.template apply<BACK>(&x[0], &x[OPERANDS - 1]);
                 x[0].store(results, ring.offset(OUT, ring.element(t, c)), TYPE);
             }
             slot = ring.next_slot(slot);

@@ -3,7 +3,6 @@
 
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "actors/dnn/kernels/norm/batch_planes.h"
 #include "actors/dnn/kernels/norm/norm_node.h"
 
 #include <stdio.h>
@@ -55,8 +54,8 @@ static uint32_t rows_of_block(const norm *m)
     return rows;
 }
 
-/* Rows that the registers of a cluster's blocks hold. Rows of f32 with one scale each stay with one
- * block where its registers hold them: that is faster. */
+/* Plans rows that the registers of a cluster's blocks hold. Rows of f32 with one scale each stay
+ * with one block if its registers hold them, which is faster. */
 static bool plan_held(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
@@ -211,11 +210,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_norm = {
-    .name = "norm",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_NORM,
-};
+TRP__KERNEL_FAMILY(norm, "norm", NORM);

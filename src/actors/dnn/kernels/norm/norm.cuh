@@ -34,7 +34,7 @@ struct trp__norm_row {
     {
         trp__rows_write<T, RUNS>(lanes, place(p, o), p.io[o].step, p.io[o].type, n, v);
     }
-    /* What belongs to each element of a row, or to the row: scale and bias. */
+    /* Reads scale or bias: one number for each element of a row, or one for the row. */
     template <typename T, int RUNS>
     TRP__DEVICE void read_each(const trp__norm &p, int o, T *v) const
     {
@@ -99,8 +99,8 @@ TRP__DEVICE void trp__norm_wide(const trp__norm &p, const trp__norm_row &r, doub
         v[i] = (T)(((double)v[i] - sum) * *inverse);
 }
 
-/* v becomes h. Differences are taken from a mean that may be off by some roundings, and corrected
- * by theirs: a mean far larger than deviations does no harm. */
+/* Turns v into h. Differences are taken from a mean that may be off by some roundings, and
+ * corrected by the mean difference: a mean far larger than deviations does no harm. */
 template <typename T, int RUNS>
 TRP__DEVICE void trp__norm_statistics(const trp__norm &p, const trp__norm_row &r, T *v)
 {

@@ -1,13 +1,13 @@
-/* Backward passes of norms with a scale for each element, of rows of one type: groups of a block
- * walk over rows and add up what belongs to dscale and dbias. Rows ahead are under way into shared
- * memory, each thread's elements into a ring of its own. */
+/* Backward passes of norms with a scale for each element, of rows of one type: groups of a block's
+ * threads walk over rows and add up their terms of dscale and dbias. Later rows are on their way
+ * into shared memory, each thread's elements into a ring of its own. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_BACK_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_BACK_PACKS_CUH
 
 #include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/norm/norm_packs.cuh"
 
-/* What a thread has of a row: 16 elements of x and of dy. */
+/* A thread's part of a row: 16 elements of x and of dy. */
 template <int TYPE> struct trp__norm_back_row {
     typedef typename trp__row_type<TYPE>::pack pack;
     enum { V = trp__row_type<TYPE>::V, SIZE = trp__row_type<TYPE>::SIZE };
@@ -30,7 +30,7 @@ template <int TYPE> struct trp__norm_back_row {
     }
 };
 
-/* A statistic as it lies in memory: what needs it looks at it when it has come. */
+/* A statistic as it lies in memory, converted only when it is needed: the load does not wait. */
 struct trp__norm_back_number {
     uint32_t bits;
 
@@ -49,7 +49,7 @@ struct trp__norm_back_number {
     }
 };
 
-/* The ring of a thread: in each of its stages what it has of a row. */
+/* The ring of a thread, with its part of a row in each stage. */
 template <int TYPE> struct trp__norm_back_ring {
     typedef trp__norm_back_row<TYPE> R;
     enum { PACKS = R::PACKS };

@@ -43,21 +43,21 @@ static bool find_operands(const trp__dnn_graph *g, norm *m)
     return true;
 }
 
-/* The rows that share their statistics. */
-static void find_rows(norm *m)
+void trp__norm_rows(const trp__dnn_node *n, const trp__dnn_tensor *const tensor[], int count,
+                    const trp__dnn_tensor *scale, const trp__dnn_tensor *inverse, trp__rows *rows)
 {
-    const trp__dnn_tensor *ports[TRP__DNN_PORTS] = {0}, *x = m->tensor[TRP__NORM_X];
+    const trp__dnn_tensor *ports[TRP__DNN_PORTS] = {0}, *x = tensor[0];
     trp__dnn_tensor one = *x;
     ports[TRP__DNN_NORM_X] = x;
-    ports[TRP__DNN_NORM_SCALE] = m->tensor[TRP__NORM_SCALE];
-    ports[TRP__DNN_NORM_INV_VARIANCE] = m->tensor[TRP__NORM_INVERSE];
-    const trp__dnn_tensor group = trp__dnn_statistics_shape(m->node, ports);
+    ports[TRP__DNN_NORM_SCALE] = scale;
+    ports[TRP__DNN_NORM_INV_VARIANCE] = inverse;
+    const trp__dnn_tensor group = trp__dnn_statistics_shape(n, ports);
     for (int i = 0; i < one.rank; i++)
         one.dim[i] = 1;
-    trp__rows_begin(&m->rows, x, &group);
-    for (int o = 0; o < TRP__NORM_OPERANDS; o++)
-        trp__rows_add(&m->rows, m->tensor[o] ? m->tensor[o] : &one);
-    trp__rows_finish(&m->rows, TRP__NORM_X);
+    trp__rows_begin(rows, x, &group);
+    for (int o = 0; o < count; o++)
+        trp__rows_add(rows, tensor[o] ? tensor[o] : &one);
+    trp__rows_finish(rows, 0);
 }
 
 /* dscale has an element for each row of some that follow each other, and the same ones again. */
@@ -86,8 +86,8 @@ static bool is_vector(const norm *m, int operand)
            (is_dense(m, operand) && trp__space_is_aligned(m->tensor[operand], 16));
 }
 
-/* dscale and dbias are written where their elements lie in the order of scale's. A scale that is
- * one element for several says neither how many they have nor in which order. */
+/* Finds the strides of dscale and dbias, whose elements must lie in the order of scale's. A scale
+ * with one element for several says neither how many elements they have nor in which order. */
 static bool find_steps(const trp__dnn_graph *g, norm *m)
 {
     const uint8_t ports[2] = {TRP__DNN_NORM_DSCALE, TRP__DNN_NORM_BIAS};
@@ -128,7 +128,7 @@ static bool plan_back_packs(norm *m, const char *type)
            trp__row_packs_share(code == TRP_F32 ? narrow : wide, m->p.n, code, &m->p.threads) > 0;
 }
 
-/* Whether a block has room for the channels of its rows. */
+/* Tells whether a block has room for the channels of its rows. */
 static bool has_channels(const norm *m)
 {
     return m->p.threads >= TRP__NORM_GROUP ||
@@ -263,7 +263,7 @@ static const trp__dnn_node *next_of(const trp__dnn_graph *g, uint32_t first, uin
     return found->nodes < most && n->kind == kind ? n : NULL;
 }
 
-/* Whether the next node is that function of `a` and another tensor. */
+/* Tells whether the next node is that function of `a` and another tensor. */
 static bool next_pair(const trp__dnn_graph *g, uint32_t first, uint32_t most, group *found,
                       trp_dnn_pointwise mode, uint8_t a, uint8_t *other, uint8_t *out)
 {
@@ -306,7 +306,7 @@ static bool find_group(const trp__dnn_graph *g, uint32_t first, uint32_t most, g
     return true;
 }
 
-/* Whether nothing is rounded on the way, or read by others. */
+/* Tells whether nothing is rounded on the way, or read by others. */
 static bool is_closed(const trp__dnn_graph *g, uint32_t first, const group *f)
 {
     const uint8_t inside[] = {f->grouped, f->normal, f->whole, f->product};
@@ -397,7 +397,8 @@ static bool describe_node(const trp__dnn_graph *g, const trp__dnn_node *n, const
         return false;
     if (!find_operands(g, m) || (f && !view_group(g, f, m)))
         return false;
-    find_rows(m);
+    trp__norm_rows(n, m->tensor, TRP__NORM_OPERANDS, m->tensor[TRP__NORM_SCALE],
+                   m->tensor[TRP__NORM_INVERSE], &m->rows);
     return plan_rows(m) && (!m->back || ((m->each || find_columns(m)) && find_steps(g, m)));
 }
 

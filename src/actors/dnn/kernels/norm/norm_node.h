@@ -25,11 +25,20 @@ typedef struct trp__norm_node {
     trp__dnn_tensor view[4]; /* of a group norm: x, y, factor and term, as tensors of groups */
 } trp__norm_node;
 
-/* So many nodes; 0: it is no norm. */
+/* Describes the norm that begins at a node, and returns its nodes; 0: none begins there. */
 uint32_t trp__norm_describe(const trp__dnn_graph *g, uint32_t first, uint32_t most,
                             trp__norm_node *m);
 
+/* Finds the rows of a norm that share their statistics. `tensor`: the operands, x first; NULL:
+ * there is none. */
+void trp__norm_rows(const trp__dnn_node *n, const trp__dnn_tensor *const tensor[], int count,
+                    const trp__dnn_tensor *scale, const trp__dnn_tensor *inverse, trp__rows *rows);
+
 /* Chooses a kernel whose threads have runs of elements of any types; false: there is none. */
 bool trp__norm_plan_runs(trp__norm_node *m, bool ragged);
+
+/* Tells whether a node is the gradient of an instance norm whose planes blocks of
+ * trp__kernels_batch hold. */
+bool trp__batch_holds_planes(const trp__dnn_graph *graph, const trp__dnn_node *node);
 
 #endif

@@ -158,9 +158,9 @@ template <bool IS_RAGGED = true> struct trp__norm_row_affine {
 
 /* --- Rows --- */
 
-/* A whole row in f64, from memory: squares in f32 overflow, or vanish against an epsilon that is as
- * small. All threads of a row come here; one of those alone does it where a warp has other rows,
- * too, that need not come. */
+/* Adds up a whole row in f64, from memory: squares in f32 overflow, or vanish against an epsilon
+ * that is as small. All threads of a row come here; a single one does the work where a warp also
+ * has rows that need not come. */
 template <typename A>
 TRP__SHARED_CODE void trp__norm_wide_row(const trp__norm &p, int64_t row, int thread,
                                          double epsilon)
@@ -197,7 +197,7 @@ TRP__SHARED_CODE void trp__norm_wide_row(const trp__norm &p, int64_t row, int th
     }
 }
 
-/* A row of a thread's: its packs, and the places of x and y from which these count. */
+/* A thread's row: its packs, and the places of x and y from which these count. */
 template <int TYPE, typename A, int LENGTH = trp__row_type<TYPE>::V>
 struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     typedef trp__row_packs<TYPE, A::RAGGED, LENGTH> packs;

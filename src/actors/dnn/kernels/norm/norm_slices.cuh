@@ -29,8 +29,8 @@ template <int TYPE, typename A> struct trp__norm_slice : trp__norm_packs<TYPE, A
     {
         return block + 1 < p.blocks ? p.slice : (int)p.n - block * p.slice;
     }
-    /* Of the row, from mean and sum of squared differences of each block: the mean of both, or the
-     * mean square where nothing is centred. */
+    /* Joins the means and sums of squared differences of all blocks to those of the row, or the
+     * mean squares where nothing is centred. */
     TRP__DEVICE bool join(const trp__norm &p, double mean, double squares)
     {
         const int lane = (int)threadIdx.x % 32;

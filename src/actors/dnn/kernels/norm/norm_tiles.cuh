@@ -1,25 +1,17 @@
-/* Norms of short rows that follow each other without a gap, whether they begin at a pack or not: a
- * block copies some as they lie into shared memory, in packs, a few threads have each of them, and
- * results leave in packs again. */
+/* Norms of short rows that follow each other without a gap, also where they do not begin at a pack:
+ * a block copies some rows unchanged into shared memory, in packs, a few threads work on each row,
+ * and results leave in packs again. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_TILES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_TILES_CUH
 
 #include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/norm/norm_packs.cuh"
 
-/* An element as it lies in memory. */
-template <int SIZE> struct trp__norm_word {
-    typedef uint16_t type;
-};
-template <> struct trp__norm_word<4> {
-    typedef uint32_t type;
-};
-
 /* Elements of a row in shared memory, every p.threads th of which is a thread's. */
 template <int TYPE> struct trp__norm_tile {
     typedef trp__norm_packs<TYPE, trp__norm_row_affine<>> rows;
     enum { SIZE = rows::packs::SIZE, SLOTS = TRP__NORM_TILE_ELEMENTS };
-    typedef typename trp__norm_word<SIZE>::type word;
+    typedef typename trp__stored<TYPE>::word word;
     word *at;       /* of the thread's first element */
     int left, step; /* elements from there to the end of the row; from one to the next */
     float v[SLOTS];

@@ -1,5 +1,5 @@
 /* Norms of tensors whose elements do not lie in the order of their dimensions, as of channels last:
- * they are packed first, and what comes out is laid out as it shall be. */
+ * inputs are packed first, and outputs are laid out again. */
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/space.h"
 #include "actors/dnn/kernels/move/views.h"
@@ -10,7 +10,7 @@
 
 enum { ALIGNMENT = 256 };
 
-/* The same node of packed tensors. */
+/* A node with packed tensors in place of its own. */
 typedef struct packed {
     trp__dnn_graph graph;
     trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
@@ -37,7 +37,7 @@ typedef struct step {
     move move[TRP__DNN_PORTS];
 } step;
 
-/* Makes it packed; false: it was. */
+/* Makes it packed; false: it was packed. */
 static bool pack(trp__dnn_tensor *t)
 {
     if (trp__dnn_is_packed(t))

@@ -41,7 +41,7 @@ static void describe(const trp__dnn_graph *g, const trp__dnn_node *n, int port,
         out->type = g->tensor[n->port[port]].type;
 }
 
-/* Whether accesses of four elements are aligned. */
+/* Tells whether accesses of four elements are aligned. */
 static bool is_aligned(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
 {
     const trp__dnn_tensor *t = trp__dnn_tensor_at(g, n, port);
@@ -95,7 +95,7 @@ static double number_of(const step *s, int which, double none)
     return s->p.number[which].used ? s->p.number[which].value : none;
 }
 
-/* The numbers of a step that are all given by value. */
+/* Prepares the numbers of a step that are all given by value. */
 static void prepare_here(step *s)
 {
     int64_t count = 0;
@@ -151,11 +151,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_optimizer = {
-    .name = "optimizer",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_OPTIMIZER,
-};
+TRP__KERNEL_FAMILY(optimizer, "optimizer", OPTIMIZER);

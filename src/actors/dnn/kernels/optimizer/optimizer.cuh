@@ -243,7 +243,7 @@ template <typename T> struct trp__optimizer_numbers {
     }
 };
 
-/* What a thread has of all arrays. */
+/* A thread's elements of all arrays. */
 template <typename T> struct trp__optimizer_tile {
     enum { RUN = TRP__OPTIMIZER_RUN };
     T w[RUN], g[RUN], m[2][RUN];

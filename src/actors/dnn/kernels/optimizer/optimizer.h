@@ -1,11 +1,11 @@
 /* A step of an optimizer over all parameters: the parameter of its kernels. Host and device share
  * this file.
  *
- *     norm      where the norm of all gradients counts: the sums of squares of each part
- *     prepare   where a number of the step lies in memory, or follows from the norm: the numbers
- *     step      all elements, each array read and written once
+ *     norm      adds up the squares of each part, where the norm of all gradients counts
+ *     prepare   computes the numbers of the step, where one lies in memory or follows from the norm
+ *     step      updates all elements: each array is read and written once
  *
- * Ranges of parameters (segments) are looked for in a table, once for the elements of a thread. */
+ * Ranges of parameters (segments) are looked up in a table, once for the elements of a thread. */
 #ifndef TRP_ACTORS_DNN_KERNELS_OPTIMIZER_OPTIMIZER_H
 #define TRP_ACTORS_DNN_KERNELS_OPTIMIZER_OPTIMIZER_H
 
@@ -49,7 +49,7 @@ typedef struct trp__optimizer_place {
     uint8_t reserved[6];
 } trp__optimizer_place;
 
-/* What the step kernel is given. */
+/* Arguments of the step kernel. */
 typedef struct trp__optimizer_step {
     trp__opt_step step;
     int32_t skip;

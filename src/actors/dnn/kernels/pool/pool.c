@@ -65,7 +65,7 @@ static bool fits_window(const pool *m)
     return !m->index || taps <= INT8_MAX + 1;
 }
 
-/* Whether the channels of a tensor follow each other in runs that are aligned. */
+/* Tells whether the channels of a tensor follow each other in runs that are aligned. */
 static bool has_runs(const trp__dnn_tensor *t, int run)
 {
     if (!t)
@@ -83,7 +83,7 @@ static bool is_one_type(const pool *m)
     return !m->wide && m->y->type == type && (!m->old || m->old->type == type);
 }
 
-/* Whether strips of 8 inputs of a row may be written by 16 bytes. */
+/* Tells whether strips of 8 inputs of a row may be written by 16 bytes. */
 static bool has_strip_runs(const trp__dnn_tensor *t)
 {
     for (int i = 0; i < t->rank - 1; i++) {
@@ -98,7 +98,8 @@ static bool takes_tensor(const trp__dnn_tensor *t)
     return !t || (trp__rows_takes_type(t->type) && t->role != TRP__DNN_VALUE);
 }
 
-/* In how many things the work of a launch is cut, those of one of the batch; 0: too many. */
+/* Sets in how many units of work a launch is cut; returns those of one element of the batch; 0: too
+ * many. */
 static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim[TRP__POOL_DIMS],
                          bool strip)
 {
@@ -122,8 +123,8 @@ static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim
     return all;
 }
 
-/* How many channels a thread has, and whether a kernel for the type takes it. Those for any type
- * have one, and a warp for each output 1 or 8. */
+/* Finds how many channels a thread has, and whether a kernel for the type takes the node. Kernels
+ * for any type have one channel, and a warp for each output 1 or 8. */
 static void find_runs(pool *m)
 {
     const int64_t taps = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2];
@@ -191,7 +192,7 @@ static const char *type_name(const pool *m)
     return trp_dtype_name((trp_dtype)m->x->type);
 }
 
-/* Whether the elements of an operand follow each other in order. */
+/* Tells whether the elements of an operand follow each other in order. */
 static bool is_packed(const pool *m, const trp__pool_operand *o, const int32_t size[TRP__POOL_DIMS])
 {
     const int64_t channels = m->y->dim[1], plane = (int64_t)size[1] * size[2];
@@ -224,7 +225,7 @@ static bool share_planes(const pool *m, int64_t bytes, pass *out)
     return true;
 }
 
-/* Whether each window has an element of the input. */
+/* Tells whether each window has an element of the input. */
 static bool has_inputs(const trp__pool *p)
 {
     for (int k = 1; k < TRP__POOL_DIMS; k++) {
@@ -234,8 +235,8 @@ static bool has_inputs(const trp__pool *p)
     return true;
 }
 
-/* Whether there are kernels of planes for the window: of large ones without places, which are of a
- * type that these do not write. */
+/* Tells whether there are kernels of planes for the window: of large ones without places, which are
+ * of a type that these do not write. */
 static bool is_made(const trp__pool *p)
 {
     static const uint8_t made[][2] = {{2, 2}, {3, 1}, {3, 2}, {5, 1}, {7, 1}, {9, 1}, {13, 1}};
@@ -249,8 +250,8 @@ static bool is_made(const trp__pool *p)
     return false;
 }
 
-/* Which share of the threads of a block have outputs, where a row of these takes so many threads.
- */
+/* Returns the share of a block's threads that have outputs, where a row of outputs takes so many
+ * threads. */
 static double busy_share(const trp__pool *p, uint32_t across)
 {
     const uint32_t deep = TRP__POOL_DEEP(p->window[1]);
@@ -360,7 +361,8 @@ static void plan_backward(pool *m, pass *out)
                  m->wide ? "f64" : "f32", m->run);
 }
 
-/* Where maxima are goes into the workspace: packed, as y lies. */
+/* Plans a pass that finds the places of maxima, which go into the workspace, packed in y's order.
+ */
 static uint64_t plan_find(pool *m, step *s)
 {
     const bool narrow = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] <= INT8_MAX + 1;
@@ -447,11 +449,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status == TRP_OK ? launch_pass(&s->pool, s->batch, l, error) : status;
 }
 
-const trp__kernel_family trp__kernels_pool = {
-    .name = "pool",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_POOL,
-};
+TRP__KERNEL_FAMILY(pool, "pool", POOL);

@@ -1,10 +1,10 @@
 /* Pooling: the parameter of its kernels. Host and device share this file.
  *
- * Forward a thread has an output, or those of 8 channels that follow each other; where windows are
- * large a warp has them, and each lane some of the window. Backward a thread has inputs, and visits
- * the windows that cover them: those of 8 channels, or a strip of 8 that follow each other in a row
- * of one channel. Planes that lie one behind the other go through shared memory forward
- * (pool_planes.cuh). Where the maximum's place is not given it is found anew first. */
+ * Forward, a thread computes one output, or the outputs of 8 channels that follow each other. A
+ * large window is shared by a warp. Planes that lie one behind the other go through shared memory
+ * (pool_planes.cuh). Backward, a thread computes inputs, of 8 channels or of a strip of 8 that
+ * follow each other in a row, and visits the windows that cover them. If no place of a maximum is
+ * given, a forward pass finds it first. */
 #ifndef TRP_ACTORS_DNN_KERNELS_POOL_POOL_H
 #define TRP_ACTORS_DNN_KERNELS_POOL_POOL_H
 

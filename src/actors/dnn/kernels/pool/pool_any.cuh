@@ -7,7 +7,7 @@
 
 #include "troupe/dnn.h"
 
-/* What a thread has to do with: where in the batch, in the channels and in space. */
+/* The element of a thread: its place in the batch, in the channels and in space. */
 struct trp__pool_place {
     int64_t batch;
     int channel;
@@ -16,7 +16,7 @@ struct trp__pool_place {
     TRP__DEVICE static uint32_t next(uint32_t *number, const trp__map_divisor &d)
     {
         const uint32_t n = *number;
-        *number = (uint32_t)(((uint64_t)n * d.factor >> 32) + n) >> d.shift;
+        *number = trp__map_quotient(n, &d);
         return n - *number * d.by;
     }
     TRP__DEVICE void find(const trp__pool &p, uint32_t number, int run)
@@ -44,11 +44,10 @@ template <typename T, int RUN>
 TRP__DEVICE void trp__pool_load(const trp__pool_operand &o, int64_t i, T v[RUN])
 {
 #define TRP__POOL_LOAD(TYPE) trp__load_run<T, RUN>(o.at, i, TYPE, v)
-    if constexpr (RUN == 1) {
+    if constexpr (RUN == 1)
         v[0] = trp__load_float<T>(o.at, i, o.type);
-    } else {
+    else
         TRP__ROWS_BY_TYPE(T, o.type, TRP__POOL_LOAD);
-    }
 #undef TRP__POOL_LOAD
 }
 
@@ -102,7 +101,7 @@ TRP__DEVICE void trp__pool_load_index(const trp__pool_operand &o, int64_t i, int
         v[k] = o.type == TRP_I8 ? (int)trp__at<int8_t>(o.at, i + k) : trp__at<int32_t>(o.at, i + k);
 }
 
-/* That part of a window that is inside the input: its first element, and sizes. */
+/* The part of a window that is inside the input: its first element, and sizes. */
 struct trp__pool_window {
     int first[TRP__POOL_DIMS]; /* of the window; outside, perhaps */
     int begin[TRP__POOL_DIMS], size[TRP__POOL_DIMS];
@@ -122,8 +121,8 @@ struct trp__pool_window {
     }
 };
 
-/* By what a sum is divided. Padding that is said counts in AVERAGE_PADDED; that which is there
- * because the size of the output was rounded up never does. */
+/* Returns the divisor of a sum. Padding of the node counts in AVERAGE_PADDED; padding that only a
+ * rounded-up size of the output needs never counts. */
 template <typename T> TRP__DEVICE T trp__pool_count(const trp__pool &p, const trp__pool_window &w)
 {
     int64_t count = 1;
@@ -136,7 +135,7 @@ template <typename T> TRP__DEVICE T trp__pool_count(const trp__pool &p, const tr
     return (T)count;
 }
 
-/* How much of a window counts, along a dimension. */
+/* Returns how many windows of a dimension count. */
 TRP__DEVICE float trp__pool_counted(const trp__pool &p, int k, int window)
 {
     const int first = window * p.stride[k] - p.pad[k], end = first + p.window[k];
@@ -145,7 +144,7 @@ TRP__DEVICE float trp__pool_counted(const trp__pool &p, int k, int window)
     return (float)((end < limit ? end : limit) - begin);
 }
 
-/* Whether an element comes before the largest one so far: NaN does, but for another NaN. */
+/* Tells whether an element comes before the largest one so far: NaN does, but for another NaN. */
 template <typename T> TRP__DEVICE bool trp__pool_wins(T x, T most, int best)
 {
     return best < 0 || (most == most && !(x <= most));
@@ -200,8 +199,8 @@ template <typename T, int RUN> struct trp__pool_result {
     }
 };
 
-/* The mean of a window whose sum left the range of the type, element k of a run: of its terms, each
- * divided first. Infinities and NaN come out as they are. */
+/* Returns the mean of a window whose sum left the range of the type, for element k of a run: the
+ * sum of its terms, each divided first. Infinities and NaN stay. */
 template <typename T>
 TRP__SHARED_CODE T trp__pool_mean_divided(const trp__pool &p, const trp__pool_window &w,
                                           int64_t base, T count)
@@ -264,7 +263,7 @@ template <typename T, int RUN> TRP__DEVICE void trp__pool_forward(const trp__poo
     trp__pool_finish<T, RUN>(p, place, w, &r);
 }
 
-/* A warp for what a thread has above. */
+/* Finds an output by a warp, for large windows. */
 template <typename T, int RUN> TRP__DEVICE void trp__pool_forward_warp(const trp__pool &p)
 {
     const uint32_t number = blockIdx.x * (TRP__POOL_THREADS / 32) + threadIdx.x / 32;

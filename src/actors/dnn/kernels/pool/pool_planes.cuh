@@ -1,12 +1,12 @@
 /* Pooling forward of planes: channels whose elements follow each other, one behind the other. A
- * block copies some planes, or a band of one, into shared memory by 16 bytes, whatever the width,
- * and finds their outputs there: so each input is read once and in order.
+ * block copies some planes, or a band of one, into shared memory by 16 bytes, whatever the width, and
+ * computes their outputs from there: each input is read once and in order.
  *
  * A thread has outputs one below the other. It finds the maximum, or the sum, of each row of their
- * windows once, and then of the rows that each window has: windows share most of these. Where
- * elements have 16 bits and all rows begin at words it has two such columns, and reads words. Sums
- * are those of pairs, so that they round a few times alone. Where places of maxima are wanted too
- * the elements are looked at one by one. */
+ * windows once, and combines the rows of each window, most of which windows share. Where elements
+ * have 16 bits and all rows begin at words, a thread has two columns of outputs, and reads words. Sums
+ * are made in pairs, so that they round only a few times. Where places of maxima are wanted, too,
+ * elements are compared one by one. */
 #ifndef TRP_ACTORS_DNN_KERNELS_POOL_POOL_PLANES_CUH
 #define TRP_ACTORS_DNN_KERNELS_POOL_POOL_PLANES_CUH
 
@@ -14,7 +14,7 @@
 #include "actors/dnn/kernels/common/functions.cuh"
 #include "actors/dnn/kernels/pool/pool_any.cuh"
 
-/* What a block has. */
+/* The planes, or the band of one, of a block. */
 struct trp__pool_band {
     int64_t plane;   /* the first */
     int planes;      /* how many; of a band 1 */
@@ -35,20 +35,12 @@ struct trp__pool_band {
     }
 };
 
-/* An element as it lies in memory. */
-template <int TYPE> struct trp__pool_bits {
-    typedef uint16_t word;
-};
-template <> struct trp__pool_bits<TRP_F32> {
-    typedef uint32_t word;
-};
-
-/* What a thread reads at a time: an element, or a word of two. */
+/* The unit that a thread reads: an element, or a word of two. */
 template <int TYPE, int EACH> struct trp__pool_unit {
     typedef uint32_t type;
 };
 template <int TYPE> struct trp__pool_unit<TYPE, 1> {
-    typedef typename trp__pool_bits<TYPE>::word type;
+    typedef typename trp__stored<TYPE>::word type;
 };
 
 /* Copies elements that follow each other; returns where the first lies in `shared`. */
@@ -71,13 +63,6 @@ template <typename W> TRP__DEVICE int trp__pool_copy(uint64_t at, int count, W *
     return skew;
 }
 
-template <int TYPE> TRP__DEVICE float trp__pool_value(uint32_t bits)
-{
-    return TYPE == TRP_F32   ? trp__f32_from_bits(bits)
-           : TYPE == TRP_F16 ? trp__half_value((uint16_t)bits)
-                             : trp__f32_from_bits(bits << 16);
-}
-
 /* The number from `first` to below `end` that is nearest. */
 TRP__DEVICE int trp__pool_nearest(int i, int first, int end)
 {
@@ -86,7 +71,7 @@ TRP__DEVICE int trp__pool_nearest(int i, int first, int end)
 
 /* --- Rows of windows --- */
 
-/* What windows have of a row: their largest elements. */
+/* The largest elements of windows in a row. */
 template <int TYPE> struct trp__pool_most {
     uint32_t bits; /* one element or two */
 
@@ -96,7 +81,7 @@ template <int TYPE> struct trp__pool_most {
     }
 };
 
-/* The same of sums, of EACH windows. */
+/* The sums of EACH windows in a row. */
 template <int EACH> struct trp__pool_sums {
     float v[EACH];
 
@@ -109,7 +94,7 @@ template <int EACH> struct trp__pool_sums {
     }
 };
 
-/* Of COUNT that follow each other, in pairs. */
+/* Folds COUNT values that follow each other, in pairs. */
 template <int COUNT, typename V> TRP__DEVICE V trp__pool_fold(const V *v)
 {
     if constexpr (COUNT == 1)
@@ -119,7 +104,7 @@ template <int COUNT, typename V> TRP__DEVICE V trp__pool_fold(const V *v)
                      trp__pool_fold<COUNT - COUNT / 2>(v + COUNT / 2));
 }
 
-/* Of WIDTH rows from K * STRIDE on, where DEEP windows lie one below the other. Rows that all of
+/* Folds WIDTH rows from K * STRIDE on, where DEEP windows lie one below the other. Rows that all of
  * these have are folded once. */
 template <int DEEP, int WIDTH, int STRIDE, int K, typename V>
 TRP__DEVICE V trp__pool_fold_rows(const V *row)
@@ -136,8 +121,8 @@ TRP__DEVICE V trp__pool_fold_rows(const V *row)
     }
 }
 
-/* The columns of EACH windows, next to each other, that a thread has: those are read as units,
- * elements or words of two, of which the first window begins at element SHIFT. */
+/* The columns of a thread's EACH neighbouring windows. They are read as units, elements or words of
+ * two; the first window begins at element SHIFT of the first unit. */
 template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool_line {
     enum { SPAN = (EACH - 1) * STRIDE + WIDTH, UNITS = (SHIFT + SPAN - 1) / EACH + 1 };
     typedef typename trp__pool_unit<TYPE, EACH>::type unit;
@@ -191,7 +176,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
         TRP__EACH(j, SPAN) {
             const int at = SHIFT + j;
             const uint32_t bits = v[at / EACH];
-            x[j].v[0] = trp__pool_value<TYPE>(EACH == 2 && at % 2 ? bits >> 16 : bits);
+            x[j].v[0] = trp__stored_value<TYPE>(EACH == 2 && at % 2 ? bits >> 16 : bits);
         }
         if constexpr (EACH == 2 && STRIDE == 1) { /* all but the first and the last are of both */
             const float both = trp__pool_fold<WIDTH - 1>(x + 1).v[0];
@@ -209,7 +194,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
 
 /* The planes, or the band, of a block. */
 template <int TYPE, int DEEP> struct trp__pool_block {
-    typedef typename trp__pool_bits<TYPE>::word word;
+    typedef typename trp__stored<TYPE>::word word;
     const trp__pool &p;
     trp__pool_band band;
     const word *shared; /* the first input of the band */
@@ -223,10 +208,10 @@ template <int TYPE, int DEEP> struct trp__pool_block {
     {
         return *(const word *)((const unsigned char *)x + bytes);
     }
-    /* Whether the second of two elements is larger, or NaN and the first is not. */
+    /* Tells whether the second of two elements is larger, or NaN and the first is not. */
     TRP__DEVICE static bool after(uint32_t first, uint32_t second)
     {
-        const float a = trp__pool_value<TYPE>(first), b = trp__pool_value<TYPE>(second);
+        const float a = trp__stored_value<TYPE>(first), b = trp__stored_value<TYPE>(second);
         return a == a && !(b <= a);
     }
     /* An output, or the two of a word, of sums; whether some have to be computed again. */
@@ -242,7 +227,8 @@ template <int TYPE, int DEEP> struct trp__pool_block {
             finite = fmaf(v[e], 0.0f, finite);
         return finite != finite;
     }
-    /* Those of DEEP * each outputs whose sums are beyond the range of f32, a bit for each. */
+    /* Stores again the outputs, of DEEP * each, whose sums are beyond the range of f32: a bit of
+     * `lost` for each. */
     TRP__DEVICE void store_again(int plane, int row, int column, int each, uint32_t lost) const
     {
         const int64_t base = (band.plane + plane) * p.in[1] * (int64_t)p.in[2];
@@ -266,9 +252,9 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         if (p.index.at)
             trp__to<int8_t>(p.index.at, at) = (int8_t)best;
     }
-    /* DEEP maxima and where they are, one below the other, whose windows of WIDTH x WIDTH share
-     * rows. Each window has an element of the input: in place of one that is outside the nearest is
-     * taken, which is in the window too. */
+    /* Finds DEEP maxima and their places, one below the other, whose windows of WIDTH x WIDTH share
+     * rows. Each window has an element of the input: the nearest one stands for each that is
+     * outside. */
     template <int WIDTH, int STRIDE> TRP__DEVICE void places(int plane, int row, int column) const
     {
         const int top = row * STRIDE - p.pad[1], left = column * STRIDE - p.pad[2];
@@ -303,7 +289,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
                 store_most(plane, row + k, column, most[k], best[k]);
         }
     }
-    /* The same without places, of EACH columns. */
+    /* Finds DEEP maxima of EACH columns without their places. */
     template <int WIDTH, int STRIDE, int EACH, int SHIFT>
     TRP__DEVICE void maxima(int plane, int row, int column) const
     {
@@ -330,7 +316,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         if constexpr (K + 1 < DEEP)
             store_maxima<WIDTH, STRIDE, EACH, K + 1>(of, plane, row, column);
     }
-    /* The same of means. */
+    /* Finds DEEP means of EACH columns. */
     template <int WIDTH, int STRIDE, int EACH, int SHIFT>
     TRP__DEVICE void means(int plane, int row, int column) const
     {
@@ -404,7 +390,7 @@ TRP__DEVICE W *trp__pool_copy_band(const trp__pool &p, const trp__pool_band &ban
 template <int TYPE, int WIDTH, int STRIDE, bool MOST, int EACH>
 TRP__DEVICE void trp__pool_forward_planes(const trp__pool &p)
 {
-    typedef typename trp__pool_bits<TYPE>::word word;
+    typedef typename trp__stored<TYPE>::word word;
     TRP__DYNAMIC(word, dynamic);
     const trp__pool_band band(p);
     const word *shared = trp__pool_copy_band(p, band, dynamic + TRP__POOL_MARGIN / sizeof(word));
@@ -419,7 +405,7 @@ TRP__DEVICE void trp__pool_forward_planes(const trp__pool &p)
 template <int TYPE, bool MOST> TRP__DEVICE void trp__pool_forward_whole(const trp__pool &p)
 {
     enum { TAPS = 9 };
-    typedef typename trp__pool_bits<TYPE>::word word;
+    typedef typename trp__stored<TYPE>::word word;
     TRP__DYNAMIC(word, dynamic);
     const trp__pool_band band(p);
     const int all = p.in[1] * p.in[2];
@@ -438,7 +424,7 @@ template <int TYPE, bool MOST> TRP__DEVICE void trp__pool_forward_whole(const tr
             for (int done = 0; done < all; done += TAPS) {
                 float some = 0;
                 TRP__EACH(u, TAPS)
-                    some += done + u < all ? trp__pool_value<TYPE>(x[done + u]) : 0.0f;
+                    some += done + u < all ? trp__stored_value<TYPE>(x[done + u]) : 0.0f;
                 sum.add(some);
             }
             const float mean[1] = {(sum.sum - sum.lost) / (float)all};

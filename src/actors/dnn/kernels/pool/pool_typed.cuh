@@ -89,10 +89,8 @@ TRP__DEVICE void trp__pool_cover(const trp__pool &p, int k, int at, int to, int 
     const trp__map_divisor &d = p.by_stride[k];
     const int before = at + p.pad[k] - p.window[k];
     const uint32_t first = before > 0 ? (uint32_t)before : 0, last = (uint32_t)(to + p.pad[k]);
-    const int next = (int)((uint32_t)(((uint64_t)last * d.factor >> 32) + last) >> d.shift) + 1;
-    *begin = before < 0
-                 ? 0
-                 : (int)((uint32_t)(((uint64_t)first * d.factor >> 32) + first) >> d.shift) + 1;
+    const int next = (int)trp__map_quotient(last, &d) + 1;
+    *begin = before < 0 ? 0 : (int)trp__map_quotient(first, &d) + 1;
     *end = next < p.out[k] ? next : p.out[k];
 }
 

@@ -43,7 +43,7 @@ typedef struct step {
     trp__kernel finish;
 } step;
 
-/* What a reduction is to the kernels. */
+/* A reduction in terms of the kernels. */
 static const struct {
     uint8_t kind, absolute, negative, divide, root;
 } modes[] = {
@@ -91,7 +91,7 @@ typedef struct match {
     bool absolute;
 } match;
 
-/* Whether a node does one thing to each element of a tensor. */
+/* Tells whether a node does one thing to each element of a tensor. */
 static bool is_unary(const trp__dnn_graph *g, const trp__dnn_node *n, trp_dnn_pointwise mode)
 {
     return n->kind == TRP_DNN_POINTWISE && n->mode == mode &&
@@ -100,7 +100,7 @@ static bool is_unary(const trp__dnn_graph *g, const trp__dnn_node *n, trp_dnn_po
                               &g->tensor[n->port[TRP__DNN_POINTWISE_Y]]);
 }
 
-/* Whether a tensor is nothing but what one node of so many hands to the next, unrounded. */
+/* Tells whether a tensor is nothing but what one node of so many hands to the next, unrounded. */
 static bool is_between(const trp__dnn_graph *g, uint32_t first, uint32_t count, uint8_t tensor)
 {
     const trp__dnn_part part = {g, first, count};
@@ -163,8 +163,8 @@ static void take_space(const trp__space *s, trp__reduce_space *out, bool results
     }
 }
 
-/* Whether loads of `width` elements that begin at multiples of that along one space, wherever the
- * others are, are aligned. */
+/* Tells whether loads of `width` elements that begin at multiples of that along one space, wherever
+ * the others are, are aligned. */
 static bool is_aligned(const trp__dnn_tensor *x, const trp__space *along, const trp__space *other,
                        int64_t width)
 {
@@ -192,7 +192,7 @@ static uint32_t power_of_two(int64_t at_least, uint32_t most)
     return n;
 }
 
-/* How the pieces of each result are combined. */
+/* Shares out how the pieces of each result are combined. */
 static void lay_out_finish(step *s, trp__reduce *r)
 {
     const uint32_t across = power_of_two(r->kept, FINISH_ACROSS);
@@ -269,7 +269,7 @@ static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, con
         const int64_t columns = TRP__REDUCE_THREADS / r->lanes * width;
         tiles = (r->kept + columns - 1) / columns;
     } else {
-        /* Of one run each row may begin anywhere: the kernel goes up to where 16 bytes begin. */
+        /* Rows of one run may begin anywhere: the kernel goes up to where 16 bytes begin. */
         r->vector = trp__rows_takes_type(x->type) &&
                     (over->rank == 1 ? over->stride[X][0] == 1 : is_aligned(x, over, keep, width));
         r->lanes = power_of_two((r->length + width * 4 - 1) / (width * 4), TRP__REDUCE_THREADS);
@@ -410,11 +410,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_reduce = {
-    .name = "reduce",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_REDUCE,
-};
+TRP__KERNEL_FAMILY(reduce, "reduce", REDUCE);

@@ -14,7 +14,7 @@
 #define TRP__SUM_SHRINK 5.4210108624275222e-20 /* 2^-64 */
 #define TRP__SUM_GROW   18446744073709551616.0
 
-/* A partial result. What is far from 1 in size is kept apart where elements are f64 (WIDE). */
+/* A partial result. Terms far from 1 in size are kept apart where elements are f64 (WIDE). */
 struct trp__partial {
     double mid, big, small;
 };
@@ -50,8 +50,8 @@ template <int KIND, bool WIDE> struct trp__reducer {
         }
     }
 
-    /* Several elements at once. Those of 16 bits are added up in f32, scaled so that they can't
-     * overflow, which is exact for as few; extremes are found in their own type. */
+    /* Adds several elements at once. Elements of 16 bits are added up in f32, scaled so that they
+     * can't overflow, which is exact for so few; extremes are found in their own type. */
     template <typename T, int N>
     TRP__DEVICE static void add_all(trp__partial &p, const T v[N], bool narrow)
     {

@@ -1,12 +1,12 @@
 /* Reductions of a tensor over some of its dimensions: the parameter of a launch of reduce.cuh. Host
  * and device share this file.
  *
- * The dimensions that stay are a space of their own ("kept"), those that go another one
- * ("reduced"). Threads of a block lie along both: `lanes` of them along what is reduced. Sums are
- * made in f64, so that neither millions of terms nor large ones lose anything; f64 itself keeps
- * what is very large or very small apart. Where there are few results, each is made in `splits`
- * pieces, whose partial results a second kernel combines in a fixed order; blocks of a cluster
- * combine those of long columns before. */
+ * The dimensions that stay are one space ("kept"), the others another one ("reduced"). Threads of a
+ * block lie along both, `lanes` of them along the reduced one. Sums are made in f64, so that
+ * neither millions of terms nor large ones lose digits; sums of f64 keep very large and very small
+ * terms apart. Where there are few results, each is made in `splits` pieces, whose partial results
+ * a second kernel combines in a fixed order; the blocks of a cluster combine those of long columns
+ * before. */
 #ifndef TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_H
 #define TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_H
 

@@ -19,7 +19,7 @@ TRP__DEVICE float trp__reduce_top(float a, float b)
 #endif
 }
 
-/* What elements of a type add up in: extremes in their own type, sums in f64. */
+/* The accumulator of elements of a type: extremes in their own type, sums in f64. */
 template <int TYPE, int KIND> struct trp__reduce_packed {
     enum { EXTREME = KIND == TRP__REDUCE_EXTREMES };
     typedef trp__reducer<KIND, false> R;
@@ -55,8 +55,8 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
         const float x = r.absolute ? fabs(v->value) : v->value;
         v->value = r.negative ? -x : x;
     }
-    /* Adds N elements. Those of 16 bits are added up in f32, scaled so that they can't overflow;
-     * pairs, then pairs of pairs, so that it rounds a few times alone. */
+    /* Adds N elements. Elements of 16 bits are added up in f32, scaled so that they can't overflow:
+     * pairs, then pairs of pairs, so that sums round only a few times. */
     template <int N> TRP__DEVICE static void add(total *t, float v[N])
     {
         if constexpr (EXTREME) {
@@ -204,11 +204,11 @@ template <int TYPE, int V> struct trp__reduce_place {
     }
 };
 
-/* Thread t of a block has pack t % across of a row, of V elements, and every `lanes`th row. What
- * blocks of a cluster have found they share through memory: each one puts some of the columns
- * together. RAGGED: rows begin anywhere. A thread's packs begin where 16 bytes do, up to V - 1
- * columns before its own: as far in all of its rows, for `lanes` is a multiple of V. So blocks have
- * a pack less of columns than they read. */
+/* Thread t of a block has pack t % across of a row, of V elements, and every `lanes`th row. Blocks
+ * of a cluster share their results through memory: each one puts some of the columns together.
+ * RAGGED: rows begin anywhere. A thread's packs begin at multiples of 16 bytes, up to V - 1 columns
+ * before its own: at the same distance in all of its rows, for `lanes` is a multiple of V. So
+ * blocks have a pack less of columns than they read. */
 template <int TYPE, int KIND, int V, bool RAGGED>
 TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
 {

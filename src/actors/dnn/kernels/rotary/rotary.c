@@ -55,7 +55,7 @@ static void share_positions(trp__rotary *p)
     s->rows *= s->dim[best];
 }
 
-/* Whether runs of so many elements are aligned in x and y. */
+/* Tells whether runs of so many elements are aligned in x and y. */
 static bool are_runs(const trp__rotary *p, const trp__dnn_tensor *t, int operand, int run)
 {
     const uint64_t size = trp__space_element_bytes(t->type), bytes = size * (uint64_t)run;
@@ -125,7 +125,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return describe(g, n, &s);
 }
 
-/* Whether four elements of a row of a table are aligned. */
+/* Tells whether four elements of a row of a table are aligned. */
 static bool is_table_of_runs(const trp__dnn_tensor *t)
 {
     const uint64_t bytes = trp__space_element_bytes(t->type) * 4;
@@ -197,11 +197,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return trp__kernel_run(l, TRP__MODULE_ROTARY, &s->rows, (uint64_t)blocks, &s->p, NULL, error);
 }
 
-const trp__kernel_family trp__kernels_rotary = {
-    .name = "rotary",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_ROTARY,
-};
+TRP__KERNEL_FAMILY(rotary, "rotary", ROTARY);

@@ -53,7 +53,7 @@ TRP__DEVICE double trp__rotary_power(const trp__rotary &p, uint32_t pair)
     return power;
 }
 
-/* Where a thread's rows are, and which chunk of them it has. */
+/* The rows of a thread, and its chunk of them. */
 struct trp__rotary_item {
     int64_t at[TRP__ROTARY_OPERANDS];
     int chunk, rows;
@@ -133,10 +133,7 @@ template <typename T, int RUN> struct trp__rotary_any {
 
     TRP__DEVICE void load(uint64_t at, int64_t i, uint8_t type)
     {
-        if constexpr (RUN == 1)
-            v[0] = trp__load_float<T>(at, i, type);
-        else
-            trp__load_run<T, RUN>(at, i, type, v);
+        trp__load_some<T, RUN>(at, i, type, v);
     }
     TRP__DEVICE T get(int j) const
     {
@@ -149,15 +146,13 @@ template <typename T, int RUN> struct trp__rotary_any {
     }
     TRP__DEVICE void store(uint64_t at, int64_t i, uint8_t type) const
     {
-        if constexpr (RUN == 1)
-            trp__store_float<T>(at, i, type, v[0]);
-        else
-            trp__store_run<T, RUN>(at, i, type, v);
+        trp__store_some<T, RUN>(at, i, type, v);
     }
 };
 
-/* A thread has two packs of each row, half of what turns apart, so that those of the threads
- * follow each other: the first and the second elements of its pairs, or pairs one by one. */
+/* A thread has two packs of each row, at half the distance of a pair, so that packs of neighbouring
+ * threads follow each other: the first and the second elements of its pairs, or pairs one by one.
+ * */
 template <typename T, int RUN, typename PACK>
 TRP__DEVICE void trp__rotary_turn(const trp__rotary &p, const trp__rotary_item &item)
 {
@@ -221,7 +216,7 @@ template <typename T, int RUN, typename PACK> TRP__DEVICE void trp__rotary_rows(
     trp__rotary_item item;
     if (i >= p.items)
         return;
-    const uint32_t group = trp__quotient((uint32_t)i, p.chunks);
+    const uint32_t group = trp__map_quotient((uint32_t)i, &p.chunks);
     item.chunk = (int)((uint32_t)i - group * p.chunks.by);
     trp__row_packs_find<TRP__ROTARY_OPERANDS>(p.space, group, p.io, item.at);
     const int64_t left = p.shared - item.at[TRP__ROTARY_ALONG];

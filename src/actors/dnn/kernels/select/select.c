@@ -96,7 +96,7 @@ static void describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__selec
               !is_whole(x->type);
 }
 
-/* Whether rows begin between multiples of 8 elements. */
+/* Tells whether rows begin between multiples of 8 elements. */
 static bool is_ragged(const trp__select *p)
 {
     for (int d = 0; d < p->space.rank && p->runs; d++) {
@@ -104,11 +104,6 @@ static bool is_ragged(const trp__select *p)
             return true;
     }
     return false;
-}
-
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
 }
 
 /* Threads of a block for a row of so many elements, `each` of them for a thread. */
@@ -125,10 +120,10 @@ static void share_arg(step *s, int64_t elements, int processors)
 {
     const int64_t blocks = (int64_t)processors * BLOCKS_EACH, rows = s->p.space.rows;
     int64_t parts = rows > 0 && rows < blocks ? blocks / rows : 1;
-    const int64_t most = divide_up(elements, TRP__SELECT_PART);
+    const int64_t most = trp__space_parts(elements, TRP__SELECT_PART);
     parts = parts < most ? parts : most;
-    s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
-    s->p.parts = divide_up(elements, s->p.part);
+    s->p.part = trp__space_parts(trp__space_parts(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
+    s->p.parts = trp__space_parts(elements, s->p.part);
     s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, ARG_THREADS);
     s->marks = s->p.parts > 1 ? s->p.parts : 0;
 }
@@ -139,28 +134,29 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Tiles of a row, which are alike, and threads of each one's block; smaller ones where rows are too
- * few for all processors and the blocks of a row can still be a cluster. */
+/* Returns the tiles of a row, which are of one size, and sets the threads of a tile's block. Tiles
+ * get smaller while rows are too few for all processors and the blocks of a row can still be a
+ * cluster. */
 static int64_t share_tiles(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
     const int64_t most = trp__kernel_cluster_most(modules);
     s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-    int64_t tiles = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
+    int64_t tiles = trp__space_parts(elements, (int64_t)s->threads * TRP__SELECT_EACH);
     while (s->threads > TILE_THREADS && 2 * tiles <= most &&
            s->p.space.rows * tiles < modules->processors) {
         s->threads /= 2;
-        tiles = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
+        tiles = trp__space_parts(elements, (int64_t)s->threads * TRP__SELECT_EACH);
     }
-    s->p.tile = divide_up(divide_up(elements, tiles), TRP__ROWS_RUN) * TRP__ROWS_RUN;
-    return divide_up(elements, s->p.tile);
+    s->p.tile = trp__space_parts(trp__space_parts(elements, tiles), TRP__ROWS_RUN) * TRP__ROWS_RUN;
+    return trp__space_parts(elements, s->p.tile);
 }
 
 /* The tiles of a row shared by the blocks of a cluster. */
 static void share_class(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
     const int64_t tiles = share_tiles(s, elements, modules);
-    s->p.part = divide_up(tiles, trp__kernel_cluster_most(modules));
-    s->p.parts = divide_up(tiles, s->p.part);
+    s->p.part = trp__space_parts(tiles, trp__kernel_cluster_most(modules));
+    s->p.parts = trp__space_parts(tiles, s->p.part);
 }
 
 /* A block for each tile. */
@@ -174,7 +170,7 @@ static void share_marks(step *s, int64_t elements, const trp__kernel_modules *mo
 static void share_ranked(step *s, int64_t elements)
 {
     s->p.part = TRP__SELECT_SHARES;
-    s->p.shares = divide_up(elements, s->p.part);
+    s->p.shares = trp__space_parts(elements, s->p.part);
 }
 
 static void share_rows(step *s, int64_t blocks)
@@ -188,7 +184,7 @@ static void share_rows(step *s, int64_t blocks)
 /* Marks of one of the two places between which they go to and fro. */
 static int64_t place_marks(const step *s)
 {
-    return divide_up(s->rows * s->marks, ALIGNMENT) * ALIGNMENT;
+    return trp__space_parts(s->rows * s->marks, ALIGNMENT) * ALIGNMENT;
 }
 
 static void name_kernels(step *s, const char *type)
@@ -295,7 +291,7 @@ static void set_operands(step *s, const trp__kernel_launch *l)
     }
 }
 
-/* The largest of each row: results, or for draws marks, in order, at `ranked`. */
+/* The largest elements of each row: results or, for draws, marks in order at `ranked`. */
 static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
@@ -315,7 +311,7 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     while (p->parts > 1 && !meets && status == TRP_OK) {
         p->length = p->parts * p->picked;
         const uint32_t threads = threads_for(p->length, MERGED, TRP__SELECT_THREADS);
-        p->parts = divide_up(p->length, (int64_t)threads * TRP__SELECT_MARKS);
+        p->parts = trp__space_parts(p->length, (int64_t)threads * TRP__SELECT_MARKS);
         p->from = place[at];
         at = !at;
         p->to = place[at];
@@ -328,7 +324,7 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     return status;
 }
 
-/* Whether a row may have to be searched for more than the marks that are left of it. */
+/* Tells whether a row may have to be searched for more than the marks that are left of it. */
 static bool searches(const step *s)
 {
     const trp__select_number *count = &s->p.number[TRP__SELECT_COUNT];
@@ -348,8 +344,9 @@ static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *e
     p->length = p->picked;
     /* With a count, shares of all classes are hardly ever needed. */
     if (p->n > p->picked && !p->number[TRP__SELECT_COUNT].used)
-        status = enqueue(s, l, SHARES, p->rows * divide_up(p->shares, TRP__SELECT_THREADS / 32),
-                         TRP__SELECT_THREADS, error);
+        status =
+            enqueue(s, l, SHARES, p->rows * trp__space_parts(p->shares, TRP__SELECT_THREADS / 32),
+                    TRP__SELECT_THREADS, error);
     else
         p->sums = 0;
     if (status != TRP_OK)
@@ -396,11 +393,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_select = {
-    .name = "select",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_SELECT,
-};
+TRP__KERNEL_FAMILY(select, "select", SELECT);

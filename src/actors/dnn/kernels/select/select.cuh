@@ -84,8 +84,9 @@ TRP__DEVICE void trp__select_put(const trp__select &p, int64_t at, int64_t numbe
 
 /* --- The first largest --- */
 
-/* Of elements from `begin` to before `end`; a NaN wins. A thread reads runs of 8, DEEP of them at a time, where
- * begin + shift is a multiple of 8: then begin may be as low as -shift. */
+/* Returns the first largest mark of elements from `begin` to before `end`; a NaN wins. A thread
+ * reads runs of 8, DEEP of them at a time, where begin + shift is a multiple of 8: then begin may
+ * be as low as -shift. */
 template <int TYPE, int DEEP>
 TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, int64_t end,
                                        bool runs)

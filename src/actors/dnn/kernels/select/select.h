@@ -1,19 +1,19 @@
 /* The largest elements of rows, and classes drawn of them: the parameter of their kernels. Host and
  * device share this file.
  *
- *     arg          a block for each part of a row: its first largest element
- *     arg_finish   of all parts of a row, the first largest
- *     tiles        a block for each tile of a row: its largest elements, in order; those of the row
- *                  where it has one tile, or its blocks are a cluster
- *     merge        the same of what tiles have left, until there is one tile a row
- *     shares       a warp for each part of a row: the sum of its shares
- *     class        a cluster for each row: a class, the classes in order of their numbers
- *     draw_ranked  a block for each row: a class, the classes in order of their logits
+ *     arg          a block finds the first largest element of each part of a row
+ *     arg_finish   a warp finds the first largest of all parts of a row
+ *     tiles        a block sorts the largest elements of each tile of a row, and those of the row
+ * if it has one tile, or if its blocks are a cluster merge        a block sorts the largest
+ * elements that some tiles have left, until there is one tile a row shares       a warp adds up the
+ * shares of each part of a row class        a cluster draws a class of each row, with the classes
+ * in order of their numbers draw_ranked  a block draws a class of each row, with the classes in
+ * order of their logits
  *
- * An element is a *mark* in 64 bits: a key above, which orders as the elements do, and the
- * complement of its number below. No two of a row are equal, and the larger comes first: so equal
- * elements need no further thought, and the order in which a block finds marks changes nothing. 0
- * is no element. */
+ * A *mark* is an element in 64 bits: the upper half is a key, which orders as the elements do, the
+ * lower half the complement of the element's number. The larger mark comes first, and no two marks
+ * of a row are equal: equal elements need no special case, and the order in which a block finds
+ * marks changes nothing. 0 is no element. */
 #ifndef TRP_ACTORS_DNN_KERNELS_SELECT_SELECT_H
 #define TRP_ACTORS_DNN_KERNELS_SELECT_SELECT_H
 

@@ -16,7 +16,7 @@ TRP__DEVICE uint64_t trp__select_word(const trp__select_number &v)
     return !v.used ? 0 : v.at ? trp__at<uint64_t>(v.at, 0) : v.bits;
 }
 
-/* What is known of a row: its shares. */
+/* The draw of a row: the shares of its classes. */
 struct trp__select_draws {
     trp__pick_sample what;
     trp__pick_shares shares;
@@ -44,16 +44,23 @@ struct trp__select_draws {
     }
 };
 
+/* The sum of the lanes of a warp up to each one. */
+TRP__DEVICE uint64_t trp__select_upto(uint64_t v)
+{
+    for (int by = 1; by < 32; by *= 2) {
+        const uint64_t before = __shfl_up_sync(0xffffffffu, v, by);
+        v += (int)threadIdx.x % 32 >= by ? before : 0;
+    }
+    return v;
+}
+
 /* The sum of all threads' up to its own. All threads of a block of up to 1024 call this. */
 TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
 {
     __shared__ uint64_t part[32];
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int warps = (int)blockDim.x / 32;
-    for (int by = 1; by < 32; by *= 2) {
-        const uint64_t before = __shfl_up_sync(0xffffffffu, v, by);
-        v += lane >= by ? before : 0;
-    }
+    v = trp__select_upto(v);
     __syncthreads();
     if (lane == 31)
         part[warp] = v;
@@ -141,15 +148,11 @@ TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elemen
     }
     __syncthreads();
     lanes->own = lane < GROUPS * warps ? sums[lane] : 0;
-    lanes->upto = lanes->own;
-    for (int by = 1; by < 32; by *= 2) {
-        const uint64_t other = __shfl_up_sync(0xffffffffu, lanes->upto, by);
-        lanes->upto += lane >= by ? other : 0;
-    }
+    lanes->upto = trp__select_upto(lanes->own);
     return __shfl_sync(0xffffffffu, lanes->upto, 31);
 }
 
-/* Whether a sum exceeds `reach`, and without the last of it does not. */
+/* Tells whether a sum exceeds `reach`, and without the last of it does not. */
 TRP__DEVICE bool trp__select_is_there(uint64_t sum, uint64_t last, double reach)
 {
     return (double)sum > reach && !((double)(sum - last) > reach);
@@ -182,12 +185,7 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
         TRP__EACH(k, run.WORDS)
             run.word[k] = c == which / warps ? e.raw[c].word[k] : run.word[k];
     }
-    uint64_t sum = mine;
-    for (int by = 1; by < 32; by *= 2) {
-        const uint64_t other = __shfl_up_sync(0xffffffffu, sum, by);
-        sum += lane >= by ? other : 0;
-    }
-    sum += before;
+    uint64_t sum = trp__select_upto(mine) + before;
     if (!trp__select_is_there(sum, mine, d.reach))
         return;
     sum -= mine;
@@ -200,9 +198,9 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
                     e.begin + e.place(which / warps * TRP__ROWS_RUN + at));
 }
 
-/* A class of a row, by the blocks of a cluster, each of which has some tiles, at best one: the largest
- * logit, the sum of the shares of each block, then the block, the tile and the element where u
- * lies. */
+/* Draws a class of a row, by the blocks of a cluster, each of which has some tiles, at best one:
+ * finds the largest logit, the sum of the shares of each block, and then the block, the tile and
+ * the element where u lies. */
 template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
 {
     enum { GROUPS = trp__select_elements<TYPE>::GROUPS };
@@ -279,7 +277,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     TRP__ENTRY(trp_select_class_##name, trp__select, (TRP__SELECT_BOUND), trp__select_class<type>)
 TRP__SELECT_KERNELS(trp_select_class, TRP__SELECT_CLASS)
 
-/* How many marks of a row are not below a bound, and what their shares are together. */
+/* Returns how many marks of a row are not below a bound, or the sum of their shares. */
 TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_row &r,
                                        const trp__select_draws &d, uint64_t bound, bool count)
 {
@@ -293,8 +291,8 @@ TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_r
     return total;
 }
 
-/* The largest bound above which lies enough: as many marks, or shares that reach `need`, or exceed
- * it. It is the mark of an element. */
+/* Finds the largest bound above which lies enough: as many marks, or shares that reach `need`, or
+ * exceed it. It is the mark of an element. */
 TRP__DEVICE uint64_t trp__select_search(const trp__select &p, const trp__select_row &r,
                                         const trp__select_draws &d, double need, bool count,
                                         bool exceed)
@@ -315,7 +313,7 @@ TRP__DEVICE uint64_t trp__select_search(const trp__select &p, const trp__select_
     return bound;
 }
 
-/* The largest marks of the row are there, in order. Few rows need more of them than that: those are
+/* The largest marks of the row are there, in order. Rows that need more of them, which are few, are
  * searched bit by bit. */
 TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__select p)
 {

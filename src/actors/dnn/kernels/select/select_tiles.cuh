@@ -7,7 +7,7 @@
 
 /* --- Tiles --- */
 
-/* What the threads of a block share. */
+/* The shared memory of a block. */
 struct trp__select_shared {
     uint64_t list[TRP__SELECT_LIST];
     uint32_t bin[256];
@@ -16,7 +16,8 @@ struct trp__select_shared {
         in; /* of a digit that was found: how many of its bin are wanted, are in */
 };
 
-/* The bin of the wanted-th largest: bins are counted. False: there are fewer. Warp 0 looks. */
+/* Finds the bin of the wanted-th largest, after bins were counted. False: there are fewer. Warp 0
+ * looks. */
 TRP__DEVICE bool trp__select_find(trp__select_shared *s, uint32_t wanted)
 {
     enum { BINS = 8 };
@@ -56,8 +57,8 @@ TRP__DEVICE void trp__select_clear(trp__select_shared *s)
     __syncthreads();
 }
 
-/* The wanted-th largest of COUNT marks of each thread, or less: where as many as are wanted are not
- * below it. 0: there are not so many. */
+/* The wanted-th largest of COUNT marks of each thread, or a smaller bound above which just as many
+ * marks lie. 0: there are not so many. */
 template <int COUNT, typename ELEMENTS>
 TRP__DEVICE uint64_t trp__select_bound(trp__select_shared *s, ELEMENTS &e, uint32_t wanted)
 {
@@ -81,8 +82,8 @@ TRP__DEVICE uint64_t trp__select_bound(trp__select_shared *s, ELEMENTS &e, uint3
     return prefix;
 }
 
-/* A key that is not above the wanted-th largest of COUNT keys of each thread; where few more are not
- * below a shorter one, that. 0: there are not so many. */
+/* Returns a key that at least `wanted` of COUNT keys of each thread reach; a shorter one where few
+ * more reach that. 0: there are not so many. */
 template <int COUNT>
 TRP__DEVICE uint32_t trp__select_guess(const uint32_t key[COUNT], uint32_t wanted)
 {
@@ -99,8 +100,9 @@ TRP__DEVICE uint32_t trp__select_guess(const uint32_t key[COUNT], uint32_t wante
     return bound;
 }
 
-/* Lists the marks that are not below a bound, of elements that may be: whose group is not below `least`,
- * nor they. Returns how many there are, of which no more than fit are listed. */
+/* Lists the marks that are not below a bound. Groups whose largest key is below `least` are
+ * skipped, and so are elements below it. Returns how many marks there are; only as many as fit are
+ * listed. */
 template <int GROUPS, int GROUP, typename ELEMENTS>
 TRP__DEVICE uint32_t trp__select_gather(trp__select_shared *s, ELEMENTS &e,
                                         const uint32_t most[GROUPS], uint64_t bound)
@@ -152,7 +154,7 @@ TRP__DEVICE void trp__select_rank(const trp__select_shared *s, uint32_t count, u
     }
 }
 
-/* How many of a tile's marks, which are in order, are larger. */
+/* Returns how many of a tile's marks, which are in order, are larger. */
 TRP__DEVICE uint32_t trp__select_larger_ones(const uint64_t *list, uint32_t picked, uint64_t mine)
 {
     uint32_t low = 0, high = picked;
@@ -166,7 +168,7 @@ TRP__DEVICE uint32_t trp__select_larger_ones(const uint64_t *list, uint32_t pick
     return low;
 }
 
-/* The same of all marks, which are sorted for it where they are many. */
+/* Calls `give` likewise for all marks, which are sorted where they are many. */
 template <typename GIVE>
 TRP__DEVICE void trp__select_sort(trp__select_shared *s, uint32_t count, uint32_t picked,
                                   const GIVE &give)
@@ -201,8 +203,8 @@ TRP__DEVICE void trp__select_sort(trp__select_shared *s, uint32_t count, uint32_
 }
 
 /* Lists a tile's largest marks, and some more; returns how many. A bound from the largest of each
- * thread, or of each group of its elements, leaves few more than are wanted: only where many are equal,
- * or large ones lie together, the exact one is looked for. */
+ * thread, or of each group of its elements, mostly leaves few more than are wanted. The exact bound
+ * is only searched where many marks are equal, or large ones lie together. */
 template <typename ELEMENTS>
 TRP__DEVICE uint32_t trp__select_tile(trp__select_shared *s, ELEMENTS &e, uint32_t picked)
 {
@@ -226,8 +228,8 @@ TRP__DEVICE uint32_t trp__select_tile(trp__select_shared *s, ELEMENTS &e, uint32
     return count;
 }
 
-/* A mark of a row, of that rank: a result, or, for those who go on with them, a mark in the order of
- * ranks. */
+/* Gives a mark of that rank in a row: a result or, for later kernels, a mark in the order of ranks.
+ * */
 TRP__DEVICE void trp__select_give(const trp__select &p, const trp__select_row &r, int64_t row,
                                   uint32_t rank, uint64_t mark)
 {
@@ -268,7 +270,7 @@ TRP__DEVICE void trp__select_meet(const trp__select &p, trp__select_shared *s,
     }
 }
 
-/* What becomes of a tile's marks, which are listed. */
+/* Gives the listed marks of a tile to the result, or to the kernel that merges tiles. */
 TRP__DEVICE void trp__select_finish(const trp__select &p, trp__select_shared *s,
                                     const trp__select_row &r, int64_t row, uint32_t count)
 {
@@ -289,8 +291,8 @@ TRP__DEVICE void trp__select_finish(const trp__select &p, trp__select_shared *s,
         trp__select_meet(p, s, r, row);
 }
 
-/* A thread's elements of a tile, as many runs of 8. What is outside the row is the least that there
- * is. Places are counted from the tile's first element. */
+/* A thread's elements of a tile, as many runs of 8. Elements outside the row are the least that
+ * there is. Places count from the tile's first element. */
 template <int TYPE> struct trp__select_elements {
     enum { COUNT = TRP__SELECT_EACH, GROUPS = COUNT / TRP__ROWS_RUN };
     trp__pack<TYPE, TRP__ROWS_RUN> raw[GROUPS];
@@ -354,7 +356,8 @@ template <int TYPE> struct trp__select_elements {
         const int32_t k = place(i);
         return k >= low && k < high ? trp__select_mark(key(i), begin + k) : 0;
     }
-    /* What elements are compared with, whose keys may reach one: -infinity where that is less. */
+    /* The element that has a key, to compare with; -infinity for keys below those of all elements.
+     * */
     typedef float limit;
     TRP__DEVICE float limit_of(uint32_t least) const
     {

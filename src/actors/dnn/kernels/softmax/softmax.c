@@ -20,7 +20,7 @@ enum {
 };
 
 /* Patterns: a letter for each tensor. x, y and d (dy) are read and o is written; m, n and l have
- * one element for each row; all but x, y, d and o are inside. */
+ * one element for each row; all others are inside. */
 
 typedef struct pattern {
     bool back, log;
@@ -98,7 +98,7 @@ static const char *letters_of(bool inside)
     return inside ? "msenlp" : "xydo";
 }
 
-/* Whether a tensor has one element for each row of `shape`. */
+/* Tells whether a tensor has one element for each row of `shape`. */
 static bool is_reduced(const trp__dnn_tensor *t, const trp__dnn_tensor *shape)
 {
     for (int i = 0; i < shape->rank; i++) {
@@ -185,7 +185,7 @@ static bool all_aligned(const trp__dnn_graph *g, const step *s)
            trp__space_is_aligned(&g->tensor[s->tensor[2]], 16);
 }
 
-/* Whether the strides along rows of all operands divide by something, or are 1. */
+/* Tells whether the strides along rows of all operands divide by something, or are 1. */
 static bool steps_divide(const trp__rows *r, int64_t by)
 {
     for (int o = 0; o < 3; o++) {
@@ -369,11 +369,4 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
                             : status;
 }
 
-const trp__kernel_family trp__kernels_softmax = {
-    .name = "softmax",
-    .takes = takes,
-    .step_bytes = sizeof(step),
-    .make = make,
-    .launch = launch,
-    .module = TRP__MODULE_SOFTMAX,
-};
+TRP__KERNEL_FAMILY(softmax, "softmax", SOFTMAX);

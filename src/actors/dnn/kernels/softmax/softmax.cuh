@@ -221,7 +221,7 @@ template <typename T, bool BACK> struct trp__softmax_block {
                                   t->v[d]);
         }
     }
-    /* What the warps know of each column: in the first warp's place. */
+    /* Combines the sums of the warps for each column, in the first warp's place. */
     TRP__DEVICE void together(T shared[2][WARPS][TRP__SOFTMAX_COLUMNS])
     {
         const int warp = (int)threadIdx.x / 32, k = (int)threadIdx.x;

@@ -5,11 +5,10 @@
  *     backward   dx = (dy - sum of dy y) y, or dy - exp(y) sum of dy
  *
  * Rows whose elements lie next to each other stay in registers where they fit, and are read once.
- * Longer ones, of a device with enough of it, lie in the shared memory of a cluster of blocks, and
- * only what does not fit is read again. Still longer or few ones, and rows that lie across
- * ("columns": neighbours belong to different rows), are read twice: a first pass leaves the largest
- * element and the sum of each part of a row, from which all blocks of the second pass find those of
- * the row. */
+ * Longer rows lie in the shared memory of a cluster of blocks, on devices with enough of it, and
+ * only the rest is read again. Still longer or few rows, and columns, whose neighbours belong to
+ * different rows, are read twice: a first pass leaves the largest element and the sum of each part
+ * of a row, from which all blocks of the second pass compute those of the row. */
 #ifndef TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_H
 #define TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_H
 

@@ -6,22 +6,19 @@
 #include "actors/dnn/kernels/common/slices.cuh"
 #include "actors/dnn/kernels/softmax/softmax_sums.cuh"
 
-#define TRP__SOFTMAX_LOG2E 1.44269504088896340736f
-
 /* e^x. For 16 bits a rounded product with log2(e) is exact enough. */
 template <int TYPE> TRP__DEVICE float trp__softmax_exp(float x)
 {
-    return TYPE == TRP_F32 ? exp(x) : exp2f(x * TRP__SOFTMAX_LOG2E);
+    return TYPE == TRP_F32 ? exp(x) : exp2f(x * TRP__LOG2E);
 }
 
-/* e^x of x <= 0, as a share of a sum of such: for 16 bits 2^64 times as much, so that flushing
- * denormal numbers to 0, the fast way, takes none that the type has. */
+/* e^x of x <= 0, as a share of a sum of such. */
 template <int TYPE> TRP__DEVICE float trp__softmax_term(float x)
 {
-    return TYPE == TRP_F32 ? exp(x) : trp__exp2_flushed(fmaf(x, TRP__SOFTMAX_LOG2E, 64.0f));
+    return trp__exp_raised<TYPE, 64>(x);
 }
 
-/* What a sum of these is for the elements of the row. */
+/* Returns the factor of a row's elements from a sum of such terms: 1 / sum, or its logarithm. */
 template <int TYPE> TRP__DEVICE float trp__softmax_factor(const trp__softmax &p, float sum)
 {
     if (p.log)
@@ -29,7 +26,7 @@ template <int TYPE> TRP__DEVICE float trp__softmax_factor(const trp__softmax &p,
     return 1 / sum;
 }
 
-/* A row of a thread's: its packs, and the places in the operands from which these count. */
+/* A thread's row: its packs, and the places in the operands from which these count. */
 template <int TYPE> struct trp__softmax_place : trp__row_packs<TYPE> {
     typedef trp__row_packs<TYPE> packs;
     uint64_t at[3];

@@ -2,31 +2,18 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_SUMS_CUH
 #define TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_SUMS_CUH
 
+#include "actors/dnn/kernels/common/functions.cuh"
 #include "actors/dnn/kernels/common/rows.cuh"
 #include "actors/dnn/kernels/softmax/softmax.h"
 
-/* One copy of the long one. */
-TRP__SHARED_CODE double trp__exp_f64(double x)
-{
-    return exp(x);
-}
-TRP__DEVICE double trp__exp(double x)
-{
-    return trp__exp_f64(x);
-}
-TRP__DEVICE float trp__exp(float x)
-{
-    return exp(x);
-}
-
-/* What exponents are relative to: where all elements are -infinity those of a part are 0, and the
- * row becomes NaN at last, as it has no largest number. */
+/* Returns the base of exponents: `most`, or 0 where all elements are -infinity. Terms of such a
+ * part are 0, and a row of such parts becomes NaN at last. */
 template <typename T> TRP__DEVICE T trp__softmax_base(T most)
 {
     return most == -INFINITY ? T(0) : most;
 }
 
-/* What a thread, and then a part, knows of a row. */
+/* The sum of a thread, and then of a part, of a row. */
 template <typename T> struct trp__softmax_sum {
     T most, sum, lost;
 
