@@ -5,25 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
-trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t size)
+trp_status trp__encode_look(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                            trp__access *access, uint64_t size)
 {
     access->whole = access->offset == 0 && access->bytes == size;
-    return pack->look ? pack->look(pack, name, buffer, access) : TRP_OK;
+    return encoder->look ? encoder->look(encoder, name, buffer, access) : TRP_OK;
 }
 
 /* `rest`: ignores `bytes` and takes all up to the end of the buffer. */
-static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
-                             uint64_t bytes, bool rest, uint64_t alignment, uint32_t mode)
+static trp_status add_access(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                             uint64_t offset, uint64_t bytes, bool rest, uint64_t alignment,
+                             uint32_t mode)
 {
-    trp__record *record = pack->record;
+    trp__record *record = encoder->record;
     if (record->access_count >= TRP__ACCESS_MAX)
-        return trp__error_set(pack->error, TRP_E_INTERNAL, "%s: a request names at most %d buffers",
-                              name, TRP__ACCESS_MAX);
+        return trp__error_set(encoder->error, TRP_E_INTERNAL,
+                              "%s: a request names at most %d buffers", name, TRP__ACCESS_MAX);
     trp__access *access = &record->access[record->access_count];
     uint64_t size = 0;
     access->mode = (uint8_t)mode;
-    trp_status status = pack->acquire(pack, name, buffer, access, &size);
+    trp_status status = encoder->acquire(encoder, name, buffer, access, &size);
     if (status != TRP_OK)
         return status;
     if (rest)
@@ -33,16 +34,16 @@ static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffe
     record->access_count++; /* from here on the record's owner releases it */
 
     if (offset % alignment != 0)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "%s_offset: expected a multiple of %llu bytes, got %llu", name,
                               (unsigned long long)alignment, (unsigned long long)offset);
     if (offset > size || bytes > size - offset)
         return trp__error_set(
-            pack->error, TRP_E_ARGUMENT,
+            encoder->error, TRP_E_ARGUMENT,
             "%s: the request needs bytes %llu to %llu + %llu, the buffer has %llu", name,
             (unsigned long long)offset, (unsigned long long)offset, (unsigned long long)bytes,
             (unsigned long long)size);
-    return trp__pack_look(pack, name, buffer, access, size);
+    return trp__encode_look(encoder, name, buffer, access, size);
 }
 
 trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scalar *scalar)
@@ -55,16 +56,16 @@ trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scala
                           name, scalar->re, scalar->im);
 }
 
-trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
-                            uint64_t bytes, uint64_t alignment, uint32_t mode)
+trp_status trp__encode_access(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                              uint64_t offset, uint64_t bytes, uint64_t alignment, uint32_t mode)
 {
-    return add_access(pack, name, buffer, offset, bytes, false, alignment, mode);
+    return add_access(encoder, name, buffer, offset, bytes, false, alignment, mode);
 }
 
-trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
-                                 uint64_t offset, uint64_t alignment, uint32_t mode)
+trp_status trp__encode_access_rest(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                                   uint64_t offset, uint64_t alignment, uint32_t mode)
 {
-    return add_access(pack, name, buffer, offset, 0, true, alignment, mode);
+    return add_access(encoder, name, buffer, offset, 0, true, alignment, mode);
 }
 
 const trp__actor_class *trp__actor_class_find(const char *kind)

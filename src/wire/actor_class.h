@@ -1,6 +1,6 @@
 /* Class of an actor: the part that both sides know.
  *
- * The sender's part, pack(), checks a request and writes its record; it runs in the application.
+ * The sender's part, encode(), checks a request and writes its record; it runs in the application.
  * The worker's part is the vtable of <troupe/worker.h>, opaque here. The table of all classes
  * is at the end of the layering (actors/table.c) and reached through this declaration, so neither
  * side depends on the actors. */
@@ -13,58 +13,58 @@
 struct trp_actor_impl;
 
 /* A record while it is filled in. */
-typedef struct trp__pack {
+typedef struct trp__encoder {
     trp__record *record;
     trp_error *error;
     trp_backend backend;
     /* Looks a buffer up and holds it for access->mode, which the caller has set: fills slot and
      * generation, sets *bytes to its size. Refuses stale handles, and sealed buffers if the mode
      * has TRP__WRITE. The mode must not change until the record's owner has released the access. */
-    trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer,
+    trp_status (*acquire)(struct trp__encoder *encoder, const char *name, trp_buffer buffer,
                           trp__access *access, uint64_t *bytes);
     /* The second step, once the range of the access is known: refuses lost and poisoned contents if
-     * the mode has TRP__READ. Called by trp__pack_look(). NULL: contents are not checked. */
-    trp_status (*look)(struct trp__pack *pack, const char *name, trp_buffer buffer,
+     * the mode has TRP__READ. Called by trp__encode_look(). NULL: contents are not checked. */
+    trp_status (*look)(struct trp__encoder *encoder, const char *name, trp_buffer buffer,
                        const trp__access *access);
     /* Reserves room for `bytes` bytes of a result, zeroed, which are copied to `target` in the
      * application if the request succeeds, before its end is delivered. At most once a request. The
      * actor finds the room as one more access, behind those of the record. Waits for room as the
      * request says, then TRP_E_BUSY. A holder of such room must not wait for more, nor submit()
      * another request. */
-    trp_status (*result)(struct trp__pack *pack, void *target, uint32_t bytes);
+    trp_status (*result)(struct trp__encoder *encoder, void *target, uint32_t bytes);
     /* Reserves room for `bytes` bytes of input too large for the record, up to TRP__SMALL_BYTES;
      * instead of a result, with the same rules. */
-    trp_status (*input)(struct trp__pack *pack, uint32_t bytes, void **room);
+    trp_status (*input)(struct trp__encoder *encoder, uint32_t bytes, void **room);
     /* Both in one piece: `bytes` bytes of input, over the first result_bytes of which the actor
      * writes the result for `target`. */
-    trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
+    trp_status (*exchange)(struct trp__encoder *encoder, void *target, uint32_t result_bytes,
                            uint32_t bytes, void **room);
     const trp__object_ops *objects;
     trp__heap *heap; /* of the device, for objects */
     /* Sends a request, without a completion, to a companion or to the actor itself, as trp_submit()
-     * does. It gets its ticket before the request that is packed. */
-    trp_status (*submit)(struct trp__pack *pack, const trp_request *request);
+     * does. It gets its ticket before the request that is encoded. */
+    trp_status (*submit)(struct trp__encoder *encoder, const trp_request *request);
     uint32_t compute;     /* the device's compute capability, 90 for 9.0; 0 on the host */
     uint32_t processors;  /* of the device */
     uint64_t deadline_ns; /* the request's; 0: none */
     trp_actor *actor;
     void *sender;  /* see sender_make() below */
     void *context; /* the client's */
-} trp__pack;
+} trp__encoder;
 
 /* Adds an access to the record after checking that the range lies inside the buffer and that its
  * offset is a multiple of `alignment`. `name` is the argument's name for messages. */
-trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
-                            uint64_t bytes, uint64_t alignment, uint32_t mode);
+trp_status trp__encode_access(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                              uint64_t offset, uint64_t bytes, uint64_t alignment, uint32_t mode);
 
 /* For an actor that calls acquire() itself: checks the contents of the access, whose range is set
  * and lies within the `size` bytes of the buffer. */
-trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t size);
+trp_status trp__encode_look(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                            trp__access *access, uint64_t size);
 
-/* The same as trp__pack_access(), from an offset to the end of the buffer. */
-trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
-                                 uint64_t offset, uint64_t alignment, uint32_t mode);
+/* The same as trp__encode_access(), from an offset to the end of the buffer. */
+trp_status trp__encode_access_rest(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                                   uint64_t offset, uint64_t alignment, uint32_t mode);
 
 /* Refuses a scalar that has a value but is not `given`, and so would be ignored. */
 trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scalar *scalar);
@@ -76,15 +76,15 @@ typedef struct trp__list_class {
     /* Sets *count, at least 1; checks the common fields. */
     trp_status (*count)(const trp_request *request, uint32_t *count, trp_error *error);
     /* Checks one of them and writes its record. */
-    trp_status (*pack)(trp__pack *pack, const trp_request *request, uint32_t index);
+    trp_status (*encode)(trp__encoder *encoder, const trp_request *request, uint32_t index);
 } trp__list_class;
 
 typedef struct trp__op_class {
     uint32_t op;            /* TRP_OP_...: its low byte is the place in the class's table + 1 */
     uint32_t request_bytes; /* size of the public request struct */
     const char *name;
-    trp_status (*pack)(trp__pack *pack, const trp_request *request);
-    const trp__list_class *list; /* instead of pack; else NULL */
+    trp_status (*encode)(trp__encoder *encoder, const trp_request *request);
+    const trp__list_class *list; /* instead of encoder; else NULL */
     bool apart;                  /* goes to one of the actor's companions */
     /* Standbys rehearse the operation before they take over, because its first call plans and loads
      * kernels. Requests whose payloads differ in the first `rehearsed` bytes are rehearsed apart.
@@ -110,7 +110,7 @@ typedef struct trp__actor_class {
     const trp__object_class *objects;
     bool deep;       /* runs kernels of the program, whose need of stack is unknown */
     bool host_alone; /* on the host it has no companions and no objects */
-    /* The class's own state of an actor in the application, for pack(). sender_make() is called
+    /* The class's own state of an actor in the application, for encode(). sender_make() is called
      * when the actor is made; NULL: no memory. sender_end() is called when no more requests can be
      * sent; the device is NULL if it is closing, with all its objects. Both or neither. */
     void *(*sender_make)(void);

@@ -28,7 +28,7 @@
 #define TRP__OBJECT_TOKEN 256                  /* bytes of the buffer */
 #define TRP__HEAP_BYTES   (UINT64_C(16) << 30) /* of address space; memory only as it is used */
 
-struct trp__pack;
+struct trp__encoder;
 struct trp__client_actor;
 typedef struct trp__heap trp__heap;     /* of a device */
 typedef struct trp__extent trp__extent; /* a part of it that was taken */
@@ -60,20 +60,20 @@ typedef struct trp__request_id {
     uint64_t generation;
 } trp__request_id;
 
-/* Operations on objects for pack functions. */
+/* Operations on objects for encode functions. */
 typedef struct trp__object_ops {
     /* Gives an object its token, which the record's next access writes whole, and its handle. Takes
      * ownership: on an error the object was destroyed, or is destroyed with the request. */
-    trp_status (*make)(struct trp__pack *pack, trp__object *object, uint64_t *handle);
+    trp_status (*make)(struct trp__encoder *encoder, trp__object *object, uint64_t *handle);
     /* Adds an object of that class, made by the same actor, as an access, as acquire() and look()
      * do for a buffer. `name` is the argument's. */
-    trp_status (*use)(struct trp__pack *pack, const trp__object_class *class, const char *name,
-                      uint64_t handle, uint32_t mode, trp__object **object);
+    trp_status (*use)(struct trp__encoder *encoder, const trp__object_class *class,
+                      const char *name, uint64_t handle, uint32_t mode, trp__object **object);
     /* Makes all classes free extents that they can do without. */
-    void (*shed)(struct trp__pack *pack);
-    /* The request that is packed. Ends requests that are done before it returns. */
-    trp__request_id (*request)(struct trp__pack *pack);
-    bool (*has_ended)(const struct trp__pack *pack, trp__request_id request);
+    void (*shed)(struct trp__encoder *encoder);
+    /* The request that is encoded. Ends requests that are done before it returns. */
+    trp__request_id (*request)(struct trp__encoder *encoder);
+    bool (*has_ended)(const struct trp__encoder *encoder, trp__request_id request);
 } trp__object_ops;
 
 /* Inside a call of the program. */

@@ -4,7 +4,7 @@
 #include "make.h"
 #include "ui/ui.h"
 
-#include "actors/jit/pack.h"
+#include "actors/jit/encode.h"
 #include "cache/prune.h"
 #include "tuning/verdict.h"
 

@@ -107,19 +107,19 @@ static bool set_epilogue(reader *r)
     combination *x = &r->x;
     char message[512];
     trp_error error = {0};
-    trp__pack pack = {.error = &error, .backend = TRP_BACKEND_CUDA};
+    trp__encoder encoder = {.error = &error, .backend = TRP_BACKEND_CUDA};
     const bool product = x->operation->kind == TRP__CUTLASS_GEMM;
-    x->made = (trp__epilogue_pack){.pack = &pack,
-                                   .a = x->type[TRP__GEMM_A],
-                                   .b = x->type[TRP__GEMM_B],
-                                   .c = x->type[TRP__GEMM_C],
-                                   .d = x->type[TRP__GEMM_D],
-                                   .order = x->order[TRP__GEMM_D],
-                                   .transpose = x->order[TRP__GEMM_D] == TRP_COL_MAJOR,
-                                   .compute = x->compute,
-                                   .fp4 = product,
-                                   .mixed = product,
-                                   .no_i8 = !product};
+    x->made = (trp__epilogue_encoding){.encoder = &encoder,
+                                       .a = x->type[TRP__GEMM_A],
+                                       .b = x->type[TRP__GEMM_B],
+                                       .c = x->type[TRP__GEMM_C],
+                                       .d = x->type[TRP__GEMM_D],
+                                       .order = x->order[TRP__GEMM_D],
+                                       .transpose = x->order[TRP__GEMM_D] == TRP_COL_MAJOR,
+                                       .compute = x->compute,
+                                       .fp4 = product,
+                                       .mixed = product,
+                                       .no_i8 = !product};
     if (x->epilogue) {
         if (!epilogue_parse(x->epilogue, &x->text, message, sizeof message))
             return spec_wrong(r, "epilogue: %s", message);

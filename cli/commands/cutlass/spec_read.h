@@ -35,7 +35,7 @@ typedef struct spec_combination {
     int dims, channels;      /* of convolutions; 0: the default */
     bool strided;
     /* Made of the fields above. */
-    trp__epilogue_pack made;
+    trp__epilogue_encoding made;
     epilogue text;
     trp__cutlass_problem problem;
 } spec_combination;

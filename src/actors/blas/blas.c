@@ -15,7 +15,7 @@ static const trp__op_class ops[] = {
     PLACE(TRP_OP_GEMM) = {.op = TRP_OP_GEMM,
                           .request_bytes = sizeof(trp_gemm_request),
                           .name = "gemm",
-                          .pack = trp__gemm_pack},
+                          .encode = trp__gemm_encode},
     PLACE(TRP_OP_GEMM_LIST) = {.op = TRP_OP_GEMM_LIST,
                                .request_bytes = sizeof(trp_gemm_list_request),
                                .name = "gemm_list",
@@ -24,12 +24,12 @@ static const trp__op_class ops[] = {
     PLACE(TRP_OP_##op_) = {.op = TRP_OP_##op_,                                                     \
                            .request_bytes = sizeof(trp_blas##level##_request),                     \
                            .name = #text,                                                          \
-                           .pack = trp__blas##level##_pack},
+                           .encode = trp__blas##level##_encode},
 #define LAPACK(op_, text, ...)                                                                     \
     PLACE(TRP_OP_##op_) = {.op = TRP_OP_##op_,                                                     \
                            .request_bytes = sizeof(trp_lapack_request),                            \
                            .name = #text,                                                          \
-                           .pack = trp__lapack_pack},
+                           .encode = trp__lapack_encode},
 #include "libs/blas/routines.def"
 };
 

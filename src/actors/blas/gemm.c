@@ -49,16 +49,16 @@ static const struct pair *find_pair(const trp_gemm_request *r, bool *type_known)
     return NULL;
 }
 
-static trp_status check_types(trp__pack *pack, const trp_gemm_request *r, trp_dtype *type_c)
+static trp_status check_types(trp__encoder *encoder, const trp_gemm_request *r, trp_dtype *type_c)
 {
     bool known;
     const struct pair *pair = find_pair(r, &known);
     if (!known)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "type: expected f64, f32, f16, bf16, i8, c64 or c128, got %s (%d)",
                               trp_dtype_name(r->type), (int)r->type);
     if (!pair)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "type_c: expected %s for type %s, got %s (%d)",
                               r->type == TRP_I8                           ? "i32 or f32"
                               : r->type == TRP_F16 || r->type == TRP_BF16 ? "the same or f32"
@@ -66,36 +66,37 @@ static trp_status check_types(trp__pack *pack, const trp_gemm_request *r, trp_dt
                               trp_dtype_name(r->type), trp_dtype_name(r->type_c), (int)r->type_c);
     *type_c = pair->type_c;
     if ((uint32_t)r->compute > TRP_COMPUTE_EMULATED)
-        return trp__operand_wrong(pack, "compute", "a TRP_COMPUTE_ constant", r->compute);
+        return trp__operand_wrong(encoder, "compute", "a TRP_COMPUTE_ constant", r->compute);
     bool any = r->compute == TRP_COMPUTE_DEFAULT || r->compute == TRP_COMPUTE_PEDANTIC;
     if (!any && !(pair->compute & UINT32_C(1) << r->compute))
-        return trp__error_set(pack->error, TRP_E_ARGUMENT, "compute: %s, got %s",
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT, "compute: %s, got %s",
                               r->compute == TRP_COMPUTE_TF32
                                   ? "TRP_COMPUTE_TF32 goes with types f32 and c64 only"
                                   : "TRP_COMPUTE_EMULATED goes with types f32, f64, c64 and c128 "
                                     "only",
                               trp_dtype_name(r->type));
-    if (r->compute == TRP_COMPUTE_EMULATED && pack->backend == TRP_BACKEND_HOST)
-        return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
+    if (r->compute == TRP_COMPUTE_EMULATED && encoder->backend == TRP_BACKEND_HOST)
+        return trp__error_set(encoder->error, TRP_E_UNSUPPORTED,
                               "compute: the host does not support TRP_COMPUTE_EMULATED");
     return TRP_OK;
 }
 
-static trp_status check_enums(trp__pack *pack, const trp_gemm_request *r)
+static trp_status check_enums(trp__encoder *encoder, const trp_gemm_request *r)
 {
     if (r->order != TRP_COL_MAJOR && r->order != TRP_ROW_MAJOR)
-        return trp__operand_wrong(pack, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->order);
+        return trp__operand_wrong(encoder, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->order);
     if ((uint32_t)r->joining > TRP_JOINING_OFF)
-        return trp__operand_wrong(pack, "joining", "TRP_JOINING_DEFAULT or TRP_JOINING_OFF",
+        return trp__operand_wrong(encoder, "joining", "TRP_JOINING_DEFAULT or TRP_JOINING_OFF",
                                   r->joining);
     if ((uint32_t)r->trans_a > TRP_C)
-        return trp__operand_wrong(pack, "trans_a", "TRP_N, TRP_T or TRP_C", r->trans_a);
+        return trp__operand_wrong(encoder, "trans_a", "TRP_N, TRP_T or TRP_C", r->trans_a);
     if ((uint32_t)r->trans_b > TRP_C)
-        return trp__operand_wrong(pack, "trans_b", "TRP_N, TRP_T or TRP_C", r->trans_b);
+        return trp__operand_wrong(encoder, "trans_b", "TRP_N, TRP_T or TRP_C", r->trans_b);
     return TRP_OK;
 }
 
-static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_dtype scalar_type)
+static trp_status check_numbers(trp__encoder *encoder, const trp_gemm_request *r,
+                                trp_dtype scalar_type)
 {
     const struct {
         const char *name;
@@ -103,7 +104,7 @@ static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_
     } sizes[] = {{"m", r->m}, {"n", r->n}, {"k", r->k}, {"batch", r->batch}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 0)
-            return trp__operand_wrong(pack, sizes[i].name, "0 or more", sizes[i].value);
+            return trp__operand_wrong(encoder, sizes[i].name, "0 or more", sizes[i].value);
     }
     const struct {
         const char *name;
@@ -111,9 +112,9 @@ static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_
     } scalars[] = {{"alpha", r->alpha}, {"beta", r->beta}};
     trp_status status = TRP_OK;
     for (int i = 0; i < 2 && status == TRP_OK; i++) {
-        status = trp__check_one_source(pack, r->scalars, scalars[i].name, scalars[i].value);
+        status = trp__check_one_source(encoder, r->scalars, scalars[i].name, scalars[i].value);
         if (status == TRP_OK)
-            status = trp__check_scalar(pack, scalars[i].name, scalars[i].value, scalar_type);
+            status = trp__check_scalar(encoder, scalars[i].name, scalars[i].value, scalar_type);
     }
     return status;
 }
@@ -126,16 +127,17 @@ static uint32_t c_mode(const trp__operand *c, const trp__gemm *g)
     return trp__operand_dense(c, g->batch) ? TRP__WRITE | TRP__COVER : TRP__WRITE;
 }
 
-static trp_status check_matrix(trp__pack *pack, trp__operand *x, trp_order order, int64_t batch)
+static trp_status check_matrix(trp__encoder *encoder, trp__operand *x, trp_order order,
+                               int64_t batch)
 {
-    trp_status status = trp__operand_check_ld(pack, x, order);
-    return status == TRP_OK ? trp__operand_measure(pack, x, batch) : status;
+    trp_status status = trp__operand_check_ld(encoder, x, order);
+    return status == TRP_OK ? trp__operand_measure(encoder, x, batch) : status;
 }
 
 /* Checks what cuBLAS demands of inputs whose products are summed as integers.
  *
  * Source: cuBLAS documentation, cublasGemmEx. */
-static trp_status check_multiples(trp__pack *pack, const trp__operand *x)
+static trp_status check_multiples(trp__encoder *encoder, const trp__operand *x)
 {
     const struct {
         const char *before, *after;
@@ -146,7 +148,7 @@ static trp_status check_multiples(trp__pack *pack, const trp__operand *x)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].value % 4 != 0)
             return trp__error_set(
-                pack->error, TRP_E_UNSUPPORTED,
+                encoder->error, TRP_E_UNSUPPORTED,
                 "%s%s%s: expected a multiple of 4, which cuBLAS needs for i8 with "
                 "C of i32, got %llu",
                 numbers[i].before, x->name, numbers[i].after, (unsigned long long)numbers[i].value);
@@ -161,41 +163,41 @@ static bool adds_nothing(const trp__gemm *g)
 }
 
 /* Checks the matrices and adds them to the record, in the order of blas_wire.h. */
-static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
-                                trp__operand *a, trp__operand *b, trp__operand *c)
+static trp_status encode_matrices(trp__encoder *encoder, const trp_gemm_request *r, trp__gemm *g,
+                                  trp__operand *a, trp__operand *b, trp__operand *c)
 {
     trp__operand *const inputs[] = {a, b};
-    trp_status status = check_matrix(pack, c, r->order, g->batch);
+    trp_status status = check_matrix(encoder, c, r->order, g->batch);
     if (status == TRP_OK)
-        status = trp__operand_check_stride(pack, c, g->batch);
+        status = trp__operand_check_stride(encoder, c, g->batch);
     for (int i = 0; i < 2 && status == TRP_OK && g->k > 0; i++) {
-        status = check_matrix(pack, inputs[i], r->order, g->batch);
-        if (status == TRP_OK && g->type_c == TRP_I32 && pack->backend == TRP_BACKEND_CUDA)
-            status = check_multiples(pack, inputs[i]);
+        status = check_matrix(encoder, inputs[i], r->order, g->batch);
+        if (status == TRP_OK && g->type_c == TRP_I32 && encoder->backend == TRP_BACKEND_CUDA)
+            status = check_multiples(encoder, inputs[i]);
     }
     c->mode = c_mode(c, g);
     if (status == TRP_OK)
-        status = trp__operand_access(pack, c);
+        status = trp__operand_access(encoder, c);
     for (int i = 0; i < 2 && status == TRP_OK && !adds_nothing(g); i++) {
-        status = trp__operand_access(pack, inputs[i]);
+        status = trp__operand_access(encoder, inputs[i]);
         if (status == TRP_OK)
-            status = trp__operand_check_apart(pack, c, inputs[i], g->batch);
+            status = trp__operand_check_apart(encoder, c, inputs[i], g->batch);
     }
     return status;
 }
 
 /* Adds the access to the scalars if they are in a buffer. */
-static trp_status pack_scalars(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
-                               const trp__operand *c)
+static trp_status encode_scalars(trp__encoder *encoder, const trp_gemm_request *r, trp__gemm *g,
+                                 const trp__operand *c)
 {
     if (g->scalars == TRP__GEMM_NO_ACCESS)
         return TRP_OK;
     trp_dtype type = trp__gemm_scalar_type((trp_dtype)g->type, (trp_dtype)g->type_c);
     trp__operand x =
         trp__operand_of_scalars(r->scalars, r->scalars_offset, trp_dtype_bits(type) / 8, 2);
-    g->scalars = (uint8_t)pack->record->access_count;
-    trp_status status = trp__operand_access(pack, &x);
-    return status == TRP_OK ? trp__operand_check_apart(pack, c, &x, g->batch) : status;
+    g->scalars = (uint8_t)encoder->record->access_count;
+    trp_status status = trp__operand_access(encoder, &x);
+    return status == TRP_OK ? trp__operand_check_apart(encoder, c, &x, g->batch) : status;
 }
 
 /* Returns an operand that is read; the mode of C is set later. */
@@ -219,15 +221,15 @@ static int64_t unread_ld(const trp__operand *x, const trp__gemm *g)
     return g->type_c == TRP_I32 ? (least + 3) / 4 * 4 : least;
 }
 
-trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__gemm_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_gemm_request *r = (const trp_gemm_request *)request;
     trp_dtype type_c = TRP_DTYPE_NONE;
-    trp_status status = check_types(pack, r, &type_c);
+    trp_status status = check_types(encoder, r, &type_c);
     if (status == TRP_OK)
-        status = check_enums(pack, r);
+        status = check_enums(encoder, r);
     if (status == TRP_OK)
-        status = check_numbers(pack, r, trp__gemm_scalar_type(r->type, type_c));
+        status = check_numbers(encoder, r, trp__gemm_scalar_type(r->type, type_c));
     if (status != TRP_OK)
         return status;
 
@@ -263,9 +265,9 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
     c.columns = g.n;
 
     if (g.m > 0 && g.n > 0)
-        status = pack_matrices(pack, r, &g, &a, &b, &c);
+        status = encode_matrices(encoder, r, &g, &a, &b, &c);
     if (g.m > 0 && g.n > 0 && status == TRP_OK)
-        status = pack_scalars(pack, r, &g, &c);
+        status = encode_scalars(encoder, r, &g, &c);
     if (status != TRP_OK)
         return status;
     if (adds_nothing(&g))
@@ -276,6 +278,6 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
     g.a_stride = g.k > 0 ? a.stride : 0;
     g.b_stride = g.k > 0 ? b.stride : 0;
     g.c_stride = c.stride;
-    memcpy(pack->record->payload, &g, sizeof g);
+    memcpy(encoder->record->payload, &g, sizeof g);
     return TRP_OK;
 }

@@ -5,6 +5,6 @@
 #include "wire/actor_class.h"
 
 /* Checks a trp_gemm_request and writes its record. */
-trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request);
+trp_status trp__gemm_encode(trp__encoder *encoder, const trp_request *request);
 
 #endif

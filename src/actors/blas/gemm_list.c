@@ -1,4 +1,4 @@
-/* The sender's side of lists of gemms. Each member is packed as a gemm. */
+/* The sender's side of lists of gemms. Each member is encoded as a gemm. */
 #include "actors/blas/gemm_list.h"
 
 #include "actors/blas/blas_wire.h"
@@ -94,25 +94,27 @@ static trp_gemm_request product_of(const trp_gemm_list_request *r, const trp_gem
     return one;
 }
 
-static trp_status pack_item(trp__pack *pack, const trp_request *request, uint32_t index)
+static trp_status encode_item(trp__encoder *encoder, const trp_request *request, uint32_t index)
 {
     const trp_gemm_list_request *r = (const trp_gemm_list_request *)request;
     trp_gemm_request one = product_of(r, &r->item[index]);
     trp__gemm g;
-    trp_status status = check_item(r, &r->item[index], pack->error);
+    trp_status status = check_item(r, &r->item[index], encoder->error);
     if (status == TRP_OK)
-        status = trp__gemm_pack(pack, &one.header);
+        status = trp__gemm_encode(encoder, &one.header);
     if (status == TRP_OK && r->own_sizes) {
-        memcpy(&g, pack->record->payload, sizeof g);
+        memcpy(&g, encoder->record->payload, sizeof g);
         g.grouped = true;
-        memcpy(pack->record->payload, &g, sizeof g);
+        memcpy(encoder->record->payload, &g, sizeof g);
     }
     if (status == TRP_OK)
         return TRP_OK;
-    char message[sizeof pack->error->message];
-    trp__copy_string(message, sizeof message, pack->error->message);
-    snprintf(pack->error->message, sizeof pack->error->message, "item[%u]: %.230s", index, message);
+    char message[sizeof encoder->error->message];
+    trp__copy_string(message, sizeof message, encoder->error->message);
+    snprintf(encoder->error->message, sizeof encoder->error->message, "item[%u]: %.230s", index,
+             message);
     return status;
 }
 
-const trp__list_class trp__gemm_list = {.op = TRP_OP_GEMM, .count = count_items, .pack = pack_item};
+const trp__list_class trp__gemm_list = {
+    .op = TRP_OP_GEMM, .count = count_items, .encode = encode_item};

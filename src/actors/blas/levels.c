@@ -35,7 +35,7 @@ static uint32_t real_bytes(const problem *p)
 
 static trp_status wrong(const problem *p, const char *argument, const char *expected, int64_t got)
 {
-    return trp__operand_wrong(p->pack, argument, expected, got);
+    return trp__operand_wrong(p->encoder, argument, expected, got);
 }
 
 static trp_status check_type(const problem *p)
@@ -45,13 +45,14 @@ static trp_status check_type(const problem *p)
     bool half_too = p->row->uses & HALF;
     bool fits = (is_half(p->type) && half_too) || (trp__is_complex(p->type) && complex_too) ||
                 (real && real_too);
-    return fits ? TRP_OK
-                : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
-                                 !real_too      ? "c64 or c128"
-                                 : !complex_too ? "f32 or f64"
-                                 : half_too     ? "f32, f64, c64, c128, f16 or bf16"
-                                                : "f32, f64, c64 or c128",
-                                 trp_dtype_name(p->type), (int)p->type);
+    return fits
+               ? TRP_OK
+               : trp__error_set(p->encoder->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
+                                !real_too      ? "c64 or c128"
+                                : !complex_too ? "f32 or f64"
+                                : half_too     ? "f32, f64, c64, c128, f16 or bf16"
+                                               : "f32, f64, c64 or c128",
+                                trp_dtype_name(p->type), (int)p->type);
 }
 
 /* `given` has the options of the request, from side to diag. */
@@ -124,21 +125,21 @@ static trp_status check_sizes(const problem *p)
 static trp_status check_scalar(const problem *p, const char *name, trp_scalar scalar, bool used,
                                bool real)
 {
-    trp_status status = trp__scalar_check(p->pack->error, name, &scalar);
+    trp_status status = trp__scalar_check(p->encoder->error, name, &scalar);
     if (status != TRP_OK || !scalar.given)
         return status;
     if (!used)
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                               "%s: expected none: the operation has no such scalar, got %g + %gi",
                               name, scalar.re, scalar.im);
-    status = trp__check_one_source(p->pack, p->scalars.buffer, name, scalar);
+    status = trp__check_one_source(p->encoder, p->scalars.buffer, name, scalar);
     if (status != TRP_OK)
         return status;
     if (real && scalar.im != 0)
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                               "%s: expected a real number, got %g + %gi", name, scalar.re,
                               scalar.im);
-    return trp__check_scalar(p->pack, name, scalar, p->type);
+    return trp__check_scalar(p->encoder, name, scalar, p->type);
 }
 
 static trp_status check_scalars(const problem *p)
@@ -155,14 +156,14 @@ static trp_status check_scalars(const problem *p)
     if (status != TRP_OK)
         return status;
     if (p->scalars.buffer.id && !(uses & SCALARS))
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                               "scalars: expected none: the operation has no scalars");
     if ((uses & ROTATION) && !p->scalars.buffer.id && (!p->c.given || !p->s.given))
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                               "%s: expected a scalar, or both in `scalars`, got none",
                               p->c.given ? "s" : "c");
     if ((uses & MODIFIED) && !p->scalars.buffer.id)
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                               "scalars: expected a buffer with the five numbers of rotmg's result, "
                               "got none");
     return TRP_OK;
@@ -176,20 +177,20 @@ static trp_status check_operand(problem *p, int i)
     trp_status status;
     if (p->vector[i]) {
         status =
-            trp__operand_check_vector(p->pack, x, x->rows, &p->g.ld[i], p->row->uses & POSITIVE);
+            trp__operand_check_vector(p->encoder, x, x->rows, &p->g.ld[i], p->row->uses & POSITIVE);
     } else if (i == A && p->row->uses & PACKED) {
         x->ld = x->rows;
         p->g.ld[i] = 1;
         status = TRP_OK;
     } else {
         x->ld = p->g.ld[i];
-        status = trp__operand_check_ld(p->pack, x, p->order);
+        status = trp__operand_check_ld(p->encoder, x, p->order);
         p->g.ld[i] = x->ld;
     }
     if (status == TRP_OK)
-        status = trp__operand_measure(p->pack, x, p->g.batch);
+        status = trp__operand_measure(p->encoder, x, p->g.batch);
     return status == TRP_OK && (x->mode & TRP__WRITE)
-               ? trp__operand_check_stride(p->pack, x, p->g.batch)
+               ? trp__operand_check_stride(p->encoder, x, p->g.batch)
                : status;
 }
 
@@ -210,8 +211,8 @@ static uint32_t mode_of(const problem *p, int i)
 
 static trp_status add(problem *p, trp__operand *x, uint8_t *index)
 {
-    *index = (uint8_t)p->pack->record->access_count;
-    return trp__operand_access(p->pack, x);
+    *index = (uint8_t)p->encoder->record->access_count;
+    return trp__operand_access(p->encoder, x);
 }
 
 /* Returns whether Y is X. */
@@ -269,7 +270,7 @@ static trp_status check_copies(const problem *p)
         const trp__operand *x = &p->operand[i];
         if (x->mode != 0 && !(x->mode & TRP__WRITE) &&
             (__builtin_mul_overflow(x->rows, p->g.batch, &elements) || elements > most))
-            return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+            return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                                   "batch: expected fewer than 2^57 elements of %s in all, got %lld "
                                   "vectors of %lld",
                                   x->name, (long long)p->g.batch, (long long)x->rows);
@@ -298,12 +299,12 @@ static trp_status add_result(problem *p)
     bool into_buffer = r->buffer.id, into_value = p->value;
     if (!(uses & GIVES))
         return into_buffer || into_value
-                   ? trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                   ? trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                                     "%s: expected none: the operation has no result",
                                     into_buffer ? "result" : "value")
                    : TRP_OK;
     if (into_buffer == into_value)
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT, "%s",
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT, "%s",
                               into_value ? "value: expected none beside `result`, got a pointer"
                                          : "result: expected a buffer, or a pointer in `value`, "
                                            "got none");
@@ -312,8 +313,8 @@ static trp_status add_result(problem *p)
     *r = trp__operand_of_scalars(r->buffer, r->offset, bytes, count);
     r->name = "result";
     if (into_value) {
-        p->g.result = (uint8_t)p->pack->record->access_count;
-        return p->pack->result(p->pack, p->value, (uint32_t)r->elements * bytes);
+        p->g.result = (uint8_t)p->encoder->record->access_count;
+        return p->encoder->result(p->encoder, p->value, (uint32_t)r->elements * bytes);
     }
     /* Only the real part of the c of a complex rotation is written. */
     bool whole = !(uses & GIVES_ROTATION) || !trp__is_complex(p->type);
@@ -329,7 +330,7 @@ static trp_status check_apart(const problem *p)
     all[OPERANDS + 1] = p->result;
     if (p->value)
         all[OPERANDS + 1].mode = 0;
-    return trp__operands_check_apart(p->pack, all, OPERANDS + 2, p->g.batch);
+    return trp__operands_check_apart(p->encoder, all, OPERANDS + 2, p->g.batch);
 }
 
 /* Returns whether there is nothing to compute, so that no operand is accessed. */
@@ -350,7 +351,7 @@ static trp_status finish(problem *p, const int64_t options[5])
     if (status == TRP_OK)
         status = check_scalars(p);
     if (status == TRP_OK)
-        status = trp__operand_check_absent(p->pack, p->operand, p->row->mode, OPERANDS);
+        status = trp__operand_check_absent(p->encoder, p->operand, p->row->mode, OPERANDS);
     if (status != TRP_OK)
         return status;
     trp__levels *g = &p->g;
@@ -390,7 +391,7 @@ static trp_status finish(problem *p, const int64_t options[5])
         status = check_apart(p);
     for (int i = 0; i < OPERANDS; i++)
         g->stride[i] = p->operand[i].stride;
-    memcpy(p->pack->record->payload, g, sizeof *g);
+    memcpy(p->encoder->record->payload, g, sizeof *g);
     return status;
 }
 
@@ -413,11 +414,11 @@ static void set_scalars(problem *p, trp_buffer buffer, uint64_t offset, trp_scal
     p->g.beta[1] = beta.given ? beta.im : 0;
 }
 
-trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__blas1_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_blas1_request *r = (const trp_blas1_request *)request;
     static const int64_t options[5] = {0};
-    problem p = {.pack = pack,
+    problem p = {.encoder = encoder,
                  .row = trp__levels_row_of(request->op),
                  .type = r->type,
                  .c = r->c,
@@ -439,12 +440,14 @@ trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request)
     return finish(&p, options);
 }
 
-trp_status trp__blas2_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__blas2_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_blas2_request *r = (const trp_blas2_request *)request;
     const int64_t options[5] = {0, r->uplo, r->trans, 0, r->diag};
-    problem p = {
-        .pack = pack, .row = trp__levels_row_of(request->op), .type = r->type, .order = r->order};
+    problem p = {.encoder = encoder,
+                 .row = trp__levels_row_of(request->op),
+                 .type = r->type,
+                 .order = r->order};
     p.operand[A] = named("a", r->a, r->a_offset);
     p.operand[X] = named("x", r->x, r->x_offset);
     p.operand[Y] = named("y", r->y, r->y_offset);
@@ -463,12 +466,14 @@ trp_status trp__blas2_pack(trp__pack *pack, const trp_request *request)
     return finish(&p, options);
 }
 
-trp_status trp__blas3_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__blas3_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_blas3_request *r = (const trp_blas3_request *)request;
     const int64_t options[5] = {r->side, r->uplo, r->trans, r->trans_b, r->diag};
-    problem p = {
-        .pack = pack, .row = trp__levels_row_of(request->op), .type = r->type, .order = r->order};
+    problem p = {.encoder = encoder,
+                 .row = trp__levels_row_of(request->op),
+                 .type = r->type,
+                 .order = r->order};
     bool into_b = (p.row->uses & IN_PLACE) && !r->c.id;
     p.operand[A] = named("a", r->a, r->a_offset);
     p.operand[X] = named("b", r->b, r->b_offset);

@@ -6,8 +6,8 @@
 #include "wire/actor_class.h"
 
 /* The sender's side. */
-trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request);
-trp_status trp__blas2_pack(trp__pack *pack, const trp_request *request);
-trp_status trp__blas3_pack(trp__pack *pack, const trp_request *request);
+trp_status trp__blas1_encode(trp__encoder *encoder, const trp_request *request);
+trp_status trp__blas2_encode(trp__encoder *encoder, const trp_request *request);
+trp_status trp__blas3_encode(trp__encoder *encoder, const trp_request *request);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* A request of any level while it is checked. */
 typedef struct trp__levels_problem {
-    trp__pack *pack;
+    trp__encoder *encoder;
     const struct trp__levels_row *row;
     trp_dtype type;
     trp_order order;

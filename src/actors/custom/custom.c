@@ -22,53 +22,53 @@ static bool is_mode(trp_access_mode mode)
            mode == TRP_ACCESS_COVER;
 }
 
-static trp_status add_access(trp__pack *pack, uint32_t index, const trp_custom_access *wish)
+static trp_status add_access(trp__encoder *encoder, uint32_t index, const trp_custom_access *wish)
 {
-    trp__record *record = pack->record;
+    trp__record *record = encoder->record;
     trp__access *access = &record->access[index];
     trp_access_mode mode = wish->mode == TRP_ACCESS_DEFAULT ? TRP_ACCESS_READ_WRITE : wish->mode;
     char name[24];
     uint64_t size = 0;
     snprintf(name, sizeof name, "access[%u]", index);
     if (!is_mode(mode))
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
     access->mode = (uint8_t)mode;
-    trp_status status = pack->acquire(pack, name, wish->buffer, access, &size);
+    trp_status status = encoder->acquire(encoder, name, wish->buffer, access, &size);
     if (status != TRP_OK)
         return status;
     record->access_count++; /* from here on the record's owner releases it */
     access->offset = wish->offset;
     if (wish->offset >= size)
         return trp__error_set(
-            pack->error, TRP_E_ARGUMENT,
+            encoder->error, TRP_E_ARGUMENT,
             "%s.offset: expected less than the %llu bytes of the buffer, got %llu", name,
             (unsigned long long)size, (unsigned long long)wish->offset);
     access->bytes = wish->bytes ? wish->bytes : size - wish->offset;
     if (access->bytes > size - wish->offset)
         return trp__error_set(
-            pack->error, TRP_E_ARGUMENT,
+            encoder->error, TRP_E_ARGUMENT,
             "%s.bytes: expected at most %llu, from offset %llu to the buffer's end, got %llu", name,
             (unsigned long long)(size - wish->offset), (unsigned long long)wish->offset,
             (unsigned long long)wish->bytes);
-    return trp__pack_look(pack, name, wish->buffer, access, size);
+    return trp__encode_look(encoder, name, wish->buffer, access, size);
 }
 
-static trp_status pack_custom(trp__pack *pack, const trp_request *request)
+static trp_status encode_custom(trp__encoder *encoder, const trp_request *request)
 {
     const trp_custom_request *r = (const trp_custom_request *)request;
-    trp__record *record = pack->record;
+    trp__record *record = encoder->record;
     trp_status status = TRP_OK;
     if (r->payload_bytes > TRP_CUSTOM_PAYLOAD_MAX)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "payload_bytes: expected at most %d, got %u", TRP_CUSTOM_PAYLOAD_MAX,
                               r->payload_bytes);
     if (r->payload_bytes > 0 && !r->payload)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "payload: expected a pointer to %u bytes, got NULL",
                               r->payload_bytes);
     if (r->access_count > TRP_CUSTOM_ACCESSES_MAX)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "access_count: expected at most %d, got %u", TRP_CUSTOM_ACCESSES_MAX,
                               r->access_count);
     record->code = r->code;
@@ -76,7 +76,7 @@ static trp_status pack_custom(trp__pack *pack, const trp_request *request)
     if (r->payload_bytes > 0)
         memcpy(record->payload, r->payload, r->payload_bytes);
     for (uint32_t i = 0; i < r->access_count && status == TRP_OK; i++)
-        status = add_access(pack, i, &r->access[i]);
+        status = add_access(encoder, i, &r->access[i]);
     return status;
 }
 
@@ -84,7 +84,7 @@ static const trp__op_class ops[] = {
     {.op = TRP_OP_CUSTOM,
      .request_bytes = sizeof(trp_custom_request),
      .name = "custom",
-     .pack = pack_custom},
+     .encode = encode_custom},
 };
 
 const trp__actor_class trp__custom_class = {

@@ -12,19 +12,19 @@ static const trp__op_class ops[] = {
     {.op = TRP_OP_CUTLASS_GEMM,
      .request_bytes = sizeof(trp_cutlass_gemm_request),
      .name = "cutlass gemm",
-     .pack = trp__cutlass_pack_gemm},
+     .encode = trp__cutlass_encode_gemm},
     {.op = TRP_OP_CUTLASS_GROUPED_GEMM,
      .request_bytes = sizeof(trp_cutlass_grouped_gemm_request),
      .name = "cutlass grouped gemm",
-     .pack = trp__cutlass_pack_grouped},
+     .encode = trp__cutlass_encode_grouped},
     {.op = TRP_OP_CUTLASS_CONV,
      .request_bytes = sizeof(trp_cutlass_conv_request),
      .name = "cutlass conv",
-     .pack = trp__cutlass_pack_conv},
+     .encode = trp__cutlass_encode_conv},
     {.op = TRP__OP_CUTLASS_LOAD,
      .request_bytes = sizeof(trp__cutlass_load_request),
      .name = "cutlass load",
-     .pack = trp__cutlass_pack_load},
+     .encode = trp__cutlass_encode_load},
 };
 
 const trp__actor_class trp__cutlass_class = {

@@ -3,7 +3,7 @@
 #define TRP_ACTORS_DNN_DNN_H
 
 #include "actors/dnn/graph/wire.h"
-#include "actors/dnn/request/pack.h"
+#include "actors/dnn/request/encode.h"
 #include "wire/actor_class.h"
 
 #include <troupe/worker.h>

@@ -4,17 +4,17 @@
 
 #define ROW(number, request, label, function, elsewhere)                                           \
     {                                                                                              \
-        .op = number, .request_bytes = sizeof(request), .name = label, .pack = function,           \
+        .op = number, .request_bytes = sizeof(request), .name = label, .encode = function,         \
         .apart = elsewhere                                                                         \
     }
 
 static const trp__op_class ops[] = {
-    ROW(TRP_OP_JIT_COMPILE, trp_jit_compile_request, "compile", trp__jit_pack_compile, true),
-    ROW(TRP_OP_JIT_LINK, trp_jit_link_request, "link", trp__jit_pack_link, true),
-    ROW(TRP_OP_JIT_LOAD, trp_jit_load_request, "load", trp__jit_pack_load, false),
-    ROW(TRP_OP_KERNEL_LAUNCH, trp_kernel_launch_request, "launch", trp__jit_pack_launch, false),
-    ROW(TRP_OP_MODULE_SET, trp_module_set_request, "set", trp__jit_pack_set, false),
-    ROW(TRP_OP_KERNEL_QUERY, trp_kernel_query_request, "query", trp__jit_pack_query, false),
+    ROW(TRP_OP_JIT_COMPILE, trp_jit_compile_request, "compile", trp__jit_encode_compile, true),
+    ROW(TRP_OP_JIT_LINK, trp_jit_link_request, "link", trp__jit_encode_link, true),
+    ROW(TRP_OP_JIT_LOAD, trp_jit_load_request, "load", trp__jit_encode_load, false),
+    ROW(TRP_OP_KERNEL_LAUNCH, trp_kernel_launch_request, "launch", trp__jit_encode_launch, false),
+    ROW(TRP_OP_MODULE_SET, trp_module_set_request, "set", trp__jit_encode_set, false),
+    ROW(TRP_OP_KERNEL_QUERY, trp_kernel_query_request, "query", trp__jit_encode_query, false),
 };
 #undef ROW
 

@@ -11,12 +11,12 @@ extern const trp__actor_class
     trp__jit_compile_class; /* the companion actors, which compile and link */
 
 /* The sender's side. */
-trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request);
-trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request);
-trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request);
-trp_status trp__jit_pack_launch(trp__pack *pack, const trp_request *request);
-trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request);
-trp_status trp__jit_pack_query(trp__pack *pack, const trp_request *request);
+trp_status trp__jit_encode_compile(trp__encoder *encoder, const trp_request *request);
+trp_status trp__jit_encode_link(trp__encoder *encoder, const trp_request *request);
+trp_status trp__jit_encode_load(trp__encoder *encoder, const trp_request *request);
+trp_status trp__jit_encode_launch(trp__encoder *encoder, const trp_request *request);
+trp_status trp__jit_encode_set(trp__encoder *encoder, const trp_request *request);
+trp_status trp__jit_encode_query(trp__encoder *encoder, const trp_request *request);
 
 /* The worker's side. */
 extern const trp_actor_impl trp__jit_cuda;

@@ -8,7 +8,7 @@ static const trp__op_class ops[] = {
     {.op = TRP_OP_MATMUL,
      .request_bytes = sizeof(trp_matmul_request),
      .name = "matmul",
-     .pack = trp__matmul_pack,
+     .encode = trp__matmul_encode,
      .rehearsed = sizeof(trp__matmul)},
 };
 

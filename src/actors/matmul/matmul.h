@@ -9,7 +9,7 @@
 extern const trp__actor_class trp__matmul_class;
 
 /* The sender's side. */
-trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request);
+trp_status trp__matmul_encode(trp__encoder *encoder, const trp_request *request);
 
 /* The worker's side. */
 extern const trp_actor_impl trp__matmul_cuda;

@@ -38,7 +38,7 @@ typedef struct trp__transfer {
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
-/* State of an input when its request was packed. The request gets its ticket later, and changes
+/* State of an input when its request was encoded. The request gets its ticket later, and changes
  * that other threads make in between may come after it in the order. */
 typedef struct trp__look {
     uint64_t cover, accepted; /* TRP__COVERED and TRP__ACCEPTED, the least in the range */

@@ -136,19 +136,19 @@ trp_status trp__buffer_hold_readable(trp_device *device, trp_buffer buffer, uint
     return trp__error_raise(&error);
 }
 
-trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
+trp_status trp__buffer_acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes)
 {
-    trp__slot *request = pack->context;
+    trp__slot *request = encoder->context;
     trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint32_t slot = slot_of(buffer);
     trp__buffer_meta *meta = &device->memory.meta[slot];
     uint64_t before;
     if (!change_hold(device, buffer, 1, &before))
-        return stale(device, name, buffer, pack->error);
+        return stale(device, name, buffer, encoder->error);
     if ((access->mode & TRP__WRITE) && meta->sealable && !trp__write_begin(meta)) {
         trp__buffer_release(device, slot);
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "%s: buffer %#llx is sealed; it can't be written before "
                               "trp_buffer_unseal()",
                               name, (unsigned long long)buffer.id);
@@ -159,18 +159,18 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
     return TRP_OK;
 }
 
-trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer,
+trp_status trp__buffer_look(trp__encoder *encoder, const char *name, trp_buffer buffer,
                             const trp__access *access)
 {
-    trp__slot *request = pack->context;
+    trp__slot *request = encoder->context;
     trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint64_t cause = 0;
     if (!(access->mode & TRP__READ))
         return TRP_OK;
     trp_status status = trp__access_readable(device, access, &cause);
     if (status != TRP_OK)
-        return unreadable(device, status, cause, name, buffer, pack->error);
-    request->look[access - pack->record->access] = trp__access_look(device, access);
+        return unreadable(device, status, cause, name, buffer, encoder->error);
+    request->look[access - encoder->record->access] = trp__access_look(device, access);
     return TRP_OK;
 }
 

@@ -34,7 +34,7 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
 trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
 /* Makes a buffer, which has no holder yet, the token of an object. */
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object);
-trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
+trp_status trp__buffer_acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
 /* Bytes of live buffers, sealable ones included; memory.lock is held. */
 uint64_t trp__memory_used(const trp_device *device);
@@ -52,8 +52,8 @@ trp_status trp__buffer_hold_readable(trp_device *device, trp_buffer buffer, uint
 trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *error);
 /* Adds an arena, if memory allows, so that a buffer of that size can be made without one. */
 void trp__buffer_expect(trp_device *device, uint64_t bytes);
-/* Refuses contents that can't be read, see trp__pack.look. */
-trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer,
+/* Refuses contents that can't be read, see trp__encoder.look. */
+trp_status trp__buffer_look(trp__encoder *encoder, const char *name, trp_buffer buffer,
                             const trp__access *access);
 /* Whether it is freed and has no holder. */
 bool trp__buffer_gone(const trp__buffer_meta *meta);
@@ -93,7 +93,7 @@ bool trp__segments_trim(trp_device *device);
 trp_status trp__objects_open(trp_device *device, const trp__object_class *class);
 /* Destroys all objects, and the heap; the device is closing. */
 void trp__objects_close(trp_device *device);
-/* For pack functions. */
+/* For encode functions. */
 extern const trp__object_ops trp__objects;
 
 #endif

@@ -13,9 +13,9 @@ static trp_buffer token_of(uint64_t handle)
     return (trp_buffer){(handle & OBJECT_BIT) ? handle & ~OBJECT_BIT : 0};
 }
 
-static trp_device *device_of(const trp__pack *pack)
+static trp_device *device_of(const trp__encoder *encoder)
 {
-    const trp__slot *request = pack->context;
+    const trp__slot *request = encoder->context;
     return trp__device_by_tag(request->item.device_tag);
 }
 
@@ -97,9 +97,9 @@ void trp__objects_close(trp_device *device)
         trp__shm_unmap(heap->base, heap->bytes);
 }
 
-static void shed(trp__pack *pack)
+static void shed(trp__encoder *encoder)
 {
-    trp_device *device = device_of(pack);
+    trp_device *device = device_of(encoder);
     trp__heap *heap = &device->memory.heap;
     for (uint32_t i = 0; i < atomic_load(&heap->classes); i++) {
         if (heap->cache[i])
@@ -117,19 +117,19 @@ static void shed(trp__pack *pack)
 
 /* Making. */
 
-static trp_status make(trp__pack *pack, trp__object *object, uint64_t *handle)
+static trp_status make(trp__encoder *encoder, trp__object *object, uint64_t *handle)
 {
-    trp__slot *request = pack->context;
-    trp_device *device = device_of(pack);
-    trp__record *record = pack->record;
+    trp__slot *request = encoder->context;
+    trp_device *device = device_of(encoder);
+    trp__record *record = encoder->record;
     trp__access *access = &record->access[record->access_count];
-    trp__client_actor *actor = atomic_load(&pack->actor->live);
+    trp__client_actor *actor = atomic_load(&encoder->actor->live);
     trp_buffer token = {0};
     uint64_t bytes;
     trp_status status =
         trp__buffer_create(device, &(trp_buffer_options){.bytes = TRP__OBJECT_TOKEN}, &token);
     if (status != TRP_OK) {
-        *pack->error = *trp__error_last();
+        *encoder->error = *trp__error_last();
         object->class->destroy(object, false);
         return status;
     }
@@ -141,7 +141,7 @@ static trp_status make(trp__pack *pack, trp__object *object, uint64_t *handle)
     request->token = token.id;
     request->handle = NULL;
     access->mode = TRP__WRITE | TRP__COVER;
-    status = trp__buffer_acquire(pack, object->class->name, token, access, &bytes);
+    status = trp__buffer_acquire(encoder, object->class->name, token, access, &bytes);
     if (status != TRP_OK)
         return status;
     access->offset = 0;
@@ -195,47 +195,47 @@ static trp_status unusable(trp_device *device, uint32_t slot, const trp__object_
 }
 
 /* Adds an access to the whole token, which the record's owner releases. */
-static trp_status add_access(trp__pack *pack, const trp__object_class *class, const char *name,
-                             uint64_t handle, trp__access *access)
+static trp_status add_access(trp__encoder *encoder, const trp__object_class *class,
+                             const char *name, uint64_t handle, trp__access *access)
 {
     uint64_t bytes;
-    trp_status status = trp__buffer_acquire(pack, name, token_of(handle), access, &bytes);
+    trp_status status = trp__buffer_acquire(encoder, name, token_of(handle), access, &bytes);
     if (status == TRP_E_STALE)
-        return stale(class, name, handle, pack->error);
+        return stale(class, name, handle, encoder->error);
     if (status != TRP_OK)
         return status;
     access->offset = 0;
     access->bytes = bytes;
-    pack->record->access_count++;
-    status = trp__pack_look(pack, name, token_of(handle), access, bytes);
+    encoder->record->access_count++;
+    status = trp__encode_look(encoder, name, token_of(handle), access, bytes);
     if (status == TRP_E_DEPENDENCY)
-        return unusable(device_of(pack), access->slot, class, name, "can't be used", handle,
-                        pack->error);
+        return unusable(device_of(encoder), access->slot, class, name, "can't be used", handle,
+                        encoder->error);
     if (status == TRP_E_LOST)
-        return trp__error_set(pack->error, status,
+        return trp__error_set(encoder->error, status,
                               "%s: a fault interrupted a request on %s %#llx that can't run "
                               "again; make it anew",
                               name, class->name, (unsigned long long)handle);
     return status;
 }
 
-static trp_status use(trp__pack *pack, const trp__object_class *class, const char *name,
+static trp_status use(trp__encoder *encoder, const trp__object_class *class, const char *name,
                       uint64_t handle, uint32_t mode, trp__object **out)
 {
-    trp_device *device = device_of(pack);
-    trp__access *access = &pack->record->access[pack->record->access_count];
-    const trp__client_actor *actor = atomic_load(&pack->actor->live);
+    trp_device *device = device_of(encoder);
+    trp__access *access = &encoder->record->access[encoder->record->access_count];
+    const trp__client_actor *actor = atomic_load(&encoder->actor->live);
     access->mode = (uint8_t)mode;
-    trp_status status = add_access(pack, class, name, handle, access);
+    trp_status status = add_access(encoder, class, name, handle, access);
     if (status != TRP_OK)
         return status;
     trp__object *object = object_at(device, class, access->slot);
     if (!object)
-        return stale(class, name, handle, pack->error);
+        return stale(class, name, handle, encoder->error);
     if (has_failed(object))
-        return unusable(device, access->slot, class, name, "was not made", handle, pack->error);
+        return unusable(device, access->slot, class, name, "was not made", handle, encoder->error);
     if (object->actor != actor || object->actor_made != actor->made)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "%s: %s %#llx was made by another actor%s%.31s", name, class->name,
                               (unsigned long long)handle,
                               object->actor != actor ? ", " : " of the same name",
@@ -244,17 +244,17 @@ static trp_status use(trp__pack *pack, const trp__object_class *class, const cha
     return TRP_OK;
 }
 
-static trp__request_id request(trp__pack *pack)
+static trp__request_id request(trp__encoder *encoder)
 {
-    const trp__slot *slot = pack->context;
-    trp_device *device = device_of(pack);
+    const trp__slot *slot = encoder->context;
+    trp_device *device = device_of(encoder);
     device->end_over(device);
     return (trp__request_id){slot->index, trp__generation_of(atomic_load(&slot->state))};
 }
 
-static bool has_ended(const trp__pack *pack, trp__request_id request)
+static bool has_ended(const trp__encoder *encoder, trp__request_id request)
 {
-    uint64_t state = atomic_load(&device_of(pack)->slot[request.slot].state);
+    uint64_t state = atomic_load(&device_of(encoder)->slot[request.slot].state);
     trp__phase phase = trp__phase_of(state);
     return trp__generation_of(state) != request.generation ||
            (phase != TRP__FILLING && phase != TRP__PENDING && phase != TRP__RETIRING);

@@ -17,7 +17,7 @@ typedef struct call {
     trp__slot *slot;
     trp__record *record;
     trp_error error;
-    trp__pack pack;
+    trp__encoder encoder;
 } call;
 
 /* False: *status says why. */
@@ -40,7 +40,7 @@ static bool call_begin(call *c, trp_device *device, const trp_request *header, t
         c->slot->deadline_ns = header->deadline_ns;
     if (header->label)
         trp__slot_label(c->slot, c->record, header->label);
-    c->pack = trp__pack_begin(device, c->slot, &c->error);
+    c->encoder = trp__encoder_begin(device, c->slot, &c->error);
     return true;
 }
 
@@ -116,9 +116,9 @@ static trp_status copy_host(trp_device *device, const trp_request *header,
     trp_status status;
     if (!call_begin(&c, device, header, &status))
         return status;
-    status = trp__pack_access(&c.pack, "buffer", buffer, offset, copy->shape.span[0], 1,
-                              copy->lane == TRP__LANE_UPLOAD ? trp__shape_writes(&copy->shape, 0)
-                                                             : TRP__READ);
+    status = trp__encode_access(&c.encoder, "buffer", buffer, offset, copy->shape.span[0], 1,
+                                copy->lane == TRP__LANE_UPLOAD ? trp__shape_writes(&copy->shape, 0)
+                                                               : TRP__READ);
     if (status != TRP_OK)
         return call_end(&c, status);
     if (trp__segment_find(device, copy->user, copy->shape.span[1], &c.slot->segment,
@@ -169,18 +169,18 @@ static trp_status read_buffer(trp_device *device, const trp_read_request *r,
                : status;
 }
 
-static trp_status pack_copy(trp__pack *pack, const trp_copy_request *r, const trp__shape *s)
+static trp_status encode_copy(trp__encoder *encoder, const trp_copy_request *r, const trp__shape *s)
 {
-    trp_status status =
-        trp__pack_access(pack, "source", r->source, r->source_offset, s->span[0], 1, TRP__READ);
+    trp_status status = trp__encode_access(encoder, "source", r->source, r->source_offset,
+                                           s->span[0], 1, TRP__READ);
     if (status == TRP_OK)
-        status = trp__pack_access(pack, "target", r->target, r->target_offset, s->span[1], 1,
-                                  trp__shape_writes(s, 1));
+        status = trp__encode_access(encoder, "target", r->target, r->target_offset, s->span[1], 1,
+                                    trp__shape_writes(s, 1));
     if (status == TRP_OK && r->source.id == r->target.id &&
         r->source_offset < r->target_offset + s->span[1] &&
         r->target_offset < r->source_offset + s->span[0])
         status =
-            trp__error_set(pack->error, TRP_E_ARGUMENT,
+            trp__error_set(encoder->error, TRP_E_ARGUMENT,
                            "target_offset: the ranges of one buffer overlap, %llu bytes at "
                            "%llu and %llu at %llu",
                            (unsigned long long)s->span[0], (unsigned long long)r->source_offset,
@@ -196,7 +196,7 @@ static trp_status send_copy(trp_device *device, const trp_copy_request *r, const
     if (!call_begin(&c, device, &r->header, &status))
         return status;
     set_box(trp__memory_payload_of(c.record, TRP__OP_MEMORY_COPY), s, &s->pitch[1]);
-    status = pack_copy(&c.pack, r, s);
+    status = encode_copy(&c.encoder, r, s);
     if (status == TRP_OK)
         status = trp__slot_send(device->actor[TRP__LANE_LOCAL], c.slot, completion);
     return call_end(&c, status);
@@ -258,8 +258,8 @@ static trp_status fill_buffer(trp_device *device, const trp_fill_request *r,
     if (status != TRP_OK || !call_begin(&c, device, &r->header, &status))
         return status;
     set_pattern(&c, r);
-    status = trp__pack_access(&c.pack, "buffer", r->buffer, r->offset, r->bytes, 1,
-                              TRP__WRITE | TRP__COVER);
+    status = trp__encode_access(&c.encoder, "buffer", r->buffer, r->offset, r->bytes, 1,
+                                TRP__WRITE | TRP__COVER);
     if (status == TRP_OK)
         status = trp__slot_send(device->actor[TRP__LANE_LOCAL], c.slot, completion);
     return call_end(&c, status);
@@ -276,7 +276,8 @@ trp_status trp_buffer_discard(trp_device *device, trp_buffer buffer, uint64_t of
     if (status != TRP_OK || !call_begin(&c, device, &plain, &status))
         return status;
     trp__memory_payload_of(c.record, TRP__OP_MEMORY_DISCARD)->box.bytes = 0;
-    status = trp__pack_access(&c.pack, "buffer", buffer, offset, bytes, 1, TRP__WRITE | TRP__COVER);
+    status =
+        trp__encode_access(&c.encoder, "buffer", buffer, offset, bytes, 1, TRP__WRITE | TRP__COVER);
     if (status == TRP_OK)
         status = trp__slot_send(device->actor[TRP__LANE_LOCAL], c.slot, NULL);
     return call_end(&c, status);

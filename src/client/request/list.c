@@ -64,16 +64,16 @@ static trp_status take_slots(trp__room *room, const trp_request *request, trp__s
     }
 }
 
-static trp_status pack_all(trp_device *device, const trp__list_class *list,
-                           const trp_request *request, trp__sent *all, uint32_t count,
-                           trp_error *error)
+static trp_status encode_all(trp_device *device, const trp__list_class *list,
+                             const trp_request *request, trp__sent *all, uint32_t count,
+                             trp_error *error)
 {
     trp_status status = TRP_OK;
     for (uint32_t i = 0; i < count && status == TRP_OK; i++) {
-        trp__pack pack = trp__pack_begin(device, all[i].slot, error);
-        pack.record->op = list->op;
-        trp__slot_label(all[i].slot, pack.record, request->label);
-        status = list->pack(&pack, request, i);
+        trp__encoder encoder = trp__encoder_begin(device, all[i].slot, error);
+        encoder.record->op = list->op;
+        trp__slot_label(all[i].slot, encoder.record, request->label);
+        status = list->encode(&encoder, request, i);
     }
     return status;
 }
@@ -130,7 +130,7 @@ trp_status trp__list_submit(trp__client_actor *actor, const trp__op_class *op,
         free(all);
         return status;
     }
-    status = pack_all(device, op->list, request, all, count, &error);
+    status = encode_all(device, op->list, request, all, count, &error);
     if (status == TRP_OK) {
         trp__delivery_note_list(actor, count);
         status = trp__completion_check(device, completion);

@@ -27,14 +27,14 @@ void trp__piece_return(trp_device *device, const trp__slot *slot)
                     device->request.piece_next, sizeof(uint32_t), shared);
 }
 
-/* trp__pack.result(). The result is delivered as a small read is. */
-trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes)
+/* trp__encoder.result(). The result is delivered as a small read is. */
+trp_status trp__result_reserve(trp__encoder *encoder, void *target, uint32_t bytes)
 {
-    trp__slot *slot = pack->context;
+    trp__slot *slot = encoder->context;
     trp_device *device = trp__device_by_tag(slot->item.device_tag);
     trp_status status = TRP_OK;
     if (bytes > TRP__SMALL_BYTES || slot->piece != TRP__NO_PIECE)
-        return trp__error_set(pack->error, TRP_E_INTERNAL, "a result of %u bytes", bytes);
+        return trp__error_set(encoder->error, TRP_E_INTERNAL, "a result of %u bytes", bytes);
     bool has = trp__piece_take(device, slot, TRP__POOL_REQUESTS, bytes);
     while (!has && status == TRP_OK) {
         trp__sweep_device(device);
@@ -44,40 +44,40 @@ trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes)
     }
     if (status == TRP_E_BUSY)
         return trp__error_set(
-            pack->error, TRP_E_BUSY,
+            encoder->error, TRP_E_BUSY,
             "%d requests with %d to %d bytes of inputs or results (graphs of dnn, arguments of "
             "kernels) are pending, and this one has %u%s",
             TRP__SMALL_REQUESTS, TRP__OWN_BYTES + 1, TRP__SMALL_BYTES, bytes,
             trp__room_why(slot->room));
     if (status != TRP_OK) {
-        *pack->error = *trp__error_last();
+        *encoder->error = *trp__error_last();
         return status;
     }
     memset(device->staging + trp__small_offset(slot->piece), 0, bytes);
     slot->read_target = target;
     slot->read_bytes = bytes;
-    pack->record->piece = slot->piece + 1;
-    pack->record->piece_bytes = bytes;
+    encoder->record->piece = slot->piece + 1;
+    encoder->record->piece_bytes = bytes;
     return TRP_OK;
 }
 
-/* trp__pack.input(). */
-trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, void **room)
+/* trp__encoder.input(). */
+trp_status trp__input_reserve(trp__encoder *encoder, uint32_t bytes, void **room)
 {
-    const trp__slot *slot = pack->context;
+    const trp__slot *slot = encoder->context;
     trp_device *device = trp__device_by_tag(slot->item.device_tag);
-    trp_status status = trp__result_reserve(pack, NULL, bytes);
+    trp_status status = trp__result_reserve(encoder, NULL, bytes);
     if (status == TRP_OK)
         *room = device->staging + trp__small_offset(slot->piece);
     return status;
 }
 
-/* trp__pack.exchange(). */
-trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
+/* trp__encoder.exchange(). */
+trp_status trp__exchange_reserve(trp__encoder *encoder, void *target, uint32_t result_bytes,
                                  uint32_t bytes, void **room)
 {
-    trp__slot *slot = pack->context;
-    trp_status status = trp__input_reserve(pack, bytes, room);
+    trp__slot *slot = encoder->context;
+    trp_status status = trp__input_reserve(encoder, bytes, room);
     if (status == TRP_OK) {
         slot->read_target = target;
         slot->read_bytes = result_bytes;

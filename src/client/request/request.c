@@ -18,26 +18,26 @@ enum { SWEEP_EVERY = 32 };
 enum { LARGE_MAILBOX = 256 };
 #define LARGE_NAP_NS (100 * TRP__US)
 
-trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
+trp__encoder trp__encoder_begin(trp_device *device, trp__slot *slot, trp_error *error)
 {
-    return (trp__pack){.record = &device->control->record[slot->index],
-                       .error = error,
-                       .backend = device->backend,
-                       .acquire = trp__buffer_acquire,
-                       .look = trp__buffer_look,
-                       .result = trp__result_reserve,
-                       .input = trp__input_reserve,
-                       .exchange = trp__exchange_reserve,
-                       .objects = &trp__objects,
-                       .heap = &device->memory.heap,
-                       .compute =
-                           device->identity.compute_major * 10 + device->identity.compute_minor,
-                       .processors = device->identity.processors,
-                       .submit = NULL,
-                       .deadline_ns = 0,
-                       .actor = NULL,
-                       .sender = NULL,
-                       .context = slot};
+    return (trp__encoder){.record = &device->control->record[slot->index],
+                          .error = error,
+                          .backend = device->backend,
+                          .acquire = trp__buffer_acquire,
+                          .look = trp__buffer_look,
+                          .result = trp__result_reserve,
+                          .input = trp__input_reserve,
+                          .exchange = trp__exchange_reserve,
+                          .objects = &trp__objects,
+                          .heap = &device->memory.heap,
+                          .compute =
+                              device->identity.compute_major * 10 + device->identity.compute_minor,
+                          .processors = device->identity.processors,
+                          .submit = NULL,
+                          .deadline_ns = 0,
+                          .actor = NULL,
+                          .sender = NULL,
+                          .context = slot};
 }
 
 /* Waits until a mailbox may have room. A full large mailbox keeps the worker busy for longer than a
@@ -139,7 +139,7 @@ static void note_last_acked(trp_device *device, const trp__slot *slot, trp__reco
 }
 
 /* Notes the failures that were delivered to the sender, and refuses the request if an input has
- * become unreadable since it was packed. */
+ * become unreadable since it was encoded. */
 static void check_inputs(trp_device *device, const trp__slot *slot, trp__record *record,
                          uint64_t ticket)
 {
@@ -216,7 +216,7 @@ trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t p
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
     atomic_store_explicit(&slot->writes, written_by(record), memory_order_relaxed);
     atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
-    /* A recovery may have run since the request was packed. The supervisor judges every ticket up
+    /* A recovery may have run since the request was encoded. The supervisor judges every ticket up
      * to one that it reads after it has marked lost and poisoned ranges; senders with later tickets
      * see the marks here. */
     check_inputs(device, slot, record, ticket);
@@ -318,23 +318,23 @@ static trp__client_actor *least_busy(const trp__client_actor *actor)
 static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
                            const trp_request *request, trp__room *room, trp_completion *completion);
 
-/* trp__pack.submit(). Waits as the outer call's wait_ns says, not as the request's. */
-static trp_status submit_beside(trp__pack *pack, const trp_request *request)
+/* trp__encoder.submit(). Waits as the outer call's wait_ns says, not as the request's. */
+static trp_status submit_beside(trp__encoder *encoder, const trp_request *request)
 {
-    trp__client_actor *actor = trp__actor_live(pack->actor);
+    trp__client_actor *actor = trp__actor_live(encoder->actor);
     if (!actor)
-        return *pack->error = *trp__error_last(), pack->error->status;
+        return *encoder->error = *trp__error_last(), encoder->error->status;
     const trp__actor_class *class = actor->class;
     const trp__op_class *op =
         actor->companions > 0 ? trp__op_class_find(class->companion, request->op) : NULL;
     op = op ? op : trp__op_class_find(class, request->op);
     if (!op)
-        return trp__error_set(pack->error, TRP_E_INTERNAL, "an operation %#x for nobody",
+        return trp__error_set(encoder->error, TRP_E_INTERNAL, "an operation %#x for nobody",
                               request->op);
-    const trp__slot *outer = pack->context;
+    const trp__slot *outer = encoder->context;
     trp_status status = send_one(actor, op, request, outer->room, NULL);
     if (status != TRP_OK)
-        *pack->error = *trp__error_last();
+        *encoder->error = *trp__error_last();
     return status;
 }
 
@@ -392,20 +392,20 @@ static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
         return status;
     trp_error error; /* filled in on an error */
     error.status = TRP_OK;
-    trp__pack pack = trp__pack_begin(device, slot, &error);
-    pack.actor = actor->handle;
-    pack.sender = actor->sender;
-    pack.submit = submit_beside;
-    pack.deadline_ns = request->deadline_ns ? request->deadline_ns : slot->deadline_ns;
+    trp__encoder encoder = trp__encoder_begin(device, slot, &error);
+    encoder.actor = actor->handle;
+    encoder.sender = actor->sender;
+    encoder.submit = submit_beside;
+    encoder.deadline_ns = request->deadline_ns ? request->deadline_ns : slot->deadline_ns;
     record->op = request->op;
     trp__slot_label(slot, record, request->label);
     if (request->deadline_ns)
         slot->deadline_ns = request->deadline_ns;
-    if (actor->sender) { /* pack() may send other requests, or wait for another thread's */
+    if (actor->sender) { /* encode() may send other requests, or wait for another thread's */
         trp__call_shield();
         atomic_store_explicit(&slot->nested, true, memory_order_relaxed);
     }
-    status = op->pack(&pack, request);
+    status = op->encode(&encoder, request);
     atomic_store_explicit(&slot->nested, false, memory_order_relaxed);
     if (status == TRP_OK)
         status = trp__slot_send(op->apart ? least_busy(actor) : actor, slot, completion);

@@ -11,10 +11,10 @@ void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stri
 trp_status trp__slot_begin(struct trp__room *room, trp__slot **out, trp__record **record);
 bool trp__slots_return(const trp_device *device, uint32_t count, bool nested);
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
-                              const trp_error *packing);
-trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error);
+                              const trp_error *encoding);
+trp__encoder trp__encoder_begin(trp_device *device, trp__slot *slot, trp_error *error);
 void trp__slot_abandon(trp_device *device, trp__slot *slot);
-/* Gives a request that is being packed its label. */
+/* Gives a request that is being encoded its label. */
 void trp__slot_label(trp__slot *slot, trp__record *record, const char *label);
 /* `count` places, from *place on, all of which must then be published. */
 trp_status trp__mailbox_reserve(trp__client_actor *actor, uint32_t count, struct trp__room *room,
@@ -102,14 +102,14 @@ void trp__transfer_end(trp_device *device, trp__slot *slot);
 void trp__transfer_scatter(const trp__transfer *t, char *user, char *packed);
 void trp__transfer_gather(const trp__transfer *t, char *user, char *packed);
 void trp__piece_return(trp_device *device, const trp__slot *slot);
-trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes);
+trp_status trp__result_reserve(trp__encoder *encoder, void *target, uint32_t bytes);
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending);
 bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done);
 void trp__transfers_restart(trp_device *device, uint32_t stream);
 void trp__copier_stop(trp_device *device);
-trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, void **room);
-trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
+trp_status trp__input_reserve(trp__encoder *encoder, uint32_t bytes, void **room);
+trp_status trp__exchange_reserve(trp__encoder *encoder, void *target, uint32_t result_bytes,
                                  uint32_t bytes, void **room);
 
 /* queue.c */

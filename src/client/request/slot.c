@@ -185,14 +185,14 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
 }
 
 /* The last step of every call that sends: `status` says whether the request was sent. If not,
- * raises the error of packing (sending raises its own) and frees the slot. */
+ * raises the error of encoding (sending raises its own) and frees the slot. */
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
-                              const trp_error *packing)
+                              const trp_error *encoding)
 {
     if (status == TRP_OK)
         return TRP_OK;
-    if (packing->status != TRP_OK)
-        trp__error_raise(packing);
+    if (encoding->status != TRP_OK)
+        trp__error_raise(encoding);
     trp__slot_abandon(device, slot);
     return status;
 }

@@ -70,15 +70,15 @@ static void destroy(trp__object *object, bool made)
     free_module(m);
 }
 
-static trp__module *new_module(trp__pack *pack, const trp__module_spec *spec)
+static trp__module *new_module(trp__encoder *encoder, const trp__module_spec *spec)
 {
     trp__module *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
     trp__lock_init(&m->lock, TRP__RANK_OBJECT);
     m->object.class = &trp__module_class;
-    m->heap = pack->heap;
-    m->cache = trp__heap_cache(pack->heap, &trp__module_class);
+    m->heap = encoder->heap;
+    m->cache = trp__heap_cache(encoder->heap, &trp__module_class);
     m->names = calloc(spec->name_count ? spec->name_count : 1, sizeof *m->names);
     for (uint32_t i = 0; m->names && i < spec->name_count; i++) {
         m->names[i] = strdup(spec->names[i]);
@@ -141,7 +141,7 @@ static void describe_layout(trp__module *m, trp__module_layout *layout)
     layout->module = m;
 }
 
-static trp_status make_storage(trp__pack *pack, trp__module *m, const trp__module_spec *spec)
+static trp_status make_storage(trp__encoder *encoder, trp__module *m, const trp__module_spec *spec)
 {
     uint64_t offset = 0;
     m->storage.segment = trp__heap_segment(m->heap);
@@ -151,11 +151,11 @@ static trp_status make_storage(trp__pack *pack, trp__module *m, const trp__modul
     if (!m->extent)
         m->extent = trp__heap_take(m->heap, bytes, &offset);
     if (!m->extent) {
-        pack->objects->shed(pack);
+        encoder->objects->shed(encoder);
         m->extent = trp__heap_take(m->heap, bytes, &offset);
     }
     if (!m->extent)
-        return trp__error_set(pack->error, TRP_E_BUSY,
+        return trp__error_set(encoder->error, TRP_E_BUSY,
                               "the modules of this device, with room for those that are being "
                               "made, take all of %llu GiB: free some, or await some",
                               (unsigned long long)(TRP__HEAP_BYTES >> 30));
@@ -169,54 +169,54 @@ static trp_status make_storage(trp__pack *pack, trp__module *m, const trp__modul
 
 /* Gives a module its storage and handle, and adds it to the record. Owns the module, also on
  * failure. */
-static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_spec *spec,
+static trp_status add_module(trp__encoder *encoder, trp__module *m, const trp__module_spec *spec,
                              trp_module *out, trp__module_layout *layout)
 {
-    trp_status status = make_storage(pack, m, spec);
+    trp_status status = make_storage(encoder, m, spec);
     if (status != TRP_OK) {
         destroy(&m->object, false);
         return status;
     }
-    status = pack->objects->make(pack, &m->object, &out->id);
+    status = encoder->objects->make(encoder, &m->object, &out->id);
     if (status == TRP_OK)
         describe_layout(m, layout);
     return status;
 }
 
-static trp_status no_memory(trp__pack *pack)
+static trp_status no_memory(trp__encoder *encoder)
 {
-    return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
+    return trp__error_set(encoder->error, TRP_E_MEMORY, "no memory for a module");
 }
 
-trp_status trp__module_make(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
+trp_status trp__module_make(trp__encoder *encoder, const trp__module_spec *spec, trp_module *out,
                             trp__module_layout *layout)
 {
-    trp__module *m = new_module(pack, spec);
+    trp__module *m = new_module(encoder, spec);
     if (!m)
-        return no_memory(pack);
+        return no_memory(encoder);
     m->storage = (trp__storage){.input_bytes = (uint32_t)spec->input_bytes,
                                 .output_bytes = (uint32_t)spec->output_bytes};
-    return add_module(pack, m, spec, out, layout);
+    return add_module(encoder, m, spec, out, layout);
 }
 
-trp_status trp__module_make_again(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
-                                  trp__module_layout *layout, bool *found)
+trp_status trp__module_make_again(trp__encoder *encoder, const trp__module_spec *spec,
+                                  trp_module *out, trp__module_layout *layout, bool *found)
 {
-    trp__module_cache *cache = trp__heap_cache(pack->heap, &trp__module_class);
+    trp__module_cache *cache = trp__heap_cache(encoder->heap, &trp__module_class);
     trp__storage output;
     trp__cached_module *cached = trp__module_cache_find(cache, spec, &output);
     *found = cached != NULL;
     if (!cached)
         return TRP_OK;
-    trp__module *m = new_module(pack, spec);
+    trp__module *m = new_module(encoder, spec);
     if (!m) {
         trp__module_cache_release(cache, cached);
-        return no_memory(pack);
+        return no_memory(encoder);
     }
     m->cached = cached;
     m->storage = (trp__storage){.output_bytes = output.output_bytes,
                                 .shared = trp__storage_output_at(&output)};
-    return add_module(pack, m, spec, out, layout);
+    return add_module(encoder, m, spec, out, layout);
 }
 
 void trp__module_keep(const trp__module_spec *spec, const trp__module_layout *layout)
@@ -241,12 +241,12 @@ trp_status trp_module_free(trp_device *device, trp_module module)
 
 /* Using. */
 
-trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                           trp__module_layout *layout)
+trp_status trp__module_use(trp__encoder *encoder, const char *name, trp_module module,
+                           uint32_t mode, trp__module_layout *layout)
 {
     trp__object *object = NULL;
     trp_status status =
-        pack->objects->use(pack, &trp__module_class, name, module.id, mode, &object);
+        encoder->objects->use(encoder, &trp__module_class, name, module.id, mode, &object);
     if (status == TRP_OK)
         describe_layout(of(object), layout);
     return status;
@@ -271,24 +271,25 @@ static void drop_set(trp__module *m, module_set *s, trp__storage_set *shared)
 
 /* Drops writes that will not be repeated: failed ones, and those that a finished later one covers.
  * That one has waited for all launches before it, so no repeated request needs the older one. */
-static void tidy_sets(trp__pack *pack, trp__module *m, trp__storage_head *head)
+static void tidy_sets(trp__encoder *encoder, trp__module *m, trp__storage_head *head)
 {
     for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
         module_set *s = &m->set[i];
         trp__storage_set *shared = &head->set[i];
         uint64_t number = atomic_load(&shared->number);
-        if (!s->extent || !pack->objects->has_ended(pack, s->request))
+        if (!s->extent || !encoder->objects->has_ended(encoder, s->request))
             continue;
         bool drop = number == 0;
         for (uint32_t k = 0; k < TRP__MODULE_SETS && !drop; k++)
             drop = k != i && m->set[k].extent && atomic_load(&head->set[k].number) > number &&
-                   pack->objects->has_ended(pack, m->set[k].request) && covers(m, &m->set[k], s);
+                   encoder->objects->has_ended(encoder, m->set[k].request) &&
+                   covers(m, &m->set[k], s);
         if (drop)
             drop_set(m, s, shared);
     }
 }
 
-trp_status trp__module_add_set(trp__pack *pack, const trp__module_layout *layout,
+trp_status trp__module_add_set(trp__encoder *encoder, const trp__module_layout *layout,
                                const char *variable, uint64_t at, const void *data, uint32_t bytes,
                                uint32_t *set)
 {
@@ -298,9 +299,9 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_layout *layout
     uint32_t name_bytes = (uint32_t)strlen(variable) + 1, i = 0;
     uint64_t offset = 0;
     trp_status status = TRP_OK;
-    const trp__request_id request = pack->objects->request(pack);
+    const trp__request_id request = encoder->objects->request(encoder);
     trp__lock_take(&m->lock);
-    tidy_sets(pack, m, head);
+    tidy_sets(encoder, m, head);
     while (i < TRP__MODULE_SETS && m->set[i].extent)
         i++;
     trp__extent *extent = i < TRP__MODULE_SETS
@@ -324,12 +325,13 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_layout *layout
                                  .request = request};
         *set = i;
     } else {
-        status = i == TRP__MODULE_SETS
-                     ? trp__error_set(pack->error, TRP_E_BUSY,
-                                      "variable: %d ranges of variables of this module are set; "
-                                      "await some that cover others, or set larger ranges",
-                                      TRP__MODULE_SETS)
-                     : trp__error_set(pack->error, TRP_E_BUSY, "data: the pool of modules is full");
+        status =
+            i == TRP__MODULE_SETS
+                ? trp__error_set(encoder->error, TRP_E_BUSY,
+                                 "variable: %d ranges of variables of this module are set; "
+                                 "await some that cover others, or set larger ranges",
+                                 TRP__MODULE_SETS)
+                : trp__error_set(encoder->error, TRP_E_BUSY, "data: the pool of modules is full");
     }
     trp__lock_drop(&m->lock);
     return status;

@@ -39,19 +39,19 @@ typedef struct trp__module_layout {
 
 /* For encode functions. Makes a module, as the record's next access, which writes it whole: the
  * worker compiles it, or the caller fills it. The caller fills the input. */
-trp_status trp__module_make(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
+trp_status trp__module_make(trp__encoder *encoder, const trp__module_spec *spec, trp_module *out,
                             trp__module_layout *layout);
 /* Makes a module that shares the cached output of an equal request; the worker only reports the
  * end. *found false: there is none, and nothing was done. */
-trp_status trp__module_make_again(trp__pack *pack, const trp__module_spec *spec, trp_module *out,
-                                  trp__module_layout *layout, bool *found);
+trp_status trp__module_make_again(trp__encoder *encoder, const trp__module_spec *spec,
+                                  trp_module *out, trp__module_layout *layout, bool *found);
 /* Adds a module to the cache; its input is complete. */
 void trp__module_keep(const trp__module_spec *spec, const trp__module_layout *layout);
 /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
-trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                           trp__module_layout *layout);
+trp_status trp__module_use(trp__encoder *encoder, const char *name, trp_module module,
+                           uint32_t mode, trp__module_layout *layout);
 /* Notes a write to a variable in the module's storage; its index in *set. */
-trp_status trp__module_add_set(trp__pack *pack, const trp__module_layout *layout,
+trp_status trp__module_add_set(trp__encoder *encoder, const trp__module_layout *layout,
                                const char *variable, uint64_t at, const void *data, uint32_t bytes,
                                uint32_t *set);
 

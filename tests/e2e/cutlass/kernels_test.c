@@ -445,7 +445,7 @@ static void other_abi(void)
 static const char *const packed_rows[] = {"s90_half_64x64x64_1x1_pingpong", "s80_half_64x64x64_a8"};
 
 /* A pack of what requests() sends. */
-static void make_pack(const char *folder, char pack[300])
+static void make_pack(const char *folder, char encoder[300])
 {
     static const char spec[] =
         "[{\"rows\": [\"s90_half_64x64x64_1x1_pingpong\", \"s80_half_64x64x64_a8\"],\n"
@@ -455,10 +455,10 @@ static void make_pack(const char *folder, char pack[300])
     const char *command = getenv("TROUPE_COMMAND");
     char path[300], line[1200];
     snprintf(path, sizeof path, "%s/spec.json", folder);
-    snprintf(pack, 300, "%s/kernels.pack", folder);
+    snprintf(encoder, 300, "%s/kernels.encoder", folder);
     h_file_write(path, spec);
     snprintf(line, sizeof line, "'%s' cutlass pack -q --spec '%s' --arch 90a -j 2 -o '%s'",
-             command ? command : "", path, pack);
+             command ? command : "", path, encoder);
     H_EQUAL(system(line), 0);
 }
 
@@ -501,12 +501,12 @@ static void send_packed(const h_kernels *k, const trp_buffer buffer[4], int orde
 /* Whatever kernel a request wants, the command has put it under the name that it is looked for. */
 static void packed(void)
 {
-    char folder[256], pack[300];
+    char folder[256], encoder[300];
     if (h_isolation() == TRP_ISOLATION_THREAD)
         h_skip("the store of a process is opened once");
     h_folder_make(folder, sizeof folder, "pack");
-    make_pack(folder, pack);
-    setenv("TROUPE_CACHE_PACKS", pack, 1);
+    make_pack(folder, encoder);
+    setenv("TROUPE_CACHE_PACKS", encoder, 1);
     h_kernels k = h_kernels_open(NULL);
     trp_buffer buffer[4];
     for (int i = 0; i < 4; i++)

@@ -470,10 +470,10 @@ static trp__tree_operands operands;
 static trp_status place(const trp_epilogue_node *nodes, uint32_t count, int64_t batch,
                         const trp__operand *others, uint32_t other_count)
 {
-    trp__pack pack = {.error = &error};
+    trp__encoder encoder = {.error = &error};
     assert_int_equal(build(nodes, count), TRP_OK);
     memset(&error, 0, sizeof error);
-    return trp__tree_place_operands(&pack, nodes, &tree, 20, 30, batch, others, other_count,
+    return trp__tree_place_operands(&encoder, nodes, &tree, 20, 30, batch, others, other_count,
                                     &operands);
 }
 

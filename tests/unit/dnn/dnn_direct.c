@@ -54,20 +54,20 @@ trp_dnn_node *dd_node(dd_graph *g, trp_dnn_kind kind)
     return n;
 }
 
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
-    (void)pack;
+    (void)encoder;
     (void)name;
     access->slot = (uint32_t)buffer.id;
     *bytes = now->bytes[buffer.id];
     return TRP_OK;
 }
 
-static trp_status exchange(trp__pack *pack, void *target, uint32_t result_bytes, uint32_t bytes,
-                           void **room)
+static trp_status exchange(trp__encoder *encoder, void *target, uint32_t result_bytes,
+                           uint32_t bytes, void **room)
 {
-    (void)pack;
+    (void)encoder;
     (void)target;
     (void)result_bytes;
     if (bytes > sizeof piece)
@@ -85,17 +85,17 @@ trp_status dd_send(const dd_graph *g, void (*meddle)(trp_job *job))
                                      .nodes = g->node,
                                      .node_count = g->nodes};
     trp__record record = {.op = TRP_OP_DNN_GRAPH};
-    trp__pack pack = {.record = &record,
-                      .error = &error,
-                      .backend = TRP_BACKEND_HOST,
-                      .acquire = acquire,
-                      .exchange = exchange};
+    trp__encoder encoder = {.record = &record,
+                            .error = &error,
+                            .backend = TRP_BACKEND_HOST,
+                            .acquire = acquire,
+                            .exchange = exchange};
     trp__job job;
     now = g;
     piece_bytes = 0;
     memset(piece, 0, sizeof piece);
     memset(&error, 0, sizeof error);
-    trp_status status = trp__dnn_pack(&pack, &r.header);
+    trp_status status = trp__dnn_encode(&encoder, &r.header);
     if (status != TRP_OK)
         return status;
     trp__job_begin(&job, &record);

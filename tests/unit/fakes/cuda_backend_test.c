@@ -245,10 +245,10 @@ static void end(trp__instance *instance)
 }
 
 /* Buffer i + 1 is the i-th of four equal parts of the arena. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
-    (void)pack;
+    (void)encoder;
     (void)name;
     access->slot = (uint32_t)buffer.id - 1;
     *bytes = arena_bytes / 4;
@@ -259,10 +259,10 @@ static trp_status send(trp__instance *instance, const trp__actor_class *class,
                        const trp_request *request, uint32_t op, trp_error *error)
 {
     trp__record record = {.op = op};
-    trp__pack pack = {
+    trp__encoder encoder = {
         .record = &record, .error = error, .backend = TRP_BACKEND_CUDA, .acquire = acquire};
     trp__job job;
-    trp_status status = class->ops[0].pack(&pack, request);
+    trp_status status = class->ops[0].encode(&encoder, request);
     trp__job_begin(&job, &record);
     for (uint32_t i = 0; i < record.access_count; i++) {
         job.api.access[i] = (trp_job_access){

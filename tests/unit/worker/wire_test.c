@@ -93,7 +93,7 @@ static void classes(void **unused)
             /* The client writes the records of the memory actors. */
             const bool sent = strcmp((*c)->kind, "memory") != 0;
             assert_true(!sent || op->request_bytes >= sizeof(trp_request));
-            assert_int_equal((op->pack != NULL) != (op->list != NULL), sent);
+            assert_int_equal((op->encode != NULL) != (op->list != NULL), sent);
             assert_true(!op->list || trp__op_class_find(*c, op->list->op));
             /* Numbers are unique among all classes; companions have those of their actor. */
             for (const trp__actor_class *const *d = trp__actor_classes; *d; d++) {
@@ -119,14 +119,14 @@ typedef struct book {
     uint64_t bytes;
 } book;
 
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
-    book *b = pack->context;
+    book *b = encoder->context;
     (void)name;
     b->reads = access->mode & TRP__READ;
     if (b->refuse != TRP_OK)
-        return trp__error_set(pack->error, b->refuse, "%s: refused", name);
+        return trp__error_set(encoder->error, b->refuse, "%s: refused", name);
     b->acquired++;
     access->slot = (uint32_t)buffer.id;
     access->generation = 9;
@@ -137,8 +137,8 @@ static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, 
 static trp_status add(book *b, trp__record *record, trp_error *error, uint64_t offset,
                       uint64_t bytes, uint64_t alignment, uint32_t mode)
 {
-    trp__pack pack = {.record = record, .error = error, .acquire = acquire, .context = b};
-    return trp__pack_access(&pack, "thing", (trp_buffer){77}, offset, bytes, alignment, mode);
+    trp__encoder encoder = {.record = record, .error = error, .acquire = acquire, .context = b};
+    return trp__encode_access(&encoder, "thing", (trp_buffer){77}, offset, bytes, alignment, mode);
 }
 
 static void accesses(void **unused)

@@ -52,7 +52,7 @@ static const row *row_of(uint32_t op)
 }
 
 typedef struct problem {
-    trp__pack *pack;
+    trp__encoder *encoder;
     const row *row;
     const trp_lapack_request *request;
     trp__lapack l;
@@ -61,7 +61,7 @@ typedef struct problem {
 
 static trp_status wrong(const problem *p, const char *argument, const char *expected, int64_t got)
 {
-    return trp__operand_wrong(p->pack, argument, expected, got);
+    return trp__operand_wrong(p->encoder, argument, expected, got);
 }
 
 static trp_status check_options(const problem *p)
@@ -69,7 +69,7 @@ static trp_status check_options(const problem *p)
     const trp_lapack_request *r = p->request;
     const bool transposes = p->row->uses & TRANSPOSES;
     if (r->type != TRP_F32 && r->type != TRP_F64 && !trp__is_complex(r->type))
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(p->encoder->error, TRP_E_ARGUMENT,
                               "type: expected f32, f64, c64 or c128, got %s (%d)",
                               trp_dtype_name(r->type), (int)r->type);
     if (r->order != TRP_COL_MAJOR && r->order != TRP_ROW_MAJOR)
@@ -97,9 +97,9 @@ static trp_status check_sizes(const problem *p)
         return wrong(p, "m",
                      "at least n: with fewer equations than unknowns, the solution is not unique",
                      r->m);
-    if ((uses & SMALL) && p->pack->backend == TRP_BACKEND_CUDA && r->n > TRP__CUBLAS_MATINV_MOST)
+    if ((uses & SMALL) && p->encoder->backend == TRP_BACKEND_CUDA && r->n > TRP__CUBLAS_MATINV_MOST)
         return trp__error_set(
-            p->pack->error, TRP_E_UNSUPPORTED,
+            p->encoder->error, TRP_E_UNSUPPORTED,
             "n: expected at most %d, which cuBLAS's %s takes, got %lld; getrf and "
             "getri invert larger ones",
             TRP__CUBLAS_MATINV_MOST, p->row->name, (long long)r->n);
@@ -157,11 +157,11 @@ static trp_status check_operand(problem *p, int i)
     trp__operand *x = &p->operand[i];
     const bool matrix = i == A || i == B;
     const int64_t batch = matrix ? p->l.batch : 1;
-    trp_status status = matrix ? trp__operand_check_ld(p->pack, x, p->request->order) : TRP_OK;
+    trp_status status = matrix ? trp__operand_check_ld(p->encoder, x, p->request->order) : TRP_OK;
     if (status == TRP_OK)
-        status = trp__operand_measure(p->pack, x, batch);
+        status = trp__operand_measure(p->encoder, x, batch);
     if (status == TRP_OK && (x->mode & TRP__WRITE))
-        status = trp__operand_check_stride(p->pack, x, batch);
+        status = trp__operand_check_stride(p->encoder, x, batch);
     if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, batch))
         x->mode |= TRP__COVER;
     return status;
@@ -175,18 +175,18 @@ static trp_status add_operands(problem *p)
         if (p->operand[i].mode == 0)
             continue;
         status = check_operand(p, i);
-        p->l.access[i] = (uint8_t)p->pack->record->access_count;
+        p->l.access[i] = (uint8_t)p->encoder->record->access_count;
         if (status == TRP_OK)
-            status = trp__operand_access(p->pack, &p->operand[i]);
+            status = trp__operand_access(p->encoder, &p->operand[i]);
     }
     return status;
 }
 
-trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__lapack_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_lapack_request *r = (const trp_lapack_request *)request;
     problem p = {
-        .pack = pack,
+        .encoder = encoder,
         .row = row_of(request->op),
         .request = r,
         .operand = {[A] = {.name = "a", .buffer = r->a, .offset = r->a_offset},
@@ -198,17 +198,17 @@ trp_status trp__lapack_pack(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = check_sizes(&p);
     if (status == TRP_OK)
-        status = trp__operand_check_absent(pack, p.operand, p.row->mode, OPERANDS);
+        status = trp__operand_check_absent(encoder, p.operand, p.row->mode, OPERANDS);
     if (status != TRP_OK)
         return status;
     lay_out(&p);
     status = add_operands(&p);
     if (status == TRP_OK)
-        status = trp__operands_check_apart(pack, p.operand, OPERANDS, p.l.batch);
+        status = trp__operands_check_apart(encoder, p.operand, OPERANDS, p.l.batch);
     p.l.lda = p.operand[A].ld;
     p.l.ldb = p.operand[B].ld;
     p.l.a_stride = p.operand[A].stride;
     p.l.b_stride = p.operand[B].stride;
-    memcpy(pack->record->payload, &p.l, sizeof p.l);
+    memcpy(encoder->record->payload, &p.l, sizeof p.l);
     return status;
 }

@@ -10,18 +10,18 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-#define FAIL(m, ...) trp__error_set((m)->pack->error, TRP_E_ARGUMENT, __VA_ARGS__)
+#define FAIL(m, ...) trp__error_set((m)->encoder->error, TRP_E_ARGUMENT, __VA_ARGS__)
 
 enum { DIMS = TRP__CONV_DIMS };
 
 /* A request in the making. */
 typedef struct making {
-    trp__pack *pack;
+    trp__encoder *encoder;
     const trp_cutlass_conv_request *r;
     int dims;
     int32_t pad_after[DIMS];
     trp__cutlass_conv g;
-    trp__epilogue_pack e;
+    trp__epilogue_encoding e;
     bool in_place;                           /* C is read where D is written */
     int64_t rows, columns;                   /* of D */
     trp__operand matrix[TRP__GEMM_MATRICES]; /* mode 0: there is none */
@@ -44,7 +44,7 @@ static trp_status check_choices(making *m)
     m->g.operation = (uint8_t)m->r->operation;
     m->g.flip = m->r->flip;
     m->g.compute = (uint8_t)m->r->compute;
-    return trp__check_choices(m->pack, choices, COUNT_OF(choices));
+    return trp__check_choices(m->encoder, choices, COUNT_OF(choices));
 }
 
 static trp_status check_counts(making *m)
@@ -166,19 +166,19 @@ static trp_status check_sizes(making *m)
 static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_conv_request *r = m->r;
-    m->e = (trp__epilogue_pack){.pack = m->pack,
-                                .a = r->a.type,
-                                .b = r->b.type,
-                                .c = r->c.type,
-                                .d = r->d.type,
-                                .order = TRP_ROW_MAJOR,
-                                .compute = r->compute,
-                                .has_c = r->c.buffer.id != 0,
-                                .no_i8 = true,
-                                .alpha = r->alpha,
-                                .beta = r->beta,
-                                .epilogue = r->epilogue,
-                                .count = r->epilogue_count};
+    m->e = (trp__epilogue_encoding){.encoder = m->encoder,
+                                    .a = r->a.type,
+                                    .b = r->b.type,
+                                    .c = r->c.type,
+                                    .d = r->d.type,
+                                    .order = TRP_ROW_MAJOR,
+                                    .compute = r->compute,
+                                    .has_c = r->c.buffer.id != 0,
+                                    .no_i8 = true,
+                                    .alpha = r->alpha,
+                                    .beta = r->beta,
+                                    .epilogue = r->epilogue,
+                                    .count = r->epilogue_count};
     trp_status status = trp__epilogue_check(&m->e);
     memcpy(m->g.type, m->e.type, sizeof m->g.type);
     return status;
@@ -280,7 +280,7 @@ static trp_status set_input(making *m, int which)
     *x = operand_of(m, which, t, TRP__READ);
     status = set_strides(m, which, t, &s, stride, &x->rows);
     x->ld = x->rows;
-    return status == TRP_OK ? trp__operand_measure(m->pack, x, 1) : status;
+    return status == TRP_OK ? trp__operand_measure(m->encoder, x, 1) : status;
 }
 
 /* Elements between the rows of C or D. */
@@ -301,7 +301,7 @@ static trp_status set_ld(making *m, int which, const trp_conv_tensor *t, int64_t
         if (i == free)
             packed = *ld;
         if (t->stride[i] != 0 && t->stride[i] != packed)
-            return trp__error_set(m->pack->error, TRP_E_UNSUPPORTED,
+            return trp__error_set(m->encoder->error, TRP_E_UNSUPPORTED,
                                   "%s.stride[%d]: expected 0 or %lld, since rows of %s follow each "
                                   "other evenly, got %lld",
                                   names[which], i, (long long)packed, names[which],
@@ -325,7 +325,7 @@ static trp_status set_result(making *m, int which, uint32_t mode)
     x->rows = m->columns;
     x->columns = m->rows;
     x->ld = *ld;
-    status = trp__operand_measure(m->pack, x, 1);
+    status = trp__operand_measure(m->encoder, x, 1);
     if (status == TRP_OK && mode == TRP__WRITE && trp__operand_dense(x, 1))
         x->mode |= TRP__COVER;
     return status;
@@ -371,7 +371,8 @@ static trp_status set_matrices(making *m)
         m->matrix[TRP__GEMM_C].mode = 0;
     for (int i = TRP__GEMM_A; i <= TRP__GEMM_C && status == TRP_OK; i++) {
         if (m->matrix[i].mode)
-            status = trp__operand_check_apart(m->pack, &m->matrix[TRP__GEMM_D], &m->matrix[i], 1);
+            status =
+                trp__operand_check_apart(m->encoder, &m->matrix[TRP__GEMM_D], &m->matrix[i], 1);
     }
     return status;
 }
@@ -381,8 +382,8 @@ static trp_status place_all(making *m)
 {
     uint32_t matrices = 0;
     trp_status status =
-        trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->rows, m->columns, 1, m->matrix,
-                                 TRP__GEMM_MATRICES, &m->e.operands);
+        trp__tree_place_operands(m->encoder, m->e.nodes, &m->e.tree, m->rows, m->columns, 1,
+                                 m->matrix, TRP__GEMM_MATRICES, &m->e.operands);
     for (int i = 0; i < TRP__GEMM_MATRICES; i++)
         matrices += m->matrix[i].mode != 0;
     return status == TRP_OK ? trp__epilogue_check_count(&m->e, matrices) : status;
@@ -395,7 +396,7 @@ static trp_status put_all(making *m)
     void *room = NULL;
     trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, &room);
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
-        status = trp__add_operand(m->pack, &m->matrix[i], &access);
+        status = trp__add_operand(m->encoder, &m->matrix[i], &access);
         m->g.access[i] = (uint8_t)access;
     }
     if (m->in_place)
@@ -415,16 +416,16 @@ static trp_status run_all(making *m)
                                        .operands = &m->e.operands,
                                        .in_place = m->in_place,
                                        .request = m->r};
-    return trp__cutlass_pack_convolution(m->pack, &x);
+    return trp__cutlass_encode_convolution(m->encoder, &x);
 }
 
-trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request)
+trp_status trp__cutlass_encode_conv(trp__encoder *encoder, const trp_request *request)
 {
-    making m = {.pack = pack, .r = (const trp_cutlass_conv_request *)request};
-    bool host = pack->backend == TRP_BACKEND_HOST;
+    making m = {.encoder = encoder, .r = (const trp_cutlass_conv_request *)request};
+    bool host = encoder->backend == TRP_BACKEND_HOST;
     trp_status status = check_choices(&m);
     if (status == TRP_OK)
-        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen, m.r->ran);
+        status = trp__check_kernel(encoder, m.r->kernel, m.r->chosen, m.r->ran);
     if (status == TRP_OK)
         status = check_counts(&m);
     if (status == TRP_OK)
@@ -440,9 +441,9 @@ trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request)
         if (status == TRP_OK)
             status = host ? put_all(&m) : run_all(&m);
     } else if (!host) {
-        memset(pack->record->payload, 0, sizeof(trp__cutlass_run));
+        memset(encoder->record->payload, 0, sizeof(trp__cutlass_run));
     }
     if (status == TRP_OK && host)
-        memcpy(pack->record->payload, &m.g, sizeof m.g);
+        memcpy(encoder->record->payload, &m.g, sizeof m.g);
     return status;
 }

@@ -28,7 +28,7 @@ typedef struct making {
 static trp_status check_sizes(const making *m)
 {
     const trp__cutlass_conv *g = m->x->g;
-    trp_error *error = m->w.pack->error;
+    trp_error *error = m->w.encoder->error;
     const struct {
         const char *name;
         int64_t value;
@@ -209,9 +209,9 @@ static void set_problem(making *m)
                   trp__run_alignment_of_tree(&m->w, g->groups)},
         .conv = describe(m),
         .tree = tree,
-        .capability = m->w.pack->compute,
-        .processors = m->w.pack->processors,
-        .shared_bytes = trp__run_shared_bytes(m->w.pack->compute),
+        .capability = m->w.encoder->compute,
+        .processors = m->w.encoder->processors,
+        .shared_bytes = trp__run_shared_bytes(m->w.encoder->compute),
     };
     if (m->w.problem.k == 0) /* no images: a sum of nothing */
         m->w.problem.k = 1;
@@ -260,13 +260,13 @@ static trp_status add_matrices(making *m)
             status = trp__run_add_operand(&m->w, &m->x->matrix[i], at[i]);
     }
     if (!m->x->matrix[TRP__GEMM_C].mode) /* in D's place, or what is not read */
-        trp__run_note_address(&m->w, at[TRP__GEMM_C], m->w.pack->record->access_count - 1);
+        trp__run_note_address(&m->w, at[TRP__GEMM_C], m->w.encoder->record->access_count - 1);
     return status;
 }
 
-trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_convolving *x)
+trp_status trp__cutlass_encode_convolution(trp__encoder *encoder, const trp__cutlass_convolving *x)
 {
-    making m = {.w = {.pack = pack,
+    making m = {.w = {.encoder = encoder,
                       .tree = x->tree,
                       .kernel = x->request->kernel,
                       .first = x->request->first,
@@ -289,7 +289,7 @@ trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_con
     if (status == TRP_OK)
         status = trp__run_add_kernel(&m.w);
     if (status == TRP_OK && m.w.by_library)
-        return trp__by_cudnn_pack(pack, x);
+        return trp__by_cudnn_encode(encoder, x);
     if (status == TRP_OK)
         status = add_matrices(&m);
     if (status == TRP_OK)

@@ -5,6 +5,6 @@
 #include "actors/cutlass/request/convolving.h"
 
 /* Chooses a kernel, adds it and all operands as accesses, and writes the record. */
-trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_convolving *x);
+trp_status trp__cutlass_encode_convolution(trp__encoder *encoder, const trp__cutlass_convolving *x);
 
 #endif

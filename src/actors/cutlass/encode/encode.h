@@ -4,8 +4,8 @@
 
 #include "wire/actor_class.h"
 
-trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request);
-trp_status trp__cutlass_pack_grouped(trp__pack *pack, const trp_request *request);
-trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request);
+trp_status trp__cutlass_encode_gemm(trp__encoder *encoder, const trp_request *request);
+trp_status trp__cutlass_encode_grouped(trp__encoder *encoder, const trp_request *request);
+trp_status trp__cutlass_encode_conv(trp__encoder *encoder, const trp_request *request);
 
 #endif

@@ -11,15 +11,15 @@
 
 /* A request in the making. */
 typedef struct making {
-    trp__pack *pack;
+    trp__encoder *encoder;
     const trp_cutlass_gemm_request *r;
     trp__cutlass_gemm g;
-    trp__epilogue_pack e;
+    trp__epilogue_encoding e;
     bool in_place;                           /* C is read where D is written */
     trp__operand matrix[TRP__GEMM_OPERANDS]; /* mode 0: there is none */
 } making;
 
-#define FAIL(m, status, ...) trp__error_set((m)->pack->error, status, __VA_ARGS__)
+#define FAIL(m, status, ...) trp__error_set((m)->encoder->error, status, __VA_ARGS__)
 
 /* Numbers. */
 
@@ -37,19 +37,19 @@ static trp_status check_enums(making *m)
         {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
         {"tune", "TRP_TUNE_OFF, _QUICK or _FULL", r->tune, TRP_TUNE_FULL},
     };
-    return trp__check_choices(m->pack, choices, COUNT_OF(choices));
+    return trp__check_choices(m->encoder, choices, COUNT_OF(choices));
 }
 
 static trp_status check_sizes(making *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     if (r->m < 0 || r->n < 0)
-        return trp__operand_wrong(m->pack, r->m < 0 ? "m" : "n", "0 or more",
+        return trp__operand_wrong(m->encoder, r->m < 0 ? "m" : "n", "0 or more",
                                   r->m < 0 ? r->m : r->n);
     if (r->k < 1)
-        return trp__operand_wrong(m->pack, "k", "1 or more", r->k);
+        return trp__operand_wrong(m->encoder, "k", "1 or more", r->k);
     if (r->batch < 0)
-        return trp__operand_wrong(m->pack, "batch", "0 or more", r->batch);
+        return trp__operand_wrong(m->encoder, "batch", "0 or more", r->batch);
     m->g.m = r->m;
     m->g.n = r->n;
     m->g.k = r->k;
@@ -62,22 +62,22 @@ static trp_status check_sizes(making *m)
 static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
-    m->e = (trp__epilogue_pack){.pack = m->pack,
-                                .a = r->a.type,
-                                .b = r->b.type,
-                                .c = r->c.type,
-                                .d = r->d.type,
-                                .order = r->d.order,
-                                .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
-                                             r->d.order == TRP_COL_MAJOR,
-                                .compute = r->compute,
-                                .fp4 = true,
-                                .mixed = true,
-                                .has_c = r->c.buffer.id != 0,
-                                .alpha = r->alpha,
-                                .beta = r->beta,
-                                .epilogue = r->epilogue,
-                                .count = r->epilogue_count};
+    m->e = (trp__epilogue_encoding){.encoder = m->encoder,
+                                    .a = r->a.type,
+                                    .b = r->b.type,
+                                    .c = r->c.type,
+                                    .d = r->d.type,
+                                    .order = r->d.order,
+                                    .transpose = m->encoder->backend == TRP_BACKEND_CUDA &&
+                                                 r->d.order == TRP_COL_MAJOR,
+                                    .compute = r->compute,
+                                    .fp4 = true,
+                                    .mixed = true,
+                                    .has_c = r->c.buffer.id != 0,
+                                    .alpha = r->alpha,
+                                    .beta = r->beta,
+                                    .epilogue = r->epilogue,
+                                    .count = r->epilogue_count};
     trp_status status = trp__epilogue_check(&m->e);
     memcpy(m->g.type, m->e.type, sizeof m->g.type);
     m->g.compute = (uint8_t)r->compute;
@@ -122,16 +122,16 @@ static trp_status set_matrix(making *m, int which, const char *name, const trp_m
                         .stride = m->g.batch > 1 ? from->stride : 0,
                         .element = trp_dtype_bits((trp_dtype)m->g.type[which]) / 8,
                         .mode = mode};
-    trp_status status = trp__operand_check_ld(m->pack, x, from->order);
+    trp_status status = trp__operand_check_ld(m->encoder, x, from->order);
     m->g.ld[which] = x->ld;
     m->g.stride[which] = x->stride;
     m->g.order[which] = (uint8_t)from->order;
     if (status == TRP_OK && trp_dtype_bits((trp_dtype)m->g.type[which]) == 4)
         status = make_bytes(m, x);
     if (status == TRP_OK)
-        status = trp__operand_measure(m->pack, x, m->g.batch);
+        status = trp__operand_measure(m->encoder, x, m->g.batch);
     if (status == TRP_OK && (mode & TRP__WRITE))
-        status = trp__operand_check_stride(m->pack, x, m->g.batch);
+        status = trp__operand_check_stride(m->encoder, x, m->g.batch);
     if (status == TRP_OK && mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
         x->mode |= TRP__COVER;
     return status;
@@ -185,11 +185,11 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
                     bytes ? ", a multiple of 16" : "", (long long)stride);
     int64_t lines = which == TRP__GEMM_A ? m->g.m : m->g.n;
     if (lines > factors_most / ((m->g.k - 1) / 16 + 128)) /* tiles of factors may be mostly empty */
-        return trp__operand_wrong(m->pack, which == TRP__GEMM_A ? "m" : "n",
+        return trp__operand_wrong(m->encoder, which == TRP__GEMM_A ? "m" : "n",
                                   "fewer lines with factors of blocks", lines);
     int64_t count = count_factors(scale->mode, lines, m->g.k);
     /* CUTLASS counts them in 32 bits. */
-    if (m->pack->backend == TRP_BACKEND_CUDA && m->g.batch > 1 &&
+    if (m->encoder->backend == TRP_BACKEND_CUDA && m->g.batch > 1 &&
         (count > INT32_MAX || stride > (INT32_MAX - count) / (m->g.batch - 1)))
         return FAIL(m, TRP_E_UNSUPPORTED,
                     "%s.stride: on a GPU expected less than 2^31 factors in all of a batch, got "
@@ -203,7 +203,7 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
     x->stride = stride;
     m->g.scale[which] = (uint8_t)scale->mode;
     m->g.scale_stride[which] = stride;
-    return trp__operand_measure(m->pack, x, m->g.batch);
+    return trp__operand_measure(m->encoder, x, m->g.batch);
 }
 
 /* Both have factors of the same width along k, or none has. */
@@ -212,9 +212,9 @@ static trp_status set_scales(making *m)
     const trp_cutlass_gemm_request *r = m->r;
     const trp_scale *a = &r->a.scale, *b = &r->b.scale;
     bool fp4 = m->g.type[TRP__GEMM_A] == TRP_F4E2M1;
-    trp_status status = trp__check_no_scale(m->pack, "c", &r->c);
+    trp_status status = trp__check_no_scale(m->encoder, "c", &r->c);
     if (status == TRP_OK)
-        status = trp__check_no_scale(m->pack, "d", &r->d);
+        status = trp__check_no_scale(m->encoder, "d", &r->d);
     if (status != TRP_OK || (!fp4 && !has_factors(a) && !has_factors(b)))
         return status;
     if (has_factors(a))
@@ -242,7 +242,7 @@ static trp_status set_group_operand(making *m, int which, const char *name, trp_
     trp__operand *x = &m->matrix[which];
     int64_t groups = (m->g.k - 1) / m->g.group + 1;
     if (groups > INT64_MAX / m->g.n / 2)
-        return trp__operand_wrong(m->pack, "groups.size", "a larger one", m->r->groups.size);
+        return trp__operand_wrong(m->encoder, "groups.size", "a larger one", m->r->groups.size);
     if (offset % 2 != 0)
         return FAIL(m, TRP_E_ARGUMENT, "%s_offset: expected a multiple of 2, got %llu", name,
                     (unsigned long long)offset);
@@ -250,7 +250,7 @@ static trp_status set_group_operand(making *m, int which, const char *name, trp_
     x->name = name;
     x->mode = TRP__READ;
     x->stride = m->g.scale_stride[TRP__GEMM_B];
-    return trp__operand_measure(m->pack, x, m->g.batch);
+    return trp__operand_measure(m->encoder, x, m->g.batch);
 }
 
 static trp_status set_groups(making *m)
@@ -266,11 +266,11 @@ static trp_status set_groups(making *m)
             "%s",
             trp_dtype_name(b), trp_dtype_name(a));
     if (g->size < 0)
-        return trp__operand_wrong(m->pack, "groups.size", "0 or more", g->size);
+        return trp__operand_wrong(m->encoder, "groups.size", "0 or more", g->size);
     if (!g->scale.id)
         return FAIL(m, TRP_E_ARGUMENT, "groups.scale: expected a buffer, got none");
     if (m->g.batch > 1 && g->stride < 0)
-        return trp__operand_wrong(m->pack, "groups.stride", "0 or more", g->stride);
+        return trp__operand_wrong(m->encoder, "groups.stride", "0 or more", g->stride);
     m->g.scale_stride[TRP__GEMM_B] = m->g.batch > 1 ? g->stride : 0;
     m->g.group = g->size && g->size < m->g.k ? g->size : m->g.k;
     trp_status status =
@@ -316,7 +316,7 @@ static trp_status set_matrices(making *m)
         status = set_groups(m);
     for (int i = TRP__GEMM_A; i < TRP__GEMM_OPERANDS && status == TRP_OK; i++) {
         if (m->matrix[i].mode && i != TRP__GEMM_D)
-            status = trp__operand_check_apart(m->pack, &m->matrix[TRP__GEMM_D], &m->matrix[i],
+            status = trp__operand_check_apart(m->encoder, &m->matrix[TRP__GEMM_D], &m->matrix[i],
                                               m->g.batch);
     }
     return status;
@@ -327,7 +327,7 @@ static trp_status add_matrices(making *m)
     trp_status status = TRP_OK;
     for (int i = 0; i < TRP__GEMM_OPERANDS && status == TRP_OK; i++) {
         uint32_t access;
-        status = trp__add_operand(m->pack, &m->matrix[i], &access);
+        status = trp__add_operand(m->encoder, &m->matrix[i], &access);
         m->g.access[i] = (uint8_t)access;
     }
     if (m->in_place)
@@ -353,13 +353,13 @@ static trp_status set_places(making *m)
     trp_status status = set_matrices(m);
     if (status == TRP_OK && m->e.tree.count)
         status =
-            trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.batch,
+            trp__tree_place_operands(m->encoder, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.batch,
                                      m->matrix, TRP__GEMM_OPERANDS, &m->e.operands);
     for (int i = 0; i < TRP__GEMM_OPERANDS; i++)
         matrices += m->matrix[i].mode != 0;
     if (status == TRP_OK)
         status = trp__epilogue_check_count(&m->e, matrices);
-    if (status != TRP_OK || m->pack->backend == TRP_BACKEND_HOST)
+    if (status != TRP_OK || m->encoder->backend == TRP_BACKEND_HOST)
         return status == TRP_OK ? put_all(m) : status;
     const trp__cutlass_product product = {.g = &m->g,
                                           .tree = &m->e.tree,
@@ -367,24 +367,24 @@ static trp_status set_places(making *m)
                                           .operands = &m->e.operands,
                                           .in_place = m->in_place,
                                           .request = m->r};
-    return trp__cutlass_pack_product(m->pack, &product);
+    return trp__cutlass_encode_product(m->encoder, &product);
 }
 
-trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
+trp_status trp__cutlass_encode_gemm(trp__encoder *encoder, const trp_request *request)
 {
-    making m = {.pack = pack, .r = (const trp_cutlass_gemm_request *)request};
+    making m = {.encoder = encoder, .r = (const trp_cutlass_gemm_request *)request};
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
         status = check_sizes(&m);
     if (status == TRP_OK)
-        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen, m.r->ran);
+        status = trp__check_kernel(encoder, m.r->kernel, m.r->chosen, m.r->ran);
     if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)
         status = set_places(&m);
-    else if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)
-        memset(pack->record->payload, 0, sizeof(trp__cutlass_run));
-    if (status == TRP_OK && pack->backend == TRP_BACKEND_HOST)
-        memcpy(pack->record->payload, &m.g, sizeof m.g);
+    else if (status == TRP_OK && encoder->backend == TRP_BACKEND_CUDA)
+        memset(encoder->record->payload, 0, sizeof(trp__cutlass_run));
+    if (status == TRP_OK && encoder->backend == TRP_BACKEND_HOST)
+        memcpy(encoder->record->payload, &m.g, sizeof m.g);
     return status;
 }

@@ -62,9 +62,9 @@ static void set_problem(trp__cutlass_running *w, const trp__cutlass_product *x)
                   trp__run_alignment_of_tree(w, g->batch)},
         .align_scales = alignment_of_scales(x),
         .tree = x->tree->count ? x->tree : NULL,
-        .capability = w->pack->compute,
-        .processors = w->pack->processors,
-        .shared_bytes = trp__run_shared_bytes(w->pack->compute),
+        .capability = w->encoder->compute,
+        .processors = w->encoder->processors,
+        .shared_bytes = trp__run_shared_bytes(w->encoder->compute),
     };
     trp__cutlass_set_types(&w->problem, g);
     w->args = (trp_cutlass_args){
@@ -117,13 +117,14 @@ static trp_status add_matrices(trp__cutlass_running *w, const trp__cutlass_produ
     if (status == TRP_OK)
         status = trp__run_add_operand(w, &matrix[TRP__GEMM_D], offsetof(trp_cutlass_args, d));
     if (!matrix[TRP__GEMM_C].mode) /* in D's place, or what is not read */
-        trp__run_note_address(w, offsetof(trp_cutlass_args, c), w->pack->record->access_count - 1);
+        trp__run_note_address(w, offsetof(trp_cutlass_args, c),
+                              w->encoder->record->access_count - 1);
     return status;
 }
 
-trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product *x)
+trp_status trp__cutlass_encode_product(trp__encoder *encoder, const trp__cutlass_product *x)
 {
-    trp__cutlass_running w = {.pack = pack,
+    trp__cutlass_running w = {.encoder = encoder,
                               .tree = x->tree,
                               .operands = x->operands,
                               .kernel = x->request->kernel,
@@ -140,7 +141,8 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
     set_problem(&w, x);
     status = trp__run_add_kernel(&w);
     if (status == TRP_OK && w.by_library)
-        return trp__by_cublaslt_pack(pack, x->request, x->g->type[TRP__GEMM_C] != TRP_DTYPE_NONE);
+        return trp__by_cublaslt_encode(encoder, x->request,
+                                       x->g->type[TRP__GEMM_C] != TRP_DTYPE_NONE);
     if (status == TRP_OK)
         status = add_matrices(&w, x);
     if (status == TRP_OK)

@@ -9,6 +9,6 @@
 void trp__cutlass_set_types(trp__cutlass_problem *p, const trp__cutlass_gemm *g);
 
 /* Chooses a kernel, adds it and all operands as accesses, and writes the record. */
-trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product *x);
+trp_status trp__cutlass_encode_product(trp__encoder *encoder, const trp__cutlass_product *x);
 
 #endif

@@ -9,9 +9,9 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-#define FAIL(m, status, ...) trp__error_set((m)->pack->error, status, __VA_ARGS__)
+#define FAIL(m, status, ...) trp__error_set((m)->encoder->error, status, __VA_ARGS__)
 
-typedef trp__grouped_pack making;
+typedef trp__grouped_encoding making;
 
 /* Numbers. */
 
@@ -30,13 +30,13 @@ static trp_status check_enums(making *m)
     };
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
         static const char *const names[] = {"a", "b", "c", "d"};
-        trp_status status = trp__check_no_scale(m->pack, names[i], trp__grouped_matrix(m, i));
+        trp_status status = trp__check_no_scale(m->encoder, names[i], trp__grouped_matrix(m, i));
         if (status != TRP_OK)
             return status;
         m->g.order[i] = (uint8_t)trp__grouped_matrix(m, i)->order;
     }
     m->g.grouping = (uint8_t)r->grouping;
-    return trp__check_choices(m->pack, choices, COUNT_OF(choices));
+    return trp__check_choices(m->encoder, choices, COUNT_OF(choices));
 }
 
 static trp_status check_sizes(making *m)
@@ -53,7 +53,7 @@ static trp_status check_sizes(making *m)
                     by_value ? " by value" : "", (long long)r->groups);
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         if (by_value ? sizes[i].value != 0 : sizes[i].value < 0)
-            return trp__operand_wrong(m->pack, sizes[i].name,
+            return trp__operand_wrong(m->encoder, sizes[i].name,
                                       by_value ? "0, for each group has its own" : "0 or more",
                                       sizes[i].value);
     }
@@ -119,21 +119,21 @@ static bool same_place(const making *m)
 static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_grouped_gemm_request *r = m->r;
-    m->e = (trp__epilogue_pack){.pack = m->pack,
-                                .a = r->a.type,
-                                .b = r->b.type,
-                                .c = r->c.type,
-                                .d = r->d.type,
-                                .order = r->d.order,
-                                .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
-                                             r->d.order == TRP_COL_MAJOR,
-                                .compute = r->compute,
-                                .has_c = r->c.buffer.id != 0,
-                                .no_i8 = true,
-                                .alpha = r->alpha,
-                                .beta = r->beta,
-                                .epilogue = r->epilogue,
-                                .count = r->epilogue_count};
+    m->e = (trp__epilogue_encoding){.encoder = m->encoder,
+                                    .a = r->a.type,
+                                    .b = r->b.type,
+                                    .c = r->c.type,
+                                    .d = r->d.type,
+                                    .order = r->d.order,
+                                    .transpose = m->encoder->backend == TRP_BACKEND_CUDA &&
+                                                 r->d.order == TRP_COL_MAJOR,
+                                    .compute = r->compute,
+                                    .has_c = r->c.buffer.id != 0,
+                                    .no_i8 = true,
+                                    .alpha = r->alpha,
+                                    .beta = r->beta,
+                                    .epilogue = r->epilogue,
+                                    .count = r->epilogue_count};
     trp_status status = trp__epilogue_check(&m->e);
     for (uint32_t i = 1; i < r->epilogue_count && status == TRP_OK; i++)
         status = check_node(m, i);
@@ -160,18 +160,18 @@ static trp_status add_matrices(making *m)
         const trp__operand *x = &m->matrix[i];
         m->g.access[i] = TRP__GEMM_NO_ACCESS;
         if (rest && x->mode) {
-            m->g.access[i] = (uint8_t)m->pack->record->access_count;
-            status =
-                trp__pack_access_rest(m->pack, x->name, x->buffer, x->offset, x->element, x->mode);
+            m->g.access[i] = (uint8_t)m->encoder->record->access_count;
+            status = trp__encode_access_rest(m->encoder, x->name, x->buffer, x->offset, x->element,
+                                             x->mode);
         } else {
-            status = trp__add_operand(m->pack, x, &access);
+            status = trp__add_operand(m->encoder, x, &access);
             m->g.access[i] = (uint8_t)access;
         }
     }
     if (m->g.in_place)
         m->g.access[TRP__GEMM_C] = m->g.access[TRP__GEMM_D];
     if (status == TRP_OK)
-        status = trp__add_operand(m->pack, &m->table, &access);
+        status = trp__add_operand(m->encoder, &m->table, &access);
     m->g.table = status == TRP_OK ? (uint8_t)access : TRP__GEMM_NO_ACCESS;
     return status;
 }
@@ -197,7 +197,7 @@ static trp_status place_tree(making *m)
 {
     uint32_t operands = m->table.mode != 0;
     trp_status status =
-        trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.groups,
+        trp__tree_place_operands(m->encoder, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.groups,
                                  m->matrix, TRP__GEMM_MATRICES, &m->e.operands);
     for (int i = 0; i < TRP__GEMM_MATRICES; i++)
         operands += m->matrix[i].mode != 0;
@@ -219,24 +219,24 @@ static trp_status set_places(making *m)
     status = place_tree(m);
     if (status != TRP_OK)
         return status;
-    return m->pack->backend == TRP_BACKEND_HOST ? put_all(m) : trp__cutlass_pack_groups(m);
+    return m->encoder->backend == TRP_BACKEND_HOST ? put_all(m) : trp__cutlass_encode_groups(m);
 }
 
-trp_status trp__cutlass_pack_grouped(trp__pack *pack, const trp_request *request)
+trp_status trp__cutlass_encode_grouped(trp__encoder *encoder, const trp_request *request)
 {
-    making m = {.pack = pack, .r = (const trp_cutlass_grouped_gemm_request *)request};
+    making m = {.encoder = encoder, .r = (const trp_cutlass_grouped_gemm_request *)request};
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
         status = check_sizes(&m);
     if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK)
-        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen, m.r->ran);
-    if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)
-        memset(pack->record->payload, 0, sizeof(trp__cutlass_run)); /* nothing to do */
+        status = trp__check_kernel(encoder, m.r->kernel, m.r->chosen, m.r->ran);
+    if (status == TRP_OK && encoder->backend == TRP_BACKEND_CUDA)
+        memset(encoder->record->payload, 0, sizeof(trp__cutlass_run)); /* nothing to do */
     if (status == TRP_OK)
         status = set_places(&m);
-    if (status == TRP_OK && pack->backend == TRP_BACKEND_HOST)
-        memcpy(pack->record->payload, &m.g, sizeof m.g);
+    if (status == TRP_OK && encoder->backend == TRP_BACKEND_HOST)
+        memcpy(encoder->record->payload, &m.g, sizeof m.g);
     return status;
 }

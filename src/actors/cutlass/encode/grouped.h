@@ -6,9 +6,9 @@
 
 /* The rest on a GPU: chooses a kernel, adds it and all operands as accesses, and writes the record.
  * There is a D. */
-trp_status trp__cutlass_pack_groups(trp__grouped_pack *m);
+trp_status trp__cutlass_encode_groups(trp__grouped_encoding *m);
 
 /* Finds out where all matrices and the table lie, and whether they are apart. */
-trp_status trp__grouped_place(trp__grouped_pack *m);
+trp_status trp__grouped_place(trp__grouped_encoding *m);
 
 #endif

@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAIL(m, ...) trp__error_set((m)->pack->error, TRP_E_ARGUMENT, __VA_ARGS__)
+#define FAIL(m, ...) trp__error_set((m)->encoder->error, TRP_E_ARGUMENT, __VA_ARGS__)
 
 static const char *const names[] = {"a", "b", "c", "d"};
 
-static bool cuts(const trp__grouped_pack *m)
+static bool cuts(const trp__grouped_encoding *m)
 {
     return m->g.grouping >= TRP_CUTLASS_GROUPS_OF_M;
 }
 
 /* Sets the parts that all kinds have: buffer, offset, element, and the mode, 0 for an absent
  * operand. */
-static void begin(trp__grouped_pack *m, int which, bool empty)
+static void begin(trp__grouped_encoding *m, int which, bool empty)
 {
     const trp_matmul_matrix *from = trp__grouped_matrix(m, which);
     uint8_t type = m->g.type[which];
@@ -37,7 +37,7 @@ static void begin(trp__grouped_pack *m, int which, bool empty)
 
 /* A dimension is cut. */
 
-static trp_status set_cut_matrix(trp__grouped_pack *m, int which)
+static trp_status set_cut_matrix(trp__grouped_encoding *m, int which)
 {
     const trp_matmul_matrix *from = trp__grouped_matrix(m, which);
     const trp__group all = {.m = m->g.m, .n = m->g.n, .k = m->g.k};
@@ -53,11 +53,11 @@ static trp_status set_cut_matrix(trp__grouped_pack *m, int which)
     trp__group_lines(&m->g, &all, which, &x->rows, &x->columns);
     x->ld = from->ld;
     x->stride = from->stride;
-    trp_status status = trp__operand_check_ld(m->pack, x, from->order);
+    trp_status status = trp__operand_check_ld(m->encoder, x, from->order);
     if (status == TRP_OK)
-        status = trp__operand_measure(m->pack, x, batch);
+        status = trp__operand_measure(m->encoder, x, batch);
     if (status == TRP_OK && which == TRP__GEMM_D)
-        status = trp__operand_check_stride(m->pack, x, batch);
+        status = trp__operand_check_stride(m->encoder, x, batch);
     /* Pieces of a D that is cut may end before it does. */
     if (status == TRP_OK && x->mode == TRP__WRITE && !cut && trp__operand_dense(x, batch))
         x->mode |= TRP__COVER;
@@ -66,7 +66,7 @@ static trp_status set_cut_matrix(trp__grouped_pack *m, int which)
     return status;
 }
 
-static trp_status set_cut(trp__grouped_pack *m)
+static trp_status set_cut(trp__grouped_encoding *m)
 {
     trp_status status = TRP_OK;
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++)
@@ -80,7 +80,7 @@ static trp_status set_cut(trp__grouped_pack *m)
 
 /* By value and by table. */
 
-static trp_status check_own(trp__grouped_pack *m)
+static trp_status check_own(trp__grouped_encoding *m)
 {
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
         const trp_matmul_matrix *x = trp__grouped_matrix(m, i);
@@ -115,7 +115,7 @@ static int by_begin(const void *left, const void *right)
 static const uint64_t no_limit[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
 
 /* D of one group, which was checked before. */
-static trp__operand part_of(const trp__grouped_pack *m, const part *p)
+static trp__operand part_of(const trp__grouped_encoding *m, const part *p)
 {
     trp__operand x = m->matrix[TRP__GEMM_D];
     trp__group group;
@@ -129,7 +129,7 @@ static trp__operand part_of(const trp__grouped_pack *m, const part *p)
 }
 
 /* Compares each group, in the order of their beginnings, with those that begin before it ends. */
-static trp_status check_parts(trp__grouped_pack *m, part *parts, uint32_t count)
+static trp_status check_parts(trp__grouped_encoding *m, part *parts, uint32_t count)
 {
     trp_status status = TRP_OK;
     qsort(parts, count, sizeof *parts, by_begin);
@@ -141,7 +141,7 @@ static trp_status check_parts(trp__grouped_pack *m, part *parts, uint32_t count)
             snprintf(name[1], sizeof name[1], "group[%u].d", parts[j].index);
             x.name = name[0];
             y.name = name[1];
-            status = trp__operand_check_apart(m->pack, &y, &x, 1);
+            status = trp__operand_check_apart(m->encoder, &y, &x, 1);
             if (status != TRP_OK)
                 return status;
         }
@@ -150,7 +150,7 @@ static trp_status check_parts(trp__grouped_pack *m, part *parts, uint32_t count)
 }
 
 /* Extends the ranges and alignments of all matrices by a group's. */
-static void reach(trp__grouped_pack *m, uint32_t index, const trp__group *group)
+static void reach(trp__grouped_encoding *m, uint32_t index, const trp__group *group)
 {
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
         uint64_t end = trp__group_end(&m->g, group, i);
@@ -167,7 +167,7 @@ static int64_t larger(int64_t x, int64_t y)
 }
 
 /* As one matrix of one line. */
-static trp_status close_by_value(trp__grouped_pack *m)
+static trp_status close_by_value(trp__grouped_encoding *m)
 {
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
         trp__operand *x = &m->matrix[i];
@@ -186,7 +186,7 @@ static trp_status close_by_value(trp__grouped_pack *m)
     return TRP_OK;
 }
 
-static trp_status set_by_value(trp__grouped_pack *m)
+static trp_status set_by_value(trp__grouped_encoding *m)
 {
     part parts[TRP_CUTLASS_GROUPS_BY_VALUE_MAX];
     uint32_t count = 0;
@@ -198,7 +198,8 @@ static trp_status set_by_value(trp__grouped_pack *m)
     m->g.m = m->g.n = m->g.k = INT64_MAX; /* any */
     for (uint32_t i = 0; i < m->g.groups; i++) {
         trp__group group;
-        status = trp__group_from_row(&m->g, i, &m->r->group[i], no_limit, &group, m->pack->error);
+        status =
+            trp__group_from_row(&m->g, i, &m->r->group[i], no_limit, &group, m->encoder->error);
         if (status != TRP_OK)
             return status;
         most[0] = larger(most[0], group.m);
@@ -225,7 +226,7 @@ static trp_status set_by_value(trp__grouped_pack *m)
 }
 
 /* By table each matrix has the rest of its buffer, and D a buffer of its own. */
-static trp_status set_by_table(trp__grouped_pack *m)
+static trp_status set_by_table(trp__grouped_encoding *m)
 {
     uint64_t d = m->r->d.buffer.id;
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
@@ -249,7 +250,7 @@ static trp_status set_by_table(trp__grouped_pack *m)
 
 /* All. */
 
-static void set_table(trp__grouped_pack *m)
+static void set_table(trp__grouped_encoding *m)
 {
     uint64_t groups = m->g.groups;
     m->table = (trp__operand){.name = "table",
@@ -263,20 +264,20 @@ static void set_table(trp__grouped_pack *m)
     m->table.one = m->table.elements;
 }
 
-static trp_status check_apart(trp__grouped_pack *m)
+static trp_status check_apart(trp__grouped_encoding *m)
 {
     const trp__operand *d = &m->matrix[TRP__GEMM_D];
     trp_status status = TRP_OK;
     for (int i = TRP__GEMM_A; i <= TRP__GEMM_C && status == TRP_OK; i++) {
         if (m->matrix[i].mode)
-            status = trp__operand_check_apart(m->pack, d, &m->matrix[i], m->g.groups);
+            status = trp__operand_check_apart(m->encoder, d, &m->matrix[i], m->g.groups);
     }
     if (status == TRP_OK && m->table.mode)
-        status = trp__operand_check_apart(m->pack, d, &m->table, m->g.groups);
+        status = trp__operand_check_apart(m->encoder, d, &m->table, m->g.groups);
     return status;
 }
 
-trp_status trp__grouped_place(trp__grouped_pack *m)
+trp_status trp__grouped_place(trp__grouped_encoding *m)
 {
     trp_status status = TRP_OK;
     if (m->g.grouping != TRP_CUTLASS_GROUPS_BY_VALUE)

@@ -28,14 +28,14 @@ static uint32_t power_of(uint64_t all)
     return (uint32_t)(all & (~all + 1));
 }
 
-static bool is_turned(const trp__grouped_pack *m)
+static bool is_turned(const trp__grouped_encoding *m)
 {
     return m->g.order[TRP__GEMM_D] == TRP_COL_MAJOR;
 }
 
 /* The matrix that plays a part in the problem, which is the transposed one where D is column-major.
  */
-static int source_of(const trp__grouped_pack *m, int part)
+static int source_of(const trp__grouped_encoding *m, int part)
 {
     return part < TRP__GEMM_C && is_turned(m) ? 1 - part : part;
 }
@@ -49,7 +49,7 @@ typedef struct common {
 } common;
 
 /* By value all is known. */
-static void look_at_rows(const trp__grouped_pack *m, common *x)
+static void look_at_rows(const trp__grouped_encoding *m, common *x)
 {
     static const uint64_t no_limit[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
     for (uint32_t i = 0; i < m->g.groups; i++) {
@@ -80,21 +80,21 @@ static void look_at_rows(const trp__grouped_pack *m, common *x)
 }
 
 /* Elements of a matrix that the caller's promise is about; at least 1. */
-static uint64_t promised(const trp__grouped_pack *m, int which)
+static uint64_t promised(const trp__grouped_encoding *m, int which)
 {
     uint32_t element = trp_dtype_bits((trp_dtype)m->g.type[which]) / 8;
     return m->g.alignment > element ? m->g.alignment / element : 1;
 }
 
 /* The dimension that the lines of a matrix go along. */
-static int along(const trp__grouped_pack *m, int which)
+static int along(const trp__grouped_encoding *m, int which)
 {
     const int rows = which == TRP__GEMM_B ? 2 : 0, columns = which == TRP__GEMM_A ? 2 : 1;
     return m->g.order[which] == TRP_ROW_MAJOR ? columns : rows;
 }
 
 /* A dimension is cut: nothing is known of where, but that lines of it begin at one. */
-static void look_at_cut(const trp__grouped_pack *m, common *x)
+static void look_at_cut(const trp__grouped_encoding *m, common *x)
 {
     const int64_t size[3] = {m->g.m, m->g.n, m->g.k};
     const int cut = m->g.grouping - TRP_CUTLASS_GROUPS_OF_M;
@@ -115,7 +115,7 @@ static void look_at_cut(const trp__grouped_pack *m, common *x)
     }
 }
 
-static void look_at_table(const trp__grouped_pack *m, common *x)
+static void look_at_table(const trp__grouped_encoding *m, common *x)
 {
     const int64_t size[3] = {m->g.m, m->g.n, m->g.k};
     for (int i = 0; i < 3; i++) {
@@ -131,7 +131,7 @@ static void look_at_table(const trp__grouped_pack *m, common *x)
     }
 }
 
-static common common_of(const trp__grouped_pack *m)
+static common common_of(const trp__grouped_encoding *m)
 {
     common x = {0};
     if (m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE)
@@ -149,14 +149,14 @@ static common common_of(const trp__grouped_pack *m)
 
 /* The problem. */
 
-static int64_t mean(const trp__grouped_pack *m, int64_t total)
+static int64_t mean(const trp__grouped_encoding *m, int64_t total)
 {
     int64_t each = total / (int64_t)m->g.groups;
     return each > 0 ? each : 1;
 }
 
 /* Vectors along the lines of D: those of a dimension that is cut begin where the pieces do. */
-static uint32_t alignment_of_vectors(const trp__cutlass_running *w, const trp__grouped_pack *m)
+static uint32_t alignment_of_vectors(const trp__cutlass_running *w, const trp__grouped_encoding *m)
 {
     uint32_t least = trp__run_alignment_of_tree(w, (int64_t)m->g.groups);
     int32_t cut = w->args.grouping;
@@ -170,7 +170,7 @@ static uint32_t alignment_of_vectors(const trp__cutlass_running *w, const trp__g
     return least;
 }
 
-static int32_t grouping_of(const trp__grouped_pack *m)
+static int32_t grouping_of(const trp__grouped_encoding *m)
 {
     if (is_turned(m) && m->g.grouping == TRP_CUTLASS_GROUPS_OF_M)
         return TRP_GROUPED_OF_N;
@@ -179,7 +179,7 @@ static int32_t grouping_of(const trp__grouped_pack *m)
     return m->g.grouping;
 }
 
-static void set_arguments(trp__cutlass_running *w, const trp__grouped_pack *m)
+static void set_arguments(trp__cutlass_running *w, const trp__grouped_encoding *m)
 {
     const int a = source_of(m, TRP__GEMM_A), b = source_of(m, TRP__GEMM_B);
     const bool turned = is_turned(m);
@@ -206,7 +206,7 @@ static void set_arguments(trp__cutlass_running *w, const trp__grouped_pack *m)
 }
 
 /* As the product of a group in the mean. */
-static void set_problem(trp__cutlass_running *w, const trp__grouped_pack *m)
+static void set_problem(trp__cutlass_running *w, const trp__grouped_encoding *m)
 {
     const common all = common_of(m);
     const int a = source_of(m, TRP__GEMM_A), b = source_of(m, TRP__GEMM_B);
@@ -225,9 +225,9 @@ static void set_problem(trp__cutlass_running *w, const trp__grouped_pack *m)
                   reads_c ? power_of(all.align[TRP__GEMM_C]) : 16, power_of(all.align[TRP__GEMM_D]),
                   alignment_of_vectors(w, m)},
         .tree = w->tree,
-        .capability = w->pack->compute,
-        .processors = w->pack->processors,
-        .shared_bytes = trp__run_shared_bytes(w->pack->compute),
+        .capability = w->encoder->compute,
+        .processors = w->encoder->processors,
+        .shared_bytes = trp__run_shared_bytes(w->encoder->compute),
     };
     trp__cutlass_set_types(p, &each);
     p->operation = TRP__CUTLASS_GROUPED;
@@ -235,7 +235,7 @@ static void set_problem(trp__cutlass_running *w, const trp__grouped_pack *m)
 }
 
 /* Checks the numbers that kernels count in 32 bits. */
-static trp_status check_numbers(const trp__cutlass_running *w, const trp__grouped_pack *m)
+static trp_status check_numbers(const trp__cutlass_running *w, const trp__grouped_encoding *m)
 {
     const struct {
         const char *name;
@@ -243,7 +243,7 @@ static trp_status check_numbers(const trp__cutlass_running *w, const trp__groupe
     } sizes[] = {{"m", m->g.m}, {"n", m->g.n}, {"k", m->g.k}};
     for (int i = 0; i < 3; i++) {
         if (sizes[i].value > INT32_MAX)
-            return trp__error_set(w->pack->error, TRP_E_UNSUPPORTED,
+            return trp__error_set(w->encoder->error, TRP_E_UNSUPPORTED,
                                   "%s: expected at most %d on a GPU, got %lld", sizes[i].name,
                                   INT32_MAX, (long long)sizes[i].value);
     }
@@ -252,7 +252,7 @@ static trp_status check_numbers(const trp__cutlass_running *w, const trp__groupe
         int64_t stride = x->slot ? w->operands->place[x->slot].stride : 0;
         if (x->op == TRP__TREE_SCALAR && w->operands->operand[x->slot].mode &&
             (stride < 0 ? -stride : stride) > INT32_MAX / (int64_t)m->g.groups)
-            return trp__error_set(w->pack->error, TRP_E_UNSUPPORTED,
+            return trp__error_set(w->encoder->error, TRP_E_UNSUPPORTED,
                                   "nodes[%u].stride: expected at most %lld for %u groups on a GPU, "
                                   "got %lld",
                                   w->tree->origin[x->slot].node,
@@ -265,18 +265,19 @@ static trp_status check_numbers(const trp__cutlass_running *w, const trp__groupe
 /* The record. */
 
 /* A matrix, its address and how many bytes it has; by table it is the rest of its buffer. */
-static trp_status add_matrix(trp__cutlass_running *w, trp__grouped_pack *m, int part)
+static trp_status add_matrix(trp__cutlass_running *w, trp__grouped_encoding *m, int part)
 {
     const trp__operand *x = &m->matrix[source_of(m, part)];
     const size_t at = offsetof(trp_cutlass_args, a) + (size_t)part * 8;
-    uint32_t access = w->pack->record->access_count;
+    uint32_t access = w->encoder->record->access_count;
     trp_status status = TRP_OK;
     if (!x->mode)
         return TRP_OK;
     if (m->g.grouping == TRP_CUTLASS_GROUPS_BY_TABLE)
-        status = trp__pack_access_rest(w->pack, x->name, x->buffer, x->offset, x->element, x->mode);
+        status =
+            trp__encode_access_rest(w->encoder, x->name, x->buffer, x->offset, x->element, x->mode);
     else
-        status = trp__operand_access(w->pack, x);
+        status = trp__operand_access(w->encoder, x);
     trp__run_note_address(w, at, access);
     trp__run_note_bytes(w, offsetof(trp_cutlass_args, group_room) + (size_t)part * 8, access);
     if (part == TRP__GEMM_D && m->g.in_place)
@@ -284,20 +285,20 @@ static trp_status add_matrix(trp__cutlass_running *w, trp__grouped_pack *m, int 
     return status;
 }
 
-static trp_status add_table(trp__cutlass_running *w, trp__grouped_pack *m)
+static trp_status add_table(trp__cutlass_running *w, trp__grouped_encoding *m)
 {
     if (m->table.mode) {
-        w->run.table = w->pack->record->access_count + 1;
-        return trp__operand_access(w->pack, &m->table);
+        w->run.table = w->encoder->record->access_count + 1;
+        return trp__operand_access(w->encoder, &m->table);
     }
     w->rows = m->r->group;
     w->run.rows_bytes = m->g.groups * (uint32_t)sizeof *m->r->group;
     return TRP_OK;
 }
 
-trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
+trp_status trp__cutlass_encode_groups(trp__grouped_encoding *m)
 {
-    trp__cutlass_running w = {.pack = m->pack,
+    trp__cutlass_running w = {.encoder = m->encoder,
                               .tree = &m->e.tree,
                               .operands = &m->e.operands,
                               .kernel = m->r->kernel,
@@ -317,7 +318,7 @@ trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
     set_problem(&w, m);
     status = trp__run_add_kernel(&w);
     if (status == TRP_OK && w.by_library)
-        return trp__by_cublaslt_pack_groups(m);
+        return trp__by_cublaslt_encode_groups(m);
     for (int part = 0; part < TRP__GEMM_MATRICES && status == TRP_OK; part++)
         status = add_matrix(&w, m, part);
     if (status == TRP_OK)

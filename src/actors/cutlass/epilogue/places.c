@@ -44,7 +44,7 @@ static trp__operand operand_of(const trp__tree *tree, const trp_epilogue_node *x
     };
 }
 
-static trp_status place(trp__pack *pack, const trp_epilogue_node *x, const trp__tree *tree,
+static trp_status place(trp__encoder *encoder, const trp_epilogue_node *x, const trp__tree *tree,
                         const trp__tree_node *t, int64_t m, int64_t n, int64_t batch,
                         trp__tree_operands *out)
 {
@@ -64,14 +64,14 @@ static trp_status place(trp__pack *pack, const trp_epilogue_node *x, const trp__
     o->name = name;
     o->stride = batch > 1 ? x->stride : 0;
     if (o->offset % o->element != 0 || o->offset > INT64_MAX)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "%s.offset: expected a multiple of %u bytes below 2^63, got %llu",
                               o->name, (unsigned)o->element, (unsigned long long)o->offset);
-    status = trp__operand_check_ld(pack, o, x->order);
+    status = trp__operand_check_ld(encoder, o, x->order);
     if (status == TRP_OK)
-        status = trp__operand_measure(pack, o, batch);
+        status = trp__operand_measure(encoder, o, batch);
     if (status == TRP_OK && (o->mode & TRP__WRITE) && !shared)
-        status = trp__operand_check_stride(pack, o, batch);
+        status = trp__operand_check_stride(encoder, o, batch);
     /* Reductions accumulate into memory after it is set to the neutral value. */
     if (status == TRP_OK && t->op == TRP__TREE_STORE && trp__operand_dense(o, batch))
         o->mode |= TRP__COVER;
@@ -80,7 +80,7 @@ static trp_status place(trp__pack *pack, const trp_epilogue_node *x, const trp__
     return status;
 }
 
-trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *nodes,
+trp_status trp__tree_place_operands(trp__encoder *encoder, const trp_epilogue_node *nodes,
                                     const trp__tree *tree, int64_t m, int64_t n, int64_t batch,
                                     const trp__operand *others, uint32_t other_count,
                                     trp__tree_operands *out)
@@ -93,7 +93,7 @@ trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *no
             continue;
         uint8_t node = tree->origin[t->slot].node;
         name_slot(out, t->slot, node);
-        status = place(pack, &nodes[node], tree, t, m, n, batch, out);
+        status = place(encoder, &nodes[node], tree, t, m, n, batch, out);
     }
     for (uint32_t w = TRP__TREE_SLOT_FIRST; status == TRP_OK && w < tree->slots; w++) {
         const trp__operand *written = &out->operand[w];
@@ -101,18 +101,18 @@ trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *no
             continue;
         for (uint32_t o = TRP__TREE_SLOT_FIRST; status == TRP_OK && o < tree->slots; o++) {
             if (o != w && out->operand[o].mode)
-                status = trp__operand_check_apart(pack, written, &out->operand[o], batch);
+                status = trp__operand_check_apart(encoder, written, &out->operand[o], batch);
         }
         for (uint32_t o = 0; status == TRP_OK && o < other_count; o++) {
             if (others[o].mode)
-                status = trp__operand_check_apart(pack, written, &others[o], batch);
+                status = trp__operand_check_apart(encoder, written, &others[o], batch);
         }
     }
     /* The tree's inputs must not overlap D. */
     for (uint32_t o = 0; status == TRP_OK && o < other_count; o++) {
         for (uint32_t s = TRP__TREE_SLOT_FIRST; status == TRP_OK && s < tree->slots; s++) {
             if ((others[o].mode & TRP__WRITE) && (out->operand[s].mode & TRP__READ))
-                status = trp__operand_check_apart(pack, &others[o], &out->operand[s], batch);
+                status = trp__operand_check_apart(encoder, &others[o], &out->operand[s], batch);
         }
     }
     return status;

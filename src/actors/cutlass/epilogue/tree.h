@@ -99,7 +99,7 @@ typedef struct trp__tree_operands {
  * overlap neither the tree's operands nor `others` (D, C, A, B), which are measured already. m and
  * n are at least 1. Adds no access to the record: trp__operand_access() of each operand with a mode
  * does. */
-trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *nodes,
+trp_status trp__tree_place_operands(trp__encoder *encoder, const trp_epilogue_node *nodes,
                                     const trp__tree *tree, int64_t m, int64_t n, int64_t batch,
                                     const trp__operand *others, uint32_t other_count,
                                     trp__tree_operands *out);

@@ -38,8 +38,8 @@ _Static_assert(sizeof(trp_cutlass_ran) == sizeof(trp_matmul_ran) &&
                        offsetof(trp_matmul_ran, workspace_bytes),
                "both report the same");
 
-trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
-                                 bool reads_c)
+trp_status trp__by_cublaslt_encode(trp__encoder *encoder, const trp_cutlass_gemm_request *request,
+                                   bool reads_c)
 {
     static const trp_matmul_matrix none;
     const trp_matmul_request r = {.header = request->header,
@@ -56,8 +56,8 @@ trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request
                                   .beta = request->beta,
                                   .ran = (trp_matmul_ran *)(void *)request->ran};
     trp__by_cublaslt_run x = {.run = {.args_bytes = TRP__RUN_BY_CUBLASLT}};
-    trp_status status = trp__matmul_pack(pack, &r.header);
-    memcpy(&x.problem, pack->record->payload, sizeof x.problem);
-    memcpy(pack->record->payload, &x, sizeof x);
+    trp_status status = trp__matmul_encode(encoder, &r.header);
+    memcpy(&x.problem, encoder->record->payload, sizeof x.problem);
+    memcpy(encoder->record->payload, &x, sizeof x);
     return status;
 }

@@ -37,7 +37,7 @@ typedef struct trp__by_cublaslt_group {
 enum { TRP__BY_CUBLASLT_GROUPS_MAX = TRP__SMALL_BYTES / sizeof(trp__by_cublaslt_group) };
 _Static_assert(TRP__BY_CUBLASLT_GROUPS_MAX == 234, "as it is documented");
 
-/* Its problems are trp__cutlass_product, and trp__grouped_pack. */
+/* Its problems are trp__cutlass_product, and trp__grouped_encoding. */
 extern const trp__run_library trp__by_cublaslt, trp__groups_by_cublaslt;
 
 /* Whether it multiplies such types whatever the sizes, orders and alignments are. With an alpha of
@@ -46,8 +46,8 @@ bool trp__by_cublaslt_multiplies(const uint8_t type[TRP__GEMM_MATRICES], trp_sca
 
 /* Writes the record of a product that it takes. Ignores the request's
  * description of a C that is not read, as kernels do. */
-trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
-                                 bool reads_c);
-trp_status trp__by_cublaslt_pack_groups(trp__grouped_pack *m);
+trp_status trp__by_cublaslt_encode(trp__encoder *encoder, const trp_cutlass_gemm_request *request,
+                                   bool reads_c);
+trp_status trp__by_cublaslt_encode_groups(trp__grouped_encoding *m);
 
 #endif

@@ -10,14 +10,14 @@
 static const uint64_t no_limit[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
 
 /* A group that was checked before; false: it does nothing. */
-static bool group_at(const trp__grouped_pack *m, uint32_t index, trp__group *out)
+static bool group_at(const trp__grouped_encoding *m, uint32_t index, trp__group *out)
 {
     trp_error ignored;
     trp__group_from_row(&m->g, index, &m->r->group[index], no_limit, out, &ignored);
     return out->m > 0 && out->n > 0;
 }
 
-static uint32_t count_products(const trp__grouped_pack *m)
+static uint32_t count_products(const trp__grouped_encoding *m)
 {
     uint32_t count = 0;
     trp__group group;
@@ -28,7 +28,7 @@ static uint32_t count_products(const trp__grouped_pack *m)
 
 static bool takes(const void *problem)
 {
-    const trp__grouped_pack *m = problem;
+    const trp__grouped_encoding *m = problem;
     if (m->g.grouping != TRP_CUTLASS_GROUPS_BY_VALUE || m->r->epilogue_count > 0 ||
         !trp__by_cublaslt_multiplies(m->g.type, m->r->alpha) ||
         count_products(m) > TRP__BY_CUBLASLT_GROUPS_MAX)
@@ -48,17 +48,18 @@ const trp__run_library trp__groups_by_cublaslt = {
 
 /* For a record of one group only: its buffers are the request's matrices, of any size, whose ranges
  * are compared with the buffers for all groups together. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
-    (void)pack;
+    (void)encoder;
     (void)name;
     access->slot = (uint32_t)buffer.id - 1;
     *bytes = INT64_MAX;
     return TRP_OK;
 }
 
-static trp_matmul_matrix matrix_of(const trp__grouped_pack *m, const trp__group *group, int which)
+static trp_matmul_matrix matrix_of(const trp__grouped_encoding *m, const trp__group *group,
+                                   int which)
 {
     const int place = which == TRP__GEMM_C && m->g.in_place ? TRP__GEMM_D : which;
     const uint32_t element = trp_dtype_bits((trp_dtype)m->g.type[which]) / 8;
@@ -71,11 +72,11 @@ static trp_matmul_matrix matrix_of(const trp__grouped_pack *m, const trp__group 
                                .ld = group->ld[place]};
 }
 
-static trp_status put_group(const trp__grouped_pack *m, const trp__group *group,
+static trp_status put_group(const trp__grouped_encoding *m, const trp__group *group,
                             const uint32_t access[TRP__GEMM_MATRICES], trp__by_cublaslt_group *out)
 {
     trp__record record;
-    trp__pack alone = *m->pack;
+    trp__encoder alone = *m->encoder;
     const trp_matmul_request r = {.header = m->r->header,
                                   .m = group->m,
                                   .n = group->n,
@@ -91,7 +92,7 @@ static trp_status put_group(const trp__grouped_pack *m, const trp__group *group,
     alone.record = &record;
     alone.acquire = acquire;
     alone.look = NULL;
-    trp_status status = trp__matmul_pack(&alone, &r.header);
+    trp_status status = trp__matmul_encode(&alone, &r.header);
     if (status != TRP_OK)
         return status;
     memset(out, 0, sizeof *out);
@@ -106,16 +107,16 @@ static trp_status put_group(const trp__grouped_pack *m, const trp__group *group,
     return TRP_OK;
 }
 
-trp_status trp__by_cublaslt_pack_groups(trp__grouped_pack *m)
+trp_status trp__by_cublaslt_encode_groups(trp__grouped_encoding *m)
 {
     const trp__by_cublaslt_groups payload = {.run = {.args_bytes = TRP__RUN_BY_CUBLASLT_GROUPS},
                                              .count = count_products(m)};
     uint32_t access[TRP__GEMM_MATRICES], put = 0;
     void *piece = NULL;
-    trp_status status =
-        m->pack->input(m->pack, payload.count * (uint32_t)sizeof(trp__by_cublaslt_group), &piece);
+    trp_status status = m->encoder->input(
+        m->encoder, payload.count * (uint32_t)sizeof(trp__by_cublaslt_group), &piece);
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++)
-        status = trp__add_operand(m->pack, &m->matrix[i], &access[i]);
+        status = trp__add_operand(m->encoder, &m->matrix[i], &access[i]);
     for (uint32_t i = 0; i < m->g.groups && status == TRP_OK; i++) {
         trp__by_cublaslt_group one;
         trp__group group;
@@ -125,6 +126,6 @@ trp_status trp__by_cublaslt_pack_groups(trp__grouped_pack *m)
         if (status == TRP_OK)
             memcpy((char *)piece + put++ * sizeof one, &one, sizeof one);
     }
-    memcpy(m->pack->record->payload, &payload, sizeof payload);
+    memcpy(m->encoder->record->payload, &payload, sizeof payload);
     return status;
 }

@@ -218,14 +218,14 @@ static atomic_bool found;
 const trp__run_library trp__by_cudnn = {
     .name = "cudnn", .takes = takes, .find = trp__cudnn_find, .found = &found};
 
-trp_status trp__by_cudnn_pack(trp__pack *pack, const trp__cutlass_convolving *x)
+trp_status trp__by_cudnn_encode(trp__encoder *encoder, const trp__cutlass_convolving *x)
 {
     trp__by_cudnn_run run = {.run = {.args_bytes = TRP__RUN_BY_CUDNN}};
     graph t;
     make_graph(x, &t);
     const trp_dnn_graph_request r = request_of(&t);
-    trp_status status = trp__dnn_pack(pack, &r.header);
-    memcpy(&run.problem, pack->record->payload, sizeof run.problem);
-    memcpy(pack->record->payload, &run, sizeof run);
+    trp_status status = trp__dnn_encode(encoder, &r.header);
+    memcpy(&run.problem, encoder->record->payload, sizeof run.problem);
+    memcpy(encoder->record->payload, &run, sizeof run);
     return status;
 }

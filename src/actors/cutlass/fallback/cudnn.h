@@ -18,6 +18,6 @@ _Static_assert(sizeof(trp__by_cudnn_run) <= TRP__PAYLOAD_BYTES, "it fits into a 
 extern const trp__run_library trp__by_cudnn;
 
 /* Writes the record of a convolution that it takes. */
-trp_status trp__by_cudnn_pack(trp__pack *pack, const trp__cutlass_convolving *x);
+trp_status trp__by_cudnn_encode(trp__encoder *encoder, const trp__cutlass_convolving *x);
 
 #endif

@@ -108,50 +108,50 @@ static plan_key key_of(const trp__cutlass_row *row, const trp__cutlass_problem *
     return key;
 }
 
-static trp_status compile(trp__pack *pack, const trp__cutlass_row *row,
+static trp_status compile(trp__encoder *encoder, const trp__cutlass_row *row,
                           const trp__cutlass_problem *p, trp_module *module)
 {
     trp__cutlass_compile x;
-    trp_status status = trp__cutlass_compile_begin(row, p, &x, pack->error);
+    trp_status status = trp__cutlass_compile_begin(row, p, &x, encoder->error);
     if (status == TRP_OK) {
         x.request.module = module;
-        status = pack->submit(pack, &x.request.header);
+        status = encoder->submit(encoder, &x.request.header);
     }
     trp__cutlass_compile_end(&x);
     return status;
 }
 
 /* Why a kernel could not be compiled: the first lines of the log that report an error. */
-static trp_status say_why(trp__pack *pack, const trp__cutlass_row *row, trp_module module)
+static trp_status say_why(trp__encoder *encoder, const trp__cutlass_row *row, trp_module module)
 {
     char log[4096] = "", *at;
     uint64_t bytes;
-    trp__module_read(trp_actor_device(pack->actor), module, TRP_MODULE_LOG, log, sizeof log - 1,
+    trp__module_read(trp_actor_device(encoder->actor), module, TRP_MODULE_LOG, log, sizeof log - 1,
                      &bytes);
     at = strstr(log, "error");
     if (at)
         at[strcspn(at, "\n")] = '\0';
-    return trp__error_set_code(pack->error, TRP_E_LIBRARY, "nvrtc", 0,
+    return trp__error_set_code(encoder->error, TRP_E_LIBRARY, "nvrtc", 0,
                                "the kernel %.60s could not be compiled: %.300s", row->name,
                                at ? at : "its log does not say why");
 }
 
 /* A plan that is there: ready, on its way, or failed. */
-static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *row, plan *p,
+static trp_status use_plan(trp__encoder *encoder, sender *s, const trp__cutlass_row *row, plan *p,
                            trp__cutlass_want want)
 {
     trp_module_info info;
     if (p->ready)
         return TRP_OK;
-    trp_status status = trp__module_info(trp_actor_device(pack->actor), p->module, &info);
+    trp_status status = trp__module_info(trp_actor_device(encoder->actor), p->module, &info);
     if (status != TRP_OK) {
-        *pack->error = *trp__error_last();
+        *encoder->error = *trp__error_last();
         return status;
     }
     p->ready = info.state == TRP_MODULE_READY;
     if (info.state != TRP_MODULE_FAILED)
         return TRP_OK;
-    status = say_why(pack, row, p->module);
+    status = say_why(encoder, row, p->module);
     if (want == TRP__CUTLASS_USE)
         trp__lru_remove(s->plans, p);
     return status;
@@ -159,18 +159,18 @@ static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *r
 
 /* Finds the plan of a row, or makes it unless it is wanted only if it is there; NULL: it is not.
  * The lock is held. */
-static trp_status find_plan(trp__pack *pack, sender *s, const trp__cutlass_row *row,
+static trp_status find_plan(trp__encoder *encoder, sender *s, const trp__cutlass_row *row,
                             const trp__cutlass_problem *problem, trp__cutlass_want want, plan **out)
 {
     const plan_key key = key_of(row, problem);
     trp_module made = {0};
-    s->device = trp_actor_device(pack->actor);
+    s->device = trp_actor_device(encoder->actor);
     *out = trp__lru_find(s->plans, &key);
     if (*out)
-        return use_plan(pack, s, row, *out, want);
+        return use_plan(encoder, s, row, *out, want);
     if (want == TRP__CUTLASS_USE_IF_THERE)
         return TRP_OK;
-    trp_status status = compile(pack, row, problem, &made);
+    trp_status status = compile(encoder, row, problem, &made);
     if (status == TRP_OK) {
         *out = trp__lru_add(s->plans, &key);
         (*out)->module = made;
@@ -179,9 +179,9 @@ static trp_status find_plan(trp__pack *pack, sender *s, const trp__cutlass_row *
 }
 
 /* Once for a module. */
-static bool know_image(trp__pack *pack, plan *p)
+static bool know_image(trp__encoder *encoder, plan *p)
 {
-    trp_device *device = trp_actor_device(pack->actor);
+    trp_device *device = trp_actor_device(encoder->actor);
     uint64_t bytes = 0;
     if (p->image != 0)
         return true;
@@ -195,37 +195,38 @@ static bool know_image(trp__pack *pack, plan *p)
     return p->image != 0;
 }
 
-static bool know_site(trp__pack *pack, sender *s)
+static bool know_site(trp__encoder *encoder, sender *s)
 {
     if (s->verdicts.site)
         return true;
-    if (!trp__cutlass_site_of(pack, &s->site))
+    if (!trp__cutlass_site_of(encoder, &s->site))
         return false;
     s->verdicts = (trp__verdicts){.store = trp__store_of_process(), .site = &s->site};
     return true;
 }
 
 /* Looks up the workers' verdicts if one of them has rejected the kernel for some problem. */
-static bool is_rejected(trp__pack *pack, sender *s, plan *p, trp__cutlass_may_serve *may_serve,
-                        void *context)
+static bool is_rejected(trp__encoder *encoder, sender *s, plan *p,
+                        trp__cutlass_may_serve *may_serve, void *context)
 {
-    return may_serve && p->head && atomic_load(&p->head->rejections) > 0 && know_image(pack, p) &&
-           know_site(pack, s) && !may_serve(context, &s->verdicts, p->image);
+    return may_serve && p->head && atomic_load(&p->head->rejections) > 0 &&
+           know_image(encoder, p) && know_site(encoder, s) &&
+           !may_serve(context, &s->verdicts, p->image);
 }
 
-trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
+trp_status trp__cutlass_plan(trp__encoder *encoder, const trp__cutlass_row *row,
                              const trp__cutlass_problem *problem, trp__module_layout *layout,
                              trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
                              void *context, bool *ready, bool *rejected)
 {
-    sender *s = pack->sender;
+    sender *s = encoder->sender;
     plan *p = NULL;
     pthread_mutex_lock(&s->lock);
-    trp_status status = find_plan(pack, s, row, problem, want, &p);
+    trp_status status = find_plan(encoder, s, row, problem, want, &p);
     *ready = status == TRP_OK && p && p->ready;
-    *rejected = *ready && is_rejected(pack, s, p, may_serve, context);
+    *rejected = *ready && is_rejected(encoder, s, p, may_serve, context);
     if (status == TRP_OK && p && !*rejected && (*ready || want == TRP__CUTLASS_USE)) {
-        status = trp__module_use(pack, "kernel", p->module, TRP__READ, layout);
+        status = trp__module_use(encoder, "kernel", p->module, TRP__READ, layout);
         if (status == TRP_OK)
             p->head = layout->head;
     }
@@ -233,14 +234,14 @@ trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
     return status;
 }
 
-trp_status trp__cutlass_plan_ahead(trp__pack *pack, const trp__cutlass_row *row,
+trp_status trp__cutlass_plan_ahead(trp__encoder *encoder, const trp__cutlass_row *row,
                                    const trp__cutlass_problem *problem, trp_module *module,
                                    bool *ready)
 {
-    sender *s = pack->sender;
+    sender *s = encoder->sender;
     plan *p = NULL;
     pthread_mutex_lock(&s->lock);
-    trp_status status = find_plan(pack, s, row, problem, TRP__CUTLASS_USE_IF_READY, &p);
+    trp_status status = find_plan(encoder, s, row, problem, TRP__CUTLASS_USE_IF_READY, &p);
     *ready = status == TRP_OK && p->ready;
     if (status == TRP_OK)
         *module = p->module;
@@ -289,10 +290,10 @@ trp__cutlass_choice_key trp__cutlass_choice_key_of(const trp__cutlass_problem *p
     return key;
 }
 
-bool trp__cutlass_remembered(trp__pack *pack, const trp__cutlass_choice_key *key,
+bool trp__cutlass_remembered(trp__encoder *encoder, const trp__cutlass_choice_key *key,
                              trp__cutlass_choice *out)
 {
-    sender *s = pack->sender;
+    sender *s = encoder->sender;
     pthread_mutex_lock(&s->lock);
     const trp__cutlass_choice *found = trp__lru_find(s->choices, key);
     if (found)
@@ -301,10 +302,10 @@ bool trp__cutlass_remembered(trp__pack *pack, const trp__cutlass_choice_key *key
     return found != NULL;
 }
 
-void trp__cutlass_remember(trp__pack *pack, const trp__cutlass_choice_key *key,
+void trp__cutlass_remember(trp__encoder *encoder, const trp__cutlass_choice_key *key,
                            const trp__cutlass_choice *choice)
 {
-    sender *s = pack->sender;
+    sender *s = encoder->sender;
     pthread_mutex_lock(&s->lock);
     trp__cutlass_choice *room = trp__lru_find(s->choices, key);
     if (!room)

@@ -33,14 +33,14 @@ typedef bool trp__cutlass_may_serve(void *context, struct trp__verdicts *verdict
  * TRP_E_LIBRARY: it could not be compiled, and why; of TRP__CUTLASS_USE the next request tries
  * again, the other modes don't, for they have other kernels. TRP_E_MISSING: headers;
  * TRP_E_UNSUPPORTED: the row can't have the tree; and those of trp_jit_compile(). */
-trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
+trp_status trp__cutlass_plan(trp__encoder *encoder, const trp__cutlass_row *row,
                              const trp__cutlass_problem *problem, trp__module_layout *layout,
                              trp__cutlass_want want, trp__cutlass_may_serve *may_serve,
                              void *context, bool *ready, bool *rejected);
 
 /* The same without a request that uses it: the module, compiled or on its way. For more kernels
  * than one of the same problem. */
-trp_status trp__cutlass_plan_ahead(trp__pack *pack, const trp__cutlass_row *row,
+trp_status trp__cutlass_plan_ahead(trp__encoder *encoder, const trp__cutlass_row *row,
                                    const trp__cutlass_problem *problem, trp_module *module,
                                    bool *ready);
 
@@ -72,9 +72,9 @@ trp__cutlass_choice_key trp__cutlass_choice_key_of(const trp__cutlass_problem *p
 
 /* Finds an earlier choice; false: none, or it is forgotten. Choosing takes many times as long as
  * looking. Any thread. */
-bool trp__cutlass_remembered(trp__pack *pack, const trp__cutlass_choice_key *key,
+bool trp__cutlass_remembered(trp__encoder *encoder, const trp__cutlass_choice_key *key,
                              trp__cutlass_choice *out);
-void trp__cutlass_remember(trp__pack *pack, const trp__cutlass_choice_key *key,
+void trp__cutlass_remember(trp__encoder *encoder, const trp__cutlass_choice_key *key,
                            const trp__cutlass_choice *choice);
 
 #endif

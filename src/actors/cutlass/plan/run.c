@@ -49,11 +49,11 @@ trp_status trp__run_check_offsets(const trp__cutlass_running *w, const trp__oper
     trp_status status = TRP_OK;
     for (size_t i = 0; i < count && status == TRP_OK; i++) {
         if (matrix[i].mode)
-            status = trp__operand_check_offset(w->pack, &matrix[i]);
+            status = trp__operand_check_offset(w->encoder, &matrix[i]);
     }
     for (uint32_t s = TRP__TREE_SLOT_FIRST; s < w->tree->slots && status == TRP_OK; s++) {
         if (w->operands->operand[s].mode)
-            status = trp__operand_check_offset(w->pack, &w->operands->operand[s]);
+            status = trp__operand_check_offset(w->encoder, &w->operands->operand[s]);
     }
     return status;
 }
@@ -89,12 +89,12 @@ static trp_status try_row(trp__cutlass_running *w, const trp__cutlass_row *row,
     if (!settings)
         trp__cutlass_row_variants(row, &w->problem, variants);
     trying t = {w, row, settings ? settings : variants};
-    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &layout, want,
+    trp_status status = trp__cutlass_plan(w->encoder, row, &w->problem, &layout, want,
                                           w->any ? NULL : may_serve, &t, &ready, &rejected);
     w->rejected = w->rejected || rejected;
     *used = status == TRP_OK && !rejected && (ready || want == TRP__CUTLASS_USE);
     if (status == TRP_OK && rejected)
-        return trp__error_set(w->pack->error, TRP_E_UNSUPPORTED,
+        return trp__error_set(w->encoder->error, TRP_E_UNSUPPORTED,
                               "the kernel %.60s was rejected for this problem", row->name);
     if (!*used)
         return status;
@@ -118,9 +118,9 @@ static trp_status find_named(trp__cutlass_running *w)
         return TRP_OK;
     w->named = trp__cutlass_row_find(w->kernel);
     if (!w->named)
-        return trp__error_set(w->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(w->encoder->error, TRP_E_ARGUMENT,
                               "kernel: there is none that is called \"%.60s\"", w->kernel);
-    return trp__cutlass_row_applies(w->named, &w->problem, w->pack->error);
+    return trp__cutlass_row_applies(w->named, &w->problem, w->encoder->error);
 }
 
 /* A row with the settings that it has without a search. */
@@ -136,7 +136,7 @@ static void choose_row(const trp__cutlass_running *w, const trp__cutlass_row *ro
 static void remember(trp__cutlass_running *w, const trp__cutlass_choice *choice)
 {
     const trp__cutlass_choice_key key = trp__cutlass_choice_key_of(&w->problem, w->named);
-    trp__cutlass_remember(w->pack, &key, choice);
+    trp__cutlass_remember(w->encoder, &key, choice);
 }
 
 /* The best of those that are there, but for one that is being compiled. */
@@ -285,9 +285,9 @@ trp_status trp__run_add_kernel(trp__cutlass_running *w)
     if (w->named)
         row[0] = w->named;
     else
-        count = trp__cutlass_choose(&w->problem, row, ROWS_MAX, w->pack->error);
+        count = trp__cutlass_choose(&w->problem, row, ROWS_MAX, w->encoder->error);
     if (count == 0)
-        return w->pack->error->status;
+        return w->encoder->error->status;
     status = add_kernel(w, row, count, &known);
     return status != TRP_OK && w->rejected ? add_any(w, row[0]) : status;
 }
@@ -307,8 +307,8 @@ void trp__run_note_bytes(trp__cutlass_running *w, size_t at, uint32_t access)
 
 trp_status trp__run_add_operand(trp__cutlass_running *w, const trp__operand *o, size_t at)
 {
-    uint32_t access = w->pack->record->access_count;
-    trp_status status = trp__operand_access(w->pack, o);
+    uint32_t access = w->encoder->record->access_count;
+    trp_status status = trp__operand_access(w->encoder, o);
     trp__run_note_address(w, at, access);
     return status;
 }
@@ -328,7 +328,7 @@ static trp_status add_fills(trp__cutlass_running *w, const trp__tree_node *n, ui
     uint64_t batch = w->problem.batch > 1 && place->stride != 0 ? (uint64_t)w->problem.batch : 1;
     uint64_t stride = (uint64_t)place->stride * words;
     if (words == 2 && (uint32_t)bits != (uint32_t)(bits >> 32))
-        return trp__error_set(w->pack->error, TRP_E_UNSUPPORTED,
+        return trp__error_set(w->encoder->error, TRP_E_UNSUPPORTED,
                               "nodes[%u] (reduction): the maximum or minimum of f64, on a GPU",
                               w->tree->origin[n->slot].node);
     if (batch > 1 && stride == count) {
@@ -336,7 +336,7 @@ static trp_status add_fills(trp__cutlass_running *w, const trp__tree_node *n, ui
         batch = 1;
     }
     if (batch > TRP__RUN_FILLS_MAX - w->run.fills)
-        return trp__error_set(w->pack->error, TRP_E_UNSUPPORTED,
+        return trp__error_set(w->encoder->error, TRP_E_UNSUPPORTED,
                               "nodes[%u] (reduction): on a GPU expected at most %d of a batch that "
                               "do not follow each other, got %llu",
                               w->tree->origin[n->slot].node, TRP__RUN_FILLS_MAX,
@@ -356,14 +356,14 @@ trp_status trp__run_add_slots(trp__cutlass_running *w)
     for (uint32_t i = 0; i < tree->count && status == TRP_OK; i++) {
         const trp__tree_node *n = &tree->node[i];
         const trp__operand *o = &w->operands->operand[n->slot];
-        uint32_t access = w->pack->record->access_count;
+        uint32_t access = w->encoder->record->access_count;
         if (!n->slot)
             continue;
         value[n->slot].place = w->operands->place[n->slot];
         if (!o->mode)
             continue;
         value[n->slot].address = 1; /* the worker writes it */
-        status = trp__operand_access(w->pack, o);
+        status = trp__operand_access(w->encoder, o);
         trp__run_note_address(
             w, offsetof(trp_cutlass_args, slot) + trp__tree_word(tree, n->slot) * 8, access);
         if (status == TRP_OK && n->op >= TRP__TREE_REDUCE_ROWS)
@@ -387,9 +387,9 @@ trp_status trp__run_write(trp__cutlass_running *w)
     w->run.subject_bytes = sizeof(trp__cutlass_subject);
     w->run.result_bytes = w->ran ? sizeof *w->ran : 0;
     const uint32_t bytes = w->run.result_bytes + trp__run_bytes(&w->run);
-    trp_status status = w->ran
-                            ? w->pack->exchange(w->pack, w->ran, w->run.result_bytes, bytes, &piece)
-                            : w->pack->input(w->pack, bytes, &piece);
+    trp_status status =
+        w->ran ? w->encoder->exchange(w->encoder, w->ran, w->run.result_bytes, bytes, &piece)
+               : w->encoder->input(w->encoder, bytes, &piece);
     if (status == TRP_OK) {
         room = (char *)piece + w->run.result_bytes;
         memcpy(room, &w->args, w->run.args_bytes);
@@ -401,7 +401,7 @@ trp_status trp__run_write(trp__cutlass_running *w)
         if (w->run.search_bytes > 0)
             trp__tune_write(w, &key, room + trp__run_search_at(&w->run));
         memcpy(room + trp__run_subject_at(&w->run), &w->subject, sizeof w->subject);
-        memcpy(w->pack->record->payload, &w->run, sizeof w->run);
+        memcpy(w->encoder->record->payload, &w->run, sizeof w->run);
     }
     trp__key_end(&key);
     return status;

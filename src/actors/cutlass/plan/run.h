@@ -34,7 +34,7 @@ typedef struct trp__run_library {
 enum { TRP__RUN_ADDRESSES_MAX = TRP_CUTLASS_BUFFERS_MAX + 2 * TRP__GEMM_OPERANDS };
 
 typedef struct trp__cutlass_running {
-    trp__pack *pack;
+    trp__encoder *encoder;
     trp__cutlass_problem problem;
     const trp__tree *tree; /* count 0: alpha and beta in integers. The transposed problem's where
                             * D is column-major */

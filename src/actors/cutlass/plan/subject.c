@@ -54,16 +54,16 @@ void trp__cutlass_name_library(trp__tuning_site *site)
              TRP_VERSION_STRING, TRP_CUTLASS_ABI);
 }
 
-bool trp__cutlass_site_of(const trp__pack *pack, trp__tuning_site *site)
+bool trp__cutlass_site_of(const trp__encoder *encoder, trp__tuning_site *site)
 {
     const trp__cuda *cu;
     trp_device_info info;
     trp_error ignored;
     int driver = 0;
     if (trp__cuda_load(&cu, &ignored) != TRP_OK || cu->cuDriverGetVersion(&driver) != 0 ||
-        trp__device_info(trp_actor_device(pack->actor), &info) != TRP_OK)
+        trp__device_info(trp_actor_device(encoder->actor), &info) != TRP_OK)
         return false;
-    trp__tuning_site_set(site, info.name, info.processors, pack->compute, driver);
+    trp__tuning_site_set(site, info.name, info.processors, encoder->compute, driver);
     trp__cutlass_name_library(site);
     return true;
 }

@@ -28,8 +28,8 @@ void trp__cutlass_subject_text(const trp__cutlass_subject *s, char *out, size_t 
 /* The version of what is searched among and proven: a site's library. */
 void trp__cutlass_name_library(trp__tuning_site *site);
 
-/* The site of the device of a request that is packed. False: there is no driver. */
-bool trp__cutlass_site_of(const trp__pack *pack, trp__tuning_site *site);
+/* The site of the device of a request that is encoded. False: there is no driver. */
+bool trp__cutlass_site_of(const trp__encoder *encoder, trp__tuning_site *site);
 
 /* The key of the verdict about a kernel whose image has the checksum `image`, which the caller
  * ends. */

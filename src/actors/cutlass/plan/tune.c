@@ -52,7 +52,7 @@ static bool make_key(const trp__cutlass_running *w, trp__key *key)
 {
     trp__tuning_site site;
     const trp__cutlass_choice_key problem = trp__cutlass_choice_key_of(&w->problem, w->named);
-    if (!trp__cutlass_site_of(w->pack, &site))
+    if (!trp__cutlass_site_of(w->encoder, &site))
         return false;
     trp__cutlass_record_key(&site, &problem, key);
     if (key->status != TRP_OK)
@@ -87,7 +87,7 @@ bool trp__tune_known(trp__cutlass_running *w, trp__cutlass_choice *out)
     trp__cutlass_record record;
     trp__key key = {0};
     memset(out, 0, sizeof *out);
-    bool known = trp__cutlass_remembered(w->pack, &problem, out);
+    bool known = trp__cutlass_remembered(w->encoder, &problem, out);
     uint8_t wanted = out->asked > w->tune ? out->asked : (uint8_t)w->tune;
     if (known && wanted <= out->tuned)
         return true;
@@ -97,7 +97,7 @@ bool trp__tune_known(trp__cutlass_running *w, trp__cutlass_choice *out)
     if (trp__cutlass_record_find(store, &key, &record) && record.result.level > out->tuned &&
         take_record(w, &record, out)) {
         known = true;
-        trp__cutlass_remember(w->pack, &problem, out);
+        trp__cutlass_remember(w->encoder, &problem, out);
     }
     trp__key_end(&key);
     return known;
@@ -105,21 +105,21 @@ bool trp__tune_known(trp__cutlass_running *w, trp__cutlass_choice *out)
 
 /* Beginning. */
 
-trp_status trp__cutlass_pack_load(trp__pack *pack, const trp_request *request)
+trp_status trp__cutlass_encode_load(trp__encoder *encoder, const trp_request *request)
 {
     const trp__cutlass_load_request *r = (const trp__cutlass_load_request *)request;
     trp__cutlass_run run = {0};
     trp__module_layout layout;
-    if (pack->backend != TRP_BACKEND_CUDA)
-        return trp__error_set(pack->error, TRP_E_UNSUPPORTED, "modules on the host");
-    trp_status status = trp__module_use(pack, "module", r->module, TRP__READ, &layout);
+    if (encoder->backend != TRP_BACKEND_CUDA)
+        return trp__error_set(encoder->error, TRP_E_UNSUPPORTED, "modules on the host");
+    trp_status status = trp__module_use(encoder, "module", r->module, TRP__READ, &layout);
     if (status != TRP_OK)
         return status;
     run.storage = layout.storage;
-    memcpy(pack->record->payload, &run, sizeof run);
+    memcpy(encoder->record->payload, &run, sizeof run);
     if (r->token) {
-        r->token[0] = pack->record->access[0].slot;
-        r->token[1] = pack->record->access[0].generation;
+        r->token[0] = encoder->record->access[0].slot;
+        r->token[1] = encoder->record->access[0].generation;
     }
     return TRP_OK;
 }
@@ -129,7 +129,7 @@ static bool load_ahead(const trp__cutlass_running *w, trp_module module, uint32_
 {
     const trp__cutlass_load_request r = {
         .header = {.op = TRP__OP_CUTLASS_LOAD, .size = sizeof r}, .module = module, .token = token};
-    return w->pack->submit(w->pack, &r.header) == TRP_OK;
+    return w->encoder->submit(w->encoder, &r.header) == TRP_OK;
 }
 
 /* Whether one does the same as the other but for accessing less at once. */
@@ -170,7 +170,7 @@ static trp_status compile_all(trp__cutlass_running *w, const trp__cutlass_row **
     *ready = true;
     for (uint32_t i = 0; i < *count; i++) {
         bool one;
-        status = trp__cutlass_plan_ahead(w->pack, rows[i], &w->problem, &module[good], &one);
+        status = trp__cutlass_plan_ahead(w->encoder, rows[i], &w->problem, &module[good], &one);
         if (status != TRP_OK)
             continue;
         *ready = *ready && one;
@@ -223,8 +223,9 @@ static trp__run_search head_of(const trp__cutlass_running *w, const trp__key *ke
                             .budget_ns = w->tune == TRP_TUNE_FULL ? BUDGET_FULL : BUDGET_QUICK};
     pthread_once(&patience_once, read_patience);
     head.budget_ns *= patience;
-    int64_t quarter =
-        w->pack->deadline_ns / 4 < INT64_MAX ? (int64_t)(w->pack->deadline_ns / 4) : INT64_MAX;
+    int64_t quarter = w->encoder->deadline_ns / 4 < INT64_MAX
+                          ? (int64_t)(w->encoder->deadline_ns / 4)
+                          : INT64_MAX;
     if (quarter > 0 && quarter < head.budget_ns)
         head.budget_ns = quarter;
     for (uint32_t i = 0; i < w->search.count; i++)
@@ -257,8 +258,8 @@ void trp__tune_write(const trp__cutlass_running *w, const trp__key *key, void *t
                                 .first = settings,
                                 .count = list_settings(w, w->search.row[i], all)};
         if (i == 0) { /* the request's own */
-            c.slot = w->pack->record->access[0].slot;
-            c.generation = w->pack->record->access[0].generation;
+            c.slot = w->encoder->record->access[0].slot;
+            c.generation = w->encoder->record->access[0].generation;
         }
         trp__copy_string(c.kernel, sizeof c.kernel, w->search.row[i]->name);
         memcpy(room + trp__search_candidates_at() + i * sizeof c, &c, sizeof c);

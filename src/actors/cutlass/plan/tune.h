@@ -26,7 +26,7 @@ typedef struct trp__cutlass_load_request {
     uint32_t *token;
 } trp__cutlass_load_request;
 
-trp_status trp__cutlass_pack_load(trp__pack *pack, const trp_request *request);
+trp_status trp__cutlass_encode_load(trp__encoder *encoder, const trp_request *request);
 
 /* Bytes of what a search adds to the request's piece, once its settings and key are known; 0: there
  * is none, or no memory for it. The caller ends the key. */

@@ -6,29 +6,30 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-#define FAIL(e, status, ...) trp__error_set((e)->pack->error, status, __VA_ARGS__)
+#define FAIL(e, status, ...) trp__error_set((e)->encoder->error, status, __VA_ARGS__)
 
-trp_status trp__check_choices(trp__pack *pack, const trp__choice *choices, size_t count)
+trp_status trp__check_choices(trp__encoder *encoder, const trp__choice *choices, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (choices[i].value > choices[i].most)
-            return trp__operand_wrong(pack, choices[i].name, choices[i].expected,
+            return trp__operand_wrong(encoder, choices[i].name, choices[i].expected,
                                       (int32_t)choices[i].value);
     }
     return TRP_OK;
 }
 
-trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matmul_matrix *matrix)
+trp_status trp__check_no_scale(trp__encoder *encoder, const char *name,
+                               const trp_matmul_matrix *matrix)
 {
     if (!matrix->scale.buffer.id && matrix->scale.mode == TRP_SCALE_TENSOR)
         return TRP_OK;
-    return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
+    return trp__error_set(encoder->error, TRP_E_UNSUPPORTED,
                           "%s.scale: expected none; nodes of an epilogue tree multiply by factors "
                           "of tensors, rows and columns",
                           name);
 }
 
-trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen,
+trp_status trp__check_kernel(trp__encoder *encoder, const char *kernel, trp_cutlass_chosen *chosen,
                              trp_cutlass_ran *ran)
 {
     if (ran)
@@ -36,14 +37,14 @@ trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_ch
 
     if (chosen)
         *chosen = (trp_cutlass_chosen){.ready = true};
-    if (pack->backend != TRP_BACKEND_HOST)
+    if (encoder->backend != TRP_BACKEND_HOST)
         return TRP_OK;
     if (chosen)
         trp__copy_string(chosen->kernel, sizeof chosen->kernel, "host");
     if (ran)
         trp__copy_string(ran->kernel, sizeof ran->kernel, "host");
     return kernel
-               ? trp__error_set(pack->error, TRP_E_UNSUPPORTED,
+               ? trp__error_set(encoder->error, TRP_E_UNSUPPORTED,
                                 "kernel: expected NULL on the host, which has none, got \"%.60s\"",
                                 kernel)
                : TRP_OK;
@@ -59,7 +60,7 @@ bool trp__is_mixed(trp_dtype a, trp_dtype b)
     return (a == TRP_F16 || a == TRP_BF16) && (b == TRP_I8 || b == TRP_I4 || is_fp8(b));
 }
 
-static trp_status set_inputs(trp__epilogue_pack *e)
+static trp_status set_inputs(trp__epilogue_encoding *e)
 {
     trp_dtype a = e->a, b = e->b ? e->b : a;
     if (a == TRP_F64)
@@ -89,7 +90,7 @@ static trp_status set_inputs(trp__epilogue_pack *e)
 }
 
 /* Checks that D and C may have a type; sums of i8 also allow i32. */
-static trp_status check_output(trp__epilogue_pack *e, const char *name, trp_dtype type)
+static trp_status check_output(trp__epilogue_encoding *e, const char *name, trp_dtype type)
 {
     uint8_t compute = e->sums == TRP_F64 ? TRP_F64 : TRP_F32;
     if (e->integers ? type == TRP_I32 : trp__tree_matrix_type(compute, type))
@@ -102,7 +103,7 @@ static trp_status check_output(trp__epilogue_pack *e, const char *name, trp_dtyp
                 e->count > 0 ? " with an epilogue tree" : "", trp_dtype_name(type), (int)type);
 }
 
-static trp_status set_outputs(trp__epilogue_pack *e)
+static trp_status set_outputs(trp__epilogue_encoding *e)
 {
     trp_dtype a = e->a;
     e->d = e->d ? e->d : is_fp8(a) || a == TRP_F4E2M1 ? TRP_BF16 : a == TRP_I8 ? TRP_I32 : a;
@@ -116,7 +117,7 @@ static trp_status set_outputs(trp__epilogue_pack *e)
 }
 
 /* Builds alpha * sums + beta * C as a tree whose sum is rounded once. */
-static uint32_t plain_nodes(trp__epilogue_pack *e, bool beta)
+static uint32_t plain_nodes(trp__epilogue_encoding *e, bool beta)
 {
     enum { NONE, SUMS, ALPHA, C, BETA, SCALED, ROOT };
     trp_epilogue_node *x = e->plain;
@@ -135,7 +136,7 @@ static uint32_t plain_nodes(trp__epilogue_pack *e, bool beta)
     return ROOT + 1;
 }
 
-static trp_status check_scalars(trp__epilogue_pack *e)
+static trp_status check_scalars(trp__epilogue_encoding *e)
 {
     const struct {
         const char *name;
@@ -146,7 +147,7 @@ static trp_status check_scalars(trp__epilogue_pack *e)
         if (e->count > 0 && (s->given || s->re != 0 || s->im != 0))
             return FAIL(e, TRP_E_ARGUMENT, "%s: expected none beside an epilogue tree, got %g",
                         both[i].name, s->re);
-        trp_status status = trp__check_scalar(e->pack, both[i].name, *s,
+        trp_status status = trp__check_scalar(e->encoder, both[i].name, *s,
                                               e->integers          ? TRP_I32
                                               : e->sums == TRP_F64 ? TRP_F64
                                                                    : TRP_F32);
@@ -156,7 +157,7 @@ static trp_status check_scalars(trp__epilogue_pack *e)
     return TRP_OK;
 }
 
-static trp_status set_tree(trp__epilogue_pack *e)
+static trp_status set_tree(trp__epilogue_encoding *e)
 {
     trp_dtype c = e->has_c ? e->c : TRP_DTYPE_NONE;
     const trp__tree_types types = {
@@ -180,12 +181,12 @@ static trp_status set_tree(trp__epilogue_pack *e)
     e->nodes = count ? e->epilogue : e->plain;
     if (count == 0)
         count = plain_nodes(e, beta);
-    status = trp__tree_build(e->nodes, count, &types, &e->tree, e->pack->error);
+    status = trp__tree_build(e->nodes, count, &types, &e->tree, e->encoder->error);
     e->type[TRP__GEMM_C] = e->tree.c;
     return status;
 }
 
-trp_status trp__epilogue_check(trp__epilogue_pack *e)
+trp_status trp__epilogue_check(trp__epilogue_encoding *e)
 {
     trp_status status = set_inputs(e);
     if (status == TRP_OK)
@@ -193,7 +194,7 @@ trp_status trp__epilogue_check(trp__epilogue_pack *e)
     return status == TRP_OK ? set_tree(e) : status;
 }
 
-trp_status trp__epilogue_check_count(const trp__epilogue_pack *e, uint32_t matrices)
+trp_status trp__epilogue_check_count(const trp__epilogue_encoding *e, uint32_t matrices)
 {
     uint32_t count = matrices;
     for (uint32_t s = TRP__TREE_SLOT_FIRST; s < e->tree.slots; s++)
@@ -205,16 +206,16 @@ trp_status trp__epilogue_check_count(const trp__epilogue_pack *e, uint32_t matri
                       TRP_CUTLASS_BUFFERS_MAX, count);
 }
 
-trp_status trp__add_operand(trp__pack *pack, const trp__operand *x, uint32_t *access)
+trp_status trp__add_operand(trp__encoder *encoder, const trp__operand *x, uint32_t *access)
 {
     *access = TRP__GEMM_NO_ACCESS;
     if (!x->mode)
         return TRP_OK;
-    *access = pack->record->access_count;
-    return trp__operand_access(pack, x);
+    *access = encoder->record->access_count;
+    return trp__operand_access(encoder, x);
 }
 
-trp_status trp__epilogue_reserve(trp__epilogue_pack *e, void *rest, size_t rest_bytes,
+trp_status trp__epilogue_reserve(trp__epilogue_encoding *e, void *rest, size_t rest_bytes,
                                  uint32_t extra, void **room)
 {
     bool tree = e->tree.count > 0;
@@ -222,10 +223,10 @@ trp_status trp__epilogue_reserve(trp__epilogue_pack *e, void *rest, size_t rest_
     e->slots = tree ? (uint32_t)e->tree.slots - TRP__TREE_SLOT_FIRST : 0;
     uint32_t bytes = extra + trp__gemm_rest_bytes(e->slots, e->tree_bytes);
     *room = rest;
-    return bytes > rest_bytes ? e->pack->input(e->pack, bytes, room) : TRP_OK;
+    return bytes > rest_bytes ? e->encoder->input(e->encoder, bytes, room) : TRP_OK;
 }
 
-trp_status trp__epilogue_put(trp__epilogue_pack *e, void *room)
+trp_status trp__epilogue_put(trp__epilogue_encoding *e, void *room)
 {
     trp__gemm_slot slot[TRP__TREE_SLOTS_MAX];
     trp_status status = TRP_OK;
@@ -233,7 +234,7 @@ trp_status trp__epilogue_put(trp__epilogue_pack *e, void *room)
         const trp__tree_place *place = &e->operands.place[TRP__TREE_SLOT_FIRST + i];
         const trp__operand *x = &e->operands.operand[TRP__TREE_SLOT_FIRST + i];
         slot[i] = (trp__gemm_slot){.stride = place->stride};
-        status = trp__add_operand(e->pack, x, &slot[i].access);
+        status = trp__add_operand(e->encoder, x, &slot[i].access);
         if (slot[i].access == TRP__GEMM_NO_ACCESS)
             slot[i].value = place->value;
         else

@@ -9,8 +9,8 @@
 #include <troupe/cutlass.h>
 
 /* A request's types and epilogue under construction. */
-typedef struct trp__epilogue_pack {
-    trp__pack *pack;
+typedef struct trp__epilogue_encoding {
+    trp__encoder *encoder;
 
     /* From the request. */
     trp_dtype a, b, c, d;
@@ -35,7 +35,7 @@ typedef struct trp__epilogue_pack {
     trp__tree_operands operands;
     uint32_t slots, tree_bytes;
     uint8_t bytes[TRP__TREE_BYTES_MAX];
-} trp__epilogue_pack;
+} trp__epilogue_encoding;
 
 /* An enumerated field of a request. */
 typedef struct trp__choice {
@@ -44,37 +44,38 @@ typedef struct trp__choice {
 } trp__choice;
 
 /* Checks that each choice is between 0 and its maximum. */
-trp_status trp__check_choices(trp__pack *pack, const trp__choice *choices, size_t count);
+trp_status trp__check_choices(trp__encoder *encoder, const trp__choice *choices, size_t count);
 
 /* Checks that the named matrix has no scale: */
-trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matmul_matrix *matrix);
+trp_status trp__check_no_scale(trp__encoder *encoder, const char *name,
+                               const trp_matmul_matrix *matrix);
 
 /* Checks a request's choice of a kernel: the host has no kernels and says so in `chosen` and `ran`,
  * which may be NULL. `ran` is set to "none" elsewhere, which the worker replaces. */
-trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen,
+trp_status trp__check_kernel(trp__encoder *encoder, const char *kernel, trp_cutlass_chosen *chosen,
                              trp_cutlass_ran *ran);
 
 /* Tells whether B is narrower than A. */
 bool trp__is_mixed(trp_dtype a, trp_dtype b);
 
 /* Checks types, scalars and tree, and sets the derived values. */
-trp_status trp__epilogue_check(trp__epilogue_pack *e);
+trp_status trp__epilogue_check(trp__epilogue_encoding *e);
 
 /* Checks the number of a request's operands, including those of the tree, which must be placed. */
-trp_status trp__epilogue_check_count(const trp__epilogue_pack *e, uint32_t matrices);
+trp_status trp__epilogue_check_count(const trp__epilogue_encoding *e, uint32_t matrices);
 
 /* Adds an operand to the record unless its mode is 0; stores the number of its access, or
  * TRP__GEMM_NO_ACCESS. */
-trp_status trp__add_operand(trp__pack *pack, const trp__operand *x, uint32_t *access);
+trp_status trp__add_operand(trp__encoder *encoder, const trp__operand *x, uint32_t *access);
 
 /* Reserves space for the data after a record's head: `extra` bytes of the request (a multiple of
  * 8), slots, tree. Uses `rest` if its `rest_bytes` suffice, else a piece of staging memory, for
  * which it waits. Call it before any operand is added. */
-trp_status trp__epilogue_reserve(trp__epilogue_pack *e, void *rest, size_t rest_bytes,
+trp_status trp__epilogue_reserve(trp__epilogue_encoding *e, void *rest, size_t rest_bytes,
                                  uint32_t extra, void **room);
 
 /* Adds the operands of the tree to the record, and writes slots and tree to `room`, the reserved
  * space after the extra bytes. Call it after all other operands. */
-trp_status trp__epilogue_put(trp__epilogue_pack *e, void *room);
+trp_status trp__epilogue_put(trp__epilogue_encoding *e, void *room);
 
 #endif

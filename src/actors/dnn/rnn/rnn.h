@@ -9,8 +9,8 @@
 #include <troupe/worker.h>
 
 /* Check a request and write its record. */
-trp_status trp__rnn_pack(trp__pack *pack, const trp_request *request);
-trp_status trp__rnn_pack_reserve(trp__pack *pack, const trp_request *request);
+trp_status trp__rnn_encode(trp__encoder *encoder, const trp_request *request);
+trp_status trp__rnn_encode_reserve(trp__encoder *encoder, const trp_request *request);
 
 /* In the worker: return the address of a place, NULL if absent, and the bytes available there; both
  * are checked if the number of elements is known. */

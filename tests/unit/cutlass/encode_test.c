@@ -25,20 +25,20 @@ static size_t below(size_t bound)
     return ref_rng_below(&rng, bound);
 }
 
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
     if (buffer.id == 0)
-        return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
+        return trp__error_set(encoder->error, TRP_E_STALE, "%s: stale", name);
     access->slot = (uint32_t)buffer.id;
     access->generation = 1;
     *bytes = buffer_bytes;
     return TRP_OK;
 }
 
-static trp_status input(trp__pack *pack, uint32_t bytes, void **room)
+static trp_status input(trp__encoder *encoder, uint32_t bytes, void **room)
 {
-    (void)pack;
+    (void)encoder;
     assert_true(bytes <= sizeof piece);
     *room = piece;
     return TRP_OK;
@@ -46,11 +46,11 @@ static trp_status input(trp__pack *pack, uint32_t bytes, void **room)
 
 static trp_status pack_on(trp_backend backend, const trp_request *request, uint32_t op)
 {
-    trp__pack p = {
+    trp__encoder p = {
         .record = &record, .error = &error, .backend = backend, .acquire = acquire, .input = input};
     memset(&record, 0, sizeof record);
     memset(&error, 0, sizeof error);
-    trp_status status = trp__op_class_find(&trp__cutlass_class, op)->pack(&p, request);
+    trp_status status = trp__op_class_find(&trp__cutlass_class, op)->encode(&p, request);
     assert_int_equal(status, error.status);
     return status;
 }

@@ -3,7 +3,7 @@
 #include "actors/dnn/graph/wire.h"
 #include "actors/dnn/lower/quirks.h"
 #include "actors/dnn/request/making.h"
-#include "actors/dnn/request/pack.h"
+#include "actors/dnn/request/encode.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -189,7 +189,7 @@ static trp_status check_output(making *m, uint32_t number, bool *replaces)
     return TRP_OK;
 }
 
-static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_t *access)
+static trp_status add_tensor(making *m, trp__encoder *encoder, uint32_t number, uint8_t *access)
 {
     trp__dnn_tensor *t = &m->tensor[number];
     const trp_dnn_tensor *given = &m->given[m->name[number]];
@@ -205,10 +205,10 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_
     bool covers = trp__dnn_extent(t) == trp__dnn_elements(t) && !replaces;
     uint32_t mode = !t->written ? TRP__READ : covers ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     snprintf(name, sizeof name, "tensors[%u]", m->name[number]);
-    *access = (uint8_t)pack->record->access_count;
+    *access = (uint8_t)encoder->record->access_count;
     const char *field = m->names ? m->names[m->name[number]] : NULL;
-    return trp__pack_access(pack, field ? field : name, given->buffer, given->offset, bytes_of(t),
-                            size, mode);
+    return trp__encode_access(encoder, field ? field : name, given->buffer, given->offset,
+                              bytes_of(t), size, mode);
 }
 
 static bool lies_in(const making *m, uint32_t number, trp_buffer buffer, uint64_t begin,
@@ -222,7 +222,7 @@ static bool lies_in(const making *m, uint32_t number, trp_buffer buffer, uint64_
 /* Adds an access for the union of outputs. Views that are all written, such as dq, dk and dv in one
  * array, may cover it without gaps, though each of them has gaps: then the array is valid again
  * even if its contents were lost. An additional access without a tensor declares that. */
-static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
+static trp_status add_union(making *m, trp__encoder *encoder, uint32_t first)
 {
     const trp_buffer buffer = m->given[m->name[first]].buffer;
     uint64_t begin = m->given[m->name[first]].offset, written = 0;
@@ -245,9 +245,10 @@ static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
         end = offset + bytes_of(t) > end ? offset + bytes_of(t) : end;
         i = UINT32_MAX; /* others may be within it now */
     }
-    if (count < 2 || written != end - begin || pack->record->access_count >= TRP__ACCESS_MAX)
+    if (count < 2 || written != end - begin || encoder->record->access_count >= TRP__ACCESS_MAX)
         return TRP_OK;
-    return trp__pack_access(pack, "tensors", buffer, begin, written, 1, TRP__WRITE | TRP__COVER);
+    return trp__encode_access(encoder, "tensors", buffer, begin, written, 1,
+                              TRP__WRITE | TRP__COVER);
 }
 
 /* Sets the alignments of tensors in buffers, whose own alignment exceeds what any library
@@ -319,7 +320,7 @@ static double value_of(const making *m, size_t number)
 }
 
 /* Writes the graph to `at`: the checked key, values and accesses. */
-static trp_status put_graph(making *m, trp__pack *pack, char *at)
+static trp_status put_graph(making *m, trp__encoder *encoder, char *at)
 {
     double value[TRP_DNN_TENSORS_MAX] = {0};
     uint8_t access[TRP_DNN_TENSORS_MAX];
@@ -328,11 +329,11 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
     for (uint32_t i = 0; i < tensors && status == TRP_OK; i++) {
         if (m->tensor[i].role == TRP__DNN_VALUE)
             value[i] = value_of(m, i);
-        status = add_tensor(m, pack, i, &access[i]);
+        status = add_tensor(m, encoder, i, &access[i]);
     }
     for (uint32_t i = 0; i < tensors && status == TRP_OK; i++) {
         if (m->tensor[i].role == TRP__DNN_BUFFER && m->tensor[i].written)
-            status = add_union(m, pack, i);
+            status = add_union(m, encoder, i);
     }
     if (status != TRP_OK)
         return status;
@@ -352,7 +353,7 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
 }
 
 /* Writes the request. `tune` is not part of the key or its checksum. */
-static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_request *r,
+static trp_status put_request(making *m, trp__encoder *encoder, const trp_dnn_graph_request *r,
                               trp__dnn *g)
 {
     const uint32_t before = (uint32_t)sizeof *r->options.ran;
@@ -361,8 +362,8 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     g->bytes = (uint32_t)trp__dnn_bytes(&m->head);
     trp_status status = count_data(m, &g->data);
     if (status == TRP_OK)
-        status = pack->exchange(
-            pack, r->options.ran, r->options.ran ? before : 0,
+        status = encoder->exchange(
+            encoder, r->options.ran, r->options.ran ? before : 0,
             g->data ? (uint32_t)TRP__DNN_DATA_AT(g->bytes) + g->data : before + g->bytes, &room);
     if (status != TRP_OK)
         return status;
@@ -370,7 +371,7 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     if (g->data)
         put_data(m, (char *)room + TRP__DNN_DATA_AT(g->bytes));
     m->head.tune = 0;
-    status = put_graph(m, pack, graph);
+    status = put_graph(m, encoder, graph);
     if (status == TRP_OK)
         g->sum = trp__checksum(graph, trp__dnn_key_bytes(&m->head));
     m->head.tune = tune;
@@ -378,10 +379,10 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     return status;
 }
 
-trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__dnn_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_dnn_graph_request *r = (const trp_dnn_graph_request *)request;
-    making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error, .names = r->names};
+    making m = {.given = r->tensors, .nodes = r->nodes, .error = encoder->error, .names = r->names};
     trp__dnn g = {0};
     bool anything = false;
     trp_status status = take_graph(&m, r);
@@ -389,12 +390,12 @@ trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
         status = check_buffers(&m, &anything);
     note_alignments(&m);
     if (status == TRP_OK && anything)
-        status = put_request(&m, pack, r, &g);
+        status = put_request(&m, encoder, r, &g);
     else if (status == TRP_OK && r->options.ran)
         *r->options.ran = (trp_dnn_ran){.engine = "none"};
     if (status != TRP_OK)
         trp__dnn_rename(&m);
-    memcpy(pack->record->payload, &g, sizeof g);
+    memcpy(encoder->record->payload, &g, sizeof g);
     return status;
 }
 

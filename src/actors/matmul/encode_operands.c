@@ -1,5 +1,5 @@
 /* The sender's side of matmul: matrices, vectors, scalars and scale factors in buffers. */
-#include "actors/matmul/pack.h"
+#include "actors/matmul/encode.h"
 
 /* Returns the number of elements in a byte; aux bits have no type. */
 static int64_t elements_per_byte(uint8_t type)
@@ -8,10 +8,10 @@ static int64_t elements_per_byte(uint8_t type)
 }
 
 /* Converts numbers of elements to bytes, if a byte has several elements. */
-static trp_status convert_to_bytes(trp__matmul_packing *m, trp__operand *x, int64_t per)
+static trp_status convert_to_bytes(trp__matmul_encoding *m, trp__operand *x, int64_t per)
 {
     if (x->rows % per != 0 || x->ld % per != 0 || x->stride % per != 0)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "%s: expected lines, %s.ld and %s.stride that are multiples of %lld "
                               "elements, which make a byte, got %lld, %lld and %lld",
                               x->name, x->name, x->name, (long long)per, (long long)x->rows,
@@ -23,7 +23,7 @@ static trp_status convert_to_bytes(trp__matmul_packing *m, trp__operand *x, int6
 }
 
 /* Describes matrix `which`, which is rows x columns for the library; its mode has been set. */
-static trp_status set_matrix(trp__matmul_packing *m, int which, const char *name,
+static trp_status set_matrix(trp__matmul_encoding *m, int which, const char *name,
                              const trp_matmul_matrix *from, int64_t rows, int64_t columns)
 {
     uint8_t type = m->g.type[which];
@@ -39,21 +39,21 @@ static trp_status set_matrix(trp__matmul_packing *m, int which, const char *name
                         .stride = m->g.batch > 1 ? from->stride : 0,
                         .element = per > 1 ? 1 : trp_dtype_bits((trp_dtype)type) / 8,
                         .mode = x->mode};
-    trp_status status = trp__operand_check_ld(m->pack, x, from->order);
+    trp_status status = trp__operand_check_ld(m->encoder, x, from->order);
     m->g.ld[which] = x->ld;
     m->g.stride[which] = x->stride;
     if (status == TRP_OK && per > 1)
         status = convert_to_bytes(m, x, per);
     if (status == TRP_OK)
-        status = trp__operand_measure(m->pack, x, m->g.batch);
+        status = trp__operand_measure(m->encoder, x, m->g.batch);
     if (status == TRP_OK && (x->mode & TRP__WRITE))
-        status = trp__operand_check_stride(m->pack, x, m->g.batch);
+        status = trp__operand_check_stride(m->encoder, x, m->g.batch);
     if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
         x->mode |= TRP__COVER;
     return status;
 }
 
-static bool same_place(const trp__matmul_packing *m)
+static bool same_place(const trp__matmul_encoding *m)
 {
     const trp_matmul_matrix *c = &m->r->c, *d = &m->r->d;
     int64_t smallest = m->g.m;
@@ -63,7 +63,7 @@ static bool same_place(const trp__matmul_packing *m)
            m->g.type[TRP__MATMUL_C] == m->g.type[TRP__MATMUL_D];
 }
 
-static trp_status set_c_and_d(trp__matmul_packing *m)
+static trp_status set_c_and_d(trp__matmul_encoding *m)
 {
     trp_status status = TRP_OK;
     m->in_place = m->reads_c && same_place(m);
@@ -83,7 +83,7 @@ static trp_status set_c_and_d(trp__matmul_packing *m)
 }
 
 /* The library may write the bits of a line in groups of 128, so a line of bits is rounded up. */
-static trp_status set_aux(trp__matmul_packing *m)
+static trp_status set_aux(trp__matmul_encoding *m)
 {
     const trp_matmul_matrix *aux = &m->r->aux;
     bool bits = trp__aux_is_bits(m->r->activation);
@@ -112,7 +112,7 @@ static trp_status set_aux(trp__matmul_packing *m)
 }
 
 /* Describes an array of `count` elements of `bytes` each. */
-static void set_small(trp__matmul_packing *m, int which, const char *name, trp_buffer buffer,
+static void set_small(trp__matmul_encoding *m, int which, const char *name, trp_buffer buffer,
                       uint64_t offset, uint32_t bytes, int64_t count, uint32_t mode)
 {
     trp__operand *x = &m->operand[which];
@@ -123,7 +123,7 @@ static void set_small(trp__matmul_packing *m, int which, const char *name, trp_b
 }
 
 /* Describes a vector of `count` elements for each member of the batch; *stride gets its stride. */
-static trp_status set_vector(trp__matmul_packing *m, int which, const char *name,
+static trp_status set_vector(trp__matmul_encoding *m, int which, const char *name,
                              const trp_matmul_vector *v, uint8_t type, int64_t count, uint32_t mode,
                              int64_t *stride)
 {
@@ -133,10 +133,10 @@ static trp_status set_vector(trp__matmul_packing *m, int which, const char *name
     set_small(m, which, name, v->buffer, v->offset, trp_dtype_bits((trp_dtype)type) / 8, count,
               mode);
     *stride = x->stride = m->g.batch > 1 ? v->stride : 0;
-    return trp__operand_measure(m->pack, x, m->g.batch);
+    return trp__operand_measure(m->encoder, x, m->g.batch);
 }
 
-static trp_status set_alphas(trp__matmul_packing *m)
+static trp_status set_alphas(trp__matmul_encoding *m)
 {
     int64_t stride = 0;
     trp_status status = set_vector(m, TRP__MATMUL_ALPHAS, "alphas", &m->r->alphas, m->g.scalar_type,
@@ -146,7 +146,7 @@ static trp_status set_alphas(trp__matmul_packing *m)
     return status;
 }
 
-static trp_status set_bias_or_gradient(trp__matmul_packing *m)
+static trp_status set_bias_or_gradient(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     bool gradient = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
@@ -157,7 +157,7 @@ static trp_status set_bias_or_gradient(trp__matmul_packing *m)
         set_vector(m, TRP__MATMUL_VECTOR, gradient ? "gradient" : "bias", v, m->g.vector_type,
                    count, gradient ? TRP__WRITE : TRP__READ, &m->g.vector_stride);
     if (status == TRP_OK && x->mode == TRP__WRITE)
-        status = trp__operand_check_stride(m->pack, x, m->g.batch);
+        status = trp__operand_check_stride(m->encoder, x, m->g.batch);
     if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
         x->mode |= TRP__COVER;
     return status;
@@ -195,14 +195,14 @@ static bool mode_fits(trp_scale_mode mode, uint8_t type)
 }
 
 /* Sets the scale factors of A or B of the record; `name` is that of the request. */
-static trp_status set_input_scale(trp__matmul_packing *m, int which, const char *name,
+static trp_status set_input_scale(trp__matmul_encoding *m, int which, const char *name,
                                   const trp_scale *scale, uint8_t *mode)
 {
     uint8_t type = m->g.type[which];
     if (!scale->buffer.id && scale->mode == TRP_SCALE_TENSOR)
         return TRP_OK;
     if (!scale->buffer.id)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "%s: expected a buffer with mode %d, got none", name,
                               (int)scale->mode);
     if (!mode_fits(scale->mode, type))
@@ -212,7 +212,7 @@ static trp_status set_input_scale(trp__matmul_packing *m, int which, const char 
         return TRP__UNSUPPORTED(m, "%s: factors of mode %d with a batch", name, (int)scale->mode);
     bool bytes = scale->mode == TRP_SCALE_BLOCK_16 || scale->mode == TRP_SCALE_BLOCK_32;
     if (bytes && scale->offset % 16 != 0)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "%s.offset: expected a multiple of 16, got %llu", name,
                               (unsigned long long)scale->offset);
     int64_t lines = which == TRP__MATMUL_A ? m->g.m : m->g.n;
@@ -225,7 +225,7 @@ static trp_status set_input_scale(trp__matmul_packing *m, int which, const char 
 
 /* Sets the scale factor of an output, or the destination of its largest value: one f32 for an
  * output of fp8. */
-static trp_status set_output_scale(trp__matmul_packing *m, int which, const char *name,
+static trp_status set_output_scale(trp__matmul_encoding *m, int which, const char *name,
                                    trp_buffer buffer, uint64_t offset, int mode, uint8_t type,
                                    uint32_t access)
 {
@@ -243,7 +243,7 @@ static trp_status set_output_scale(trp__matmul_packing *m, int which, const char
 
 /* Sets the factors of D's blocks, which the product writes. Tiles that are not full may be written
  * in part. */
-static trp_status set_block_scales(trp__matmul_packing *m)
+static trp_status set_block_scales(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const trp_scale *scale = &r->d_out_scale;
@@ -254,7 +254,7 @@ static trp_status set_block_scales(trp__matmul_packing *m)
     if (!fp4 && !trp__is_fp8(type))
         return TRP__UNSUPPORTED(m, "d_out_scale: where D is %s", trp_dtype_name(type));
     if (!scale->buffer.id)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "d_out_scale.buffer: expected one %s, got none",
                               fp4 ? "where D is f4e2m1" : "with a mode");
     if (scale->mode != (fp4 ? TRP_SCALE_BLOCK_16 : TRP_SCALE_BLOCK_32))
@@ -268,7 +268,7 @@ static trp_status set_block_scales(trp__matmul_packing *m)
                                 : r->amax_d.id ? "amax_d"
                                                : "d.scale of an fp8 matrix");
     if (scale->offset % 16 != 0)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "d_out_scale.offset: expected a multiple of 16, got %llu",
                               (unsigned long long)scale->offset);
     const bool full = m->g.n % 128 == 0 && m->g.m % (fp4 ? 64 : 128) == 0;
@@ -278,7 +278,7 @@ static trp_status set_block_scales(trp__matmul_packing *m)
 }
 
 /* Refuses strides of scale factors, since one factor for a matrix applies to the whole batch. */
-static trp_status check_no_strides(const trp__matmul_packing *m)
+static trp_status check_no_strides(const trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const struct {
@@ -294,7 +294,7 @@ static trp_status check_no_strides(const trp__matmul_packing *m)
     return TRP_OK;
 }
 
-static trp_status set_scales(trp__matmul_packing *m)
+static trp_status set_scales(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const trp__matmul *g = &m->g;
@@ -331,7 +331,7 @@ static trp_status set_scales(trp__matmul_packing *m)
     return status;
 }
 
-static void set_scalars(trp__matmul_packing *m)
+static void set_scalars(trp__matmul_encoding *m)
 {
     trp_dtype type = (trp_dtype)m->g.scalar_type;
     if (m->r->scalars.id)
@@ -341,13 +341,13 @@ static void set_scalars(trp__matmul_packing *m)
 
 /* The record. */
 
-static trp_status add_accesses(trp__matmul_packing *m, int from, int to)
+static trp_status add_accesses(trp__matmul_encoding *m, int from, int to)
 {
     for (int i = from; i < to; i++) {
         if (!m->operand[i].mode)
             continue;
-        m->g.access[i] = (uint8_t)m->pack->record->access_count;
-        trp_status status = trp__operand_access(m->pack, &m->operand[i]);
+        m->g.access[i] = (uint8_t)m->encoder->record->access_count;
+        trp_status status = trp__operand_access(m->encoder, &m->operand[i]);
         if (status != TRP_OK)
             return status;
     }
@@ -355,7 +355,7 @@ static trp_status add_accesses(trp__matmul_packing *m, int from, int to)
 }
 
 /* Sets A and B, which are not read if k is 0. */
-static trp_status set_inputs(trp__matmul_packing *m)
+static trp_status set_inputs(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const trp_matmul_matrix *a = m->swap ? &r->b : &r->a, *b = m->swap ? &r->a : &r->b;
@@ -375,7 +375,7 @@ static trp_status set_inputs(trp__matmul_packing *m)
     return status;
 }
 
-trp_status trp__matmul_set_operands(trp__matmul_packing *m)
+trp_status trp__matmul_set_operands(trp__matmul_encoding *m)
 {
     trp_status status = set_inputs(m);
     if (status == TRP_OK)
@@ -397,6 +397,6 @@ trp_status trp__matmul_set_operands(trp__matmul_packing *m)
     if (status == TRP_OK && m->in_place)
         m->g.access[TRP__MATMUL_C] = m->g.access[TRP__MATMUL_D];
     return status == TRP_OK
-               ? trp__operands_check_apart(m->pack, m->operand, TRP__MATMUL_OPERANDS, m->g.batch)
+               ? trp__operands_check_apart(m->encoder, m->operand, TRP__MATMUL_OPERANDS, m->g.batch)
                : status;
 }

@@ -1,5 +1,5 @@
 /* The sender's side of matmul: bias, activation, aux and gradients. */
-#include "actors/matmul/pack.h"
+#include "actors/matmul/encode.h"
 
 static const char *const activation_names[] = {"none", "relu", "gelu", "silu", "drelu", "dgelu"};
 
@@ -8,32 +8,32 @@ static bool has_aux(trp_activation activation)
     return activation != TRP_ACTIVATION_NONE && activation != TRP_ACTIVATION_SILU;
 }
 
-static trp_status check_aux(trp__matmul_packing *m)
+static trp_status check_aux(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const char *name = activation_names[r->activation];
     if (r->aux.buffer.id && !has_aux(r->activation))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "aux.buffer: expected none with activation %s, got one", name);
     if (!r->aux.buffer.id && trp__is_gradient(r->activation))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "aux.buffer: expected one with activation %s, got none", name);
     if (!r->aux.buffer.id)
         return TRP_OK;
     if (trp__aux_is_bits(r->activation) && r->aux.type != TRP_DTYPE_NONE)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "aux.type: expected none with activation %s, whose aux is bits, got "
                               "%s (%d)",
                               name, trp_dtype_name(r->aux.type), (int)r->aux.type);
     return TRP_OK;
 }
 
-static trp_status check_gradient(trp__matmul_packing *m)
+static trp_status check_gradient(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     bool wanted = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
     if (wanted != (r->gradient.buffer.id != 0))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "gradient.buffer: expected %s gradient_of, got %s",
                               wanted ? "one with a" : "none without a", wanted ? "none" : "one");
     if (wanted && (r->gradient_of == TRP_BIAS_GRADIENT_D) != trp__is_gradient(r->activation))
@@ -58,28 +58,28 @@ static trp_status check_gradient(trp__matmul_packing *m)
     return TRP_OK;
 }
 
-static trp_status set_vector_type(trp__matmul_packing *m, const char *name,
+static trp_status set_vector_type(trp__matmul_encoding *m, const char *name,
                                   const trp_matmul_vector *v, const trp__type_row *row)
 {
     if (row->vector == TRP_DTYPE_NONE)
         return TRP__UNSUPPORTED(m, "%s.buffer: where D is %s", name, trp_dtype_name(row->d));
     if (v->type != TRP_DTYPE_NONE && v->type != row->vector)
         return trp__error_set(
-            m->pack->error, TRP_E_ARGUMENT,
+            m->encoder->error, TRP_E_ARGUMENT,
             "%s.type: expected %s for these types of inputs, C and D, got %s (%d)", name,
             trp_dtype_name(row->vector), trp_dtype_name(v->type), (int)v->type);
     m->g.vector_type = (uint8_t)row->vector;
     return TRP_OK;
 }
 
-static trp_status set_aux_type(trp__matmul_packing *m, const trp__type_row *row)
+static trp_status set_aux_type(trp__matmul_encoding *m, const trp__type_row *row)
 {
     const trp_matmul_request *r = m->r;
     if (!r->aux.buffer.id || trp__aux_is_bits(r->activation))
         return TRP_OK;
     trp_dtype type = r->aux.type ? r->aux.type : row->d;
     if (type != row->d && !(trp__is_fp8(row->d) && type == row->vector))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "aux.type: expected %s%s%s, got %s (%d)", trp_dtype_name(row->d),
                               trp__is_fp8(row->d) ? " or " : "",
                               trp__is_fp8(row->d) ? trp_dtype_name(row->vector) : "",
@@ -88,7 +88,7 @@ static trp_status set_aux_type(trp__matmul_packing *m, const trp__type_row *row)
     return TRP_OK;
 }
 
-trp_status trp__matmul_check_epilogue(trp__matmul_packing *m, const trp__type_row *row)
+trp_status trp__matmul_check_epilogue(trp__matmul_encoding *m, const trp__type_row *row)
 {
     const trp_matmul_request *r = m->r;
     trp_status status = TRP_OK;
@@ -97,7 +97,7 @@ trp_status trp__matmul_check_epilogue(trp__matmul_packing *m, const trp__type_ro
                                 trp_dtype_name(row->d));
     if (r->aux.buffer.id && (row->d == TRP_I8 || row->d == TRP_F4E2M1))
         return TRP__UNSUPPORTED(m, "aux.buffer: where D is %s", trp_dtype_name(row->d));
-    if (r->activation == TRP_ACTIVATION_SILU && m->pack->backend == TRP_BACKEND_CUDA)
+    if (r->activation == TRP_ACTIVATION_SILU && m->encoder->backend == TRP_BACKEND_CUDA)
         return TRP__UNSUPPORTED(m, "activation: silu, which cuBLASLt does not have");
     m->g.activation = (uint8_t)r->activation;
     status = check_aux(m);

@@ -32,11 +32,11 @@ static trp_backend backend;
 static uint32_t compute;
 
 /* Buffers are known by their number; 9 is stale. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
     if (buffer.id == 0 || buffer.id == 9)
-        return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
+        return trp__error_set(encoder->error, TRP_E_STALE, "%s: stale", name);
     access->slot = (uint32_t)buffer.id;
     access->generation = 1;
     *bytes = BUFFER_BYTES;
@@ -52,10 +52,10 @@ static void forget_object(void)
     new_object = NULL;
 }
 
-static trp_status make_object(trp__pack *pack, trp__object *object, uint64_t *handle)
+static trp_status make_object(trp__encoder *encoder, trp__object *object, uint64_t *handle)
 {
     forget_object();
-    pack->record->access[pack->record->access_count++].mode = TRP__WRITE | TRP__COVER;
+    encoder->record->access[encoder->record->access_count++].mode = TRP__WRITE | TRP__COVER;
     acquired++;
     made++;
     new_object = object;
@@ -64,34 +64,34 @@ static trp_status make_object(trp__pack *pack, trp__object *object, uint64_t *ha
 }
 
 /* Objects are known by their number, too: 9 is stale, 8 has failed. */
-static trp_status use_object(trp__pack *pack, const trp__object_class *class, const char *name,
-                             uint64_t handle, uint32_t mode, trp__object **object)
+static trp_status use_object(trp__encoder *encoder, const trp__object_class *class,
+                             const char *name, uint64_t handle, uint32_t mode, trp__object **object)
 {
     assert_ptr_equal(class, &trp__module_class);
     if (handle == 0 || handle == 9)
-        return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
+        return trp__error_set(encoder->error, TRP_E_STALE, "%s: stale", name);
     if (handle == 8)
-        return trp__error_set(pack->error, TRP_E_DEPENDENCY, "%s: failed", name);
-    pack->record->access[pack->record->access_count++].mode = (uint8_t)mode;
+        return trp__error_set(encoder->error, TRP_E_DEPENDENCY, "%s: failed", name);
+    encoder->record->access[encoder->record->access_count++].mode = (uint8_t)mode;
     acquired++;
     *object = used[module_kind];
     return TRP_OK;
 }
 
-static void shed(trp__pack *pack)
+static void shed(trp__encoder *encoder)
 {
-    (void)pack;
+    (void)encoder;
 }
 
-static trp__request_id this_request(trp__pack *pack)
+static trp__request_id this_request(trp__encoder *encoder)
 {
-    (void)pack;
+    (void)encoder;
     return (trp__request_id){0};
 }
 
-static bool has_ended(const trp__pack *pack, trp__request_id request)
+static bool has_ended(const trp__encoder *encoder, trp__request_id request)
 {
-    (void)pack;
+    (void)encoder;
     (void)request;
     return false;
 }
@@ -102,33 +102,33 @@ static const trp__object_ops objects = {.make = make_object,
                                         .request = this_request,
                                         .has_ended = has_ended};
 
-static trp_status result(trp__pack *pack, void *target, uint32_t bytes)
+static trp_status result(trp__encoder *encoder, void *target, uint32_t bytes)
 {
     (void)target;
-    pack->record->piece = 1;
-    pack->record->piece_bytes = bytes;
+    encoder->record->piece = 1;
+    encoder->record->piece_bytes = bytes;
     return TRP_OK;
 }
 
-static trp_status input(trp__pack *pack, uint32_t bytes, void **room)
+static trp_status input(trp__encoder *encoder, uint32_t bytes, void **room)
 {
     assert_true(bytes <= sizeof piece);
     *room = piece;
-    return result(pack, NULL, bytes);
+    return result(encoder, NULL, bytes);
 }
 
-static trp_status pack(trp_status (*function)(trp__pack *, const trp_request *),
-                       const void *request)
+static trp_status encode(trp_status (*function)(trp__encoder *, const trp_request *),
+                         const void *request)
 {
-    trp__pack p = {.record = &record,
-                   .error = &error,
-                   .backend = backend,
-                   .acquire = acquire,
-                   .result = result,
-                   .input = input,
-                   .objects = &objects,
-                   .heap = &heap,
-                   .compute = compute};
+    trp__encoder p = {.record = &record,
+                      .error = &error,
+                      .backend = backend,
+                      .acquire = acquire,
+                      .result = result,
+                      .input = input,
+                      .objects = &objects,
+                      .heap = &heap,
+                      .compute = compute};
     memset(&record, 0, sizeof record);
     memset(&error, 0, sizeof error);
     acquired = made = 0;
@@ -139,10 +139,10 @@ static trp_status pack(trp_status (*function)(trp__pack *, const trp_request *),
     return status;
 }
 
-static void refused(trp_status (*function)(trp__pack *, const trp_request *), const void *request,
-                    trp_status status, const char *word)
+static void refused(trp_status (*function)(trp__encoder *, const trp_request *),
+                    const void *request, trp_status status, const char *word)
 {
-    trp_status got = pack(function, request);
+    trp_status got = encode(function, request);
     if (got != status || !strstr(error.message, word))
         fail_msg("%s: \"%s\", expected %s saying %s", trp_status_name(got), error.message,
                  trp_status_name(status), word);
@@ -151,7 +151,7 @@ static void refused(trp_status (*function)(trp__pack *, const trp_request *), co
 /* A module of a kind that others can be used by. */
 static trp__object *used_module(trp_jit_output kind)
 {
-    trp__pack p = {.record = &record, .error = &error, .objects = &objects, .heap = &heap};
+    trp__encoder p = {.record = &record, .error = &error, .objects = &objects, .heap = &heap};
     const trp__module_spec spec = {
         .output_bytes = 1000, .output_kind = kind, .name_count = 3, .names = module_names};
     trp__module_layout layout;
@@ -203,7 +203,7 @@ static trp_jit_compile_request compile_request(void)
     do {                                                                                           \
         trp_jit_compile_request r = compile_request();                                             \
         change;                                                                                    \
-        refused(trp__jit_pack_compile, &r, status, word);                                          \
+        refused(trp__jit_encode_compile, &r, status, word);                                        \
         assert_int_equal(made, 0);                                                                 \
     } while (0)
 
@@ -265,7 +265,7 @@ static void compile_accepted(void **state)
     r.headers = headers;
     r.header_count = 1;
     r.architecture = "a";
-    assert_int_equal(pack(trp__jit_pack_compile, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_compile, &r), TRP_OK);
     trp__jit_make make;
     memcpy(&make, record.payload, sizeof make);
     trp__jit_blobs b = trp__jit_blobs_begin(heap_memory + trp__storage_input_at(&make.storage),
@@ -286,11 +286,11 @@ static void compile_accepted(void **state)
     static const char *const good[] = {"sm_90", "sm_100f", "sm_120a", "f"};
     for (int i = 0; i < 4; i++) {
         r.architecture = good[i];
-        assert_int_equal(pack(trp__jit_pack_compile, &r), TRP_OK);
+        assert_int_equal(encode(trp__jit_encode_compile, &r), TRP_OK);
     }
     r.output = TRP_JIT_PTX;
     r.architecture = "compute_90";
-    assert_int_equal(pack(trp__jit_pack_compile, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_compile, &r), TRP_OK);
 }
 
 /* Damaged blobs are never read past their end. */
@@ -323,23 +323,23 @@ static void load_refused(void **state)
                      "ELF";
     static const char *const null[] = {NULL}, *const two_lines[] = {"a", "b\nc"};
     trp_jit_load_request good = {.image = image, .bytes = sizeof image, .module = &out_module}, r;
-    assert_int_equal(pack(trp__jit_pack_load, &good), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_load, &good), TRP_OK);
     r = good, r.image = NULL;
-    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "image");
+    refused(trp__jit_encode_load, &r, TRP_E_ARGUMENT, "image");
     r = good, r.bytes = 0;
-    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "bytes");
+    refused(trp__jit_encode_load, &r, TRP_E_ARGUMENT, "bytes");
     r = good, r.bytes = TRP_JIT_SOURCE_MAX + 1;
-    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "at most");
+    refused(trp__jit_encode_load, &r, TRP_E_ARGUMENT, "at most");
     r = good, r.module = NULL;
-    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "module");
+    refused(trp__jit_encode_load, &r, TRP_E_ARGUMENT, "module");
     r = good, r.names = null, r.name_count = 1;
-    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "names[0]");
+    refused(trp__jit_encode_load, &r, TRP_E_ARGUMENT, "names[0]");
     r = good, r.names = two_lines, r.name_count = 2;
-    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "names[1]");
+    refused(trp__jit_encode_load, &r, TRP_E_ARGUMENT, "names[1]");
     image[0] = 1;
-    refused(trp__jit_pack_load, &good, TRP_E_ARGUMENT, "image");
+    refused(trp__jit_encode_load, &good, TRP_E_ARGUMENT, "image");
     backend = TRP_BACKEND_HOST;
-    refused(trp__jit_pack_load, &good, TRP_E_UNSUPPORTED, "GPU");
+    refused(trp__jit_encode_load, &good, TRP_E_UNSUPPORTED, "GPU");
 }
 
 static void link_refused(void **state)
@@ -353,38 +353,38 @@ static void link_refused(void **state)
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
         many[i] = one;
     trp_jit_link_request good = {.inputs = &one, .input_count = 1, .module = &out_module}, r;
-    assert_int_equal(pack(trp__jit_pack_link, &good), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_link, &good), TRP_OK);
     r = good, r.input_count = 0;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "input_count");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "input_count");
     r = good, r.input_count = TRP_JIT_LINK_INPUTS_MAX + 1;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "input_count");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "input_count");
     r = good, r.inputs = NULL;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "inputs");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "inputs");
     r = good, r.inputs = &both;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "both");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "both");
     r = good, r.inputs = &neither;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "neither");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "neither");
     r = good, r.inputs = &empty;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "bytes");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "bytes");
     r = good, r.inputs = &kind;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "kind");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "kind");
     r = good, r.inputs = &stale;
-    refused(trp__jit_pack_link, &r, TRP_E_STALE, "inputs[0]");
+    refused(trp__jit_encode_link, &r, TRP_E_STALE, "inputs[0]");
     r = good, r.inputs = &failed;
-    refused(trp__jit_pack_link, &r, TRP_E_DEPENDENCY, "inputs[0]");
+    refused(trp__jit_encode_link, &r, TRP_E_DEPENDENCY, "inputs[0]");
     r = good, r.inputs = many, r.input_count = TRP_JIT_LINK_MODULES_MAX + 1;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "modules");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "modules");
     static const char *const two_lines[] = {"b\nc"};
     r = good, r.names = two_lines, r.name_count = 1;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "names[0]");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "names[0]");
     r = good, r.output = TRP_JIT_PTX;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "lto");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "lto");
     r = good, r.output = TRP_JIT_LTOIR;
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "output");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "output");
     r = good, r.architecture = "compute_90";
-    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "architecture");
+    refused(trp__jit_encode_link, &r, TRP_E_ARGUMENT, "architecture");
     r = good, r.inputs = many, r.input_count = TRP_JIT_LINK_MODULES_MAX;
-    assert_int_equal(pack(trp__jit_pack_link, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_link, &r), TRP_OK);
 }
 
 static trp_kernel_launch_request launch_request(void)
@@ -396,7 +396,7 @@ static trp_kernel_launch_request launch_request(void)
     do {                                                                                           \
         trp_kernel_launch_request r = launch_request();                                            \
         change;                                                                                    \
-        refused(trp__jit_pack_launch, &r, status, word);                                           \
+        refused(trp__jit_encode_launch, &r, status, word);                                         \
     } while (0)
 
 static void launch_refused(void **state)
@@ -485,7 +485,7 @@ static void maps_refused(void **state)
     trp_kernel_launch_request r = launch_request();
     r.args = &arg;
     r.arg_count = 1;
-    assert_int_equal(pack(trp__jit_pack_launch, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_launch, &r), TRP_OK);
     trp__jit_launch l;
     trp__jit_tensor t;
     memcpy(&l, record.payload, sizeof l);
@@ -511,7 +511,7 @@ static void launch_accepted(void **state)
     r.arg_count = 4;
     r.kernel = "second<int>";
     r.cooperative = true;
-    assert_int_equal(pack(trp__jit_pack_launch, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_launch, &r), TRP_OK);
     memcpy(&l, record.payload, sizeof l);
     assert_true(l.name == 2 && l.cooperative == 1 && l.arg_count == 4 && record.piece == 0);
     assert_true(l.grid[0] == 10 && l.grid[1] == 1 && l.grid[2] == 1 && l.block[2] == 1);
@@ -524,13 +524,13 @@ static void launch_accepted(void **state)
     assert_true(a.kind == TRP_ARG_VALUE && a.bytes == 8);
     args[1] = trp_arg_bytes(large, sizeof large);
     r.kernel = NULL;
-    assert_int_equal(pack(trp__jit_pack_launch, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_launch, &r), TRP_OK);
     memcpy(&l, record.payload, sizeof l);
     assert_true(l.name == 1 && record.piece == 1 && l.args_bytes > sizeof large);
     assert_memory_equal(piece + 16, large, sizeof large);
 }
 
-/* The name of the variable that the packed set has noted for the workers to come. */
+/* The name of the variable that the encoded set has noted for the workers to come. */
 static const char *noted_variable(void)
 {
     trp__jit_set s;
@@ -544,34 +544,34 @@ static void set_and_query(void **state)
 {
     (void)state;
     trp_module_set_request good = {.module = {1}, .variable = "x", .data = "abcd", .bytes = 4}, r;
-    assert_int_equal(pack(trp__jit_pack_set, &good), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_set, &good), TRP_OK);
     assert_true(record.access[0].mode == TRP__WRITE); /* so that it can run again */
     assert_string_equal(noted_variable(), "x");
     r = good, r.variable = "table"; /* by its number among the names */
-    assert_int_equal(pack(trp__jit_pack_set, &r), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_set, &r), TRP_OK);
     assert_string_equal(noted_variable(), "#0");
     r = good, r.variable = NULL;
-    refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "variable");
+    refused(trp__jit_encode_set, &r, TRP_E_ARGUMENT, "variable");
     r = good, r.variable = "";
-    refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "variable");
+    refused(trp__jit_encode_set, &r, TRP_E_ARGUMENT, "variable");
     r = good, r.bytes = 0;
-    refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "bytes");
+    refused(trp__jit_encode_set, &r, TRP_E_ARGUMENT, "bytes");
     r = good, r.bytes = TRP_MODULE_SET_MAX + 1;
-    refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "bytes");
+    refused(trp__jit_encode_set, &r, TRP_E_ARGUMENT, "bytes");
     r = good, r.data = NULL;
-    refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "data");
+    refused(trp__jit_encode_set, &r, TRP_E_ARGUMENT, "data");
     r = good, r.offset = UINT64_MAX;
-    refused(trp__jit_pack_set, &r, TRP_E_ARGUMENT, "offset");
+    refused(trp__jit_encode_set, &r, TRP_E_ARGUMENT, "offset");
     r = good, r.module.id = 9;
-    refused(trp__jit_pack_set, &r, TRP_E_STALE, "module");
+    refused(trp__jit_encode_set, &r, TRP_E_STALE, "module");
     trp_kernel_info info;
     trp_kernel_query_request q = {.module = {1}, .out = &info};
-    assert_int_equal(pack(trp__jit_pack_query, &q), TRP_OK);
+    assert_int_equal(encode(trp__jit_encode_query, &q), TRP_OK);
     assert_int_equal(record.piece_bytes, sizeof info);
     q.block_threads = 1025;
-    refused(trp__jit_pack_query, &q, TRP_E_ARGUMENT, "block_threads");
+    refused(trp__jit_encode_query, &q, TRP_E_ARGUMENT, "block_threads");
     q.block_threads = 0, q.out = NULL;
-    refused(trp__jit_pack_query, &q, TRP_E_ARGUMENT, "out");
+    refused(trp__jit_encode_query, &q, TRP_E_ARGUMENT, "out");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -16,14 +16,14 @@ enum { BUFFER_BYTES = 1000 };
 static uint32_t acquired;
 
 /* Buffers are known by their number; 9 is stale, 8 is lost. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
     bool reads = (access->mode & TRP__READ) != 0;
     if (buffer.id == 0 || buffer.id == 9)
-        return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
+        return trp__error_set(encoder->error, TRP_E_STALE, "%s: stale", name);
     if (buffer.id == 8 && reads)
-        return trp__error_set(pack->error, TRP_E_LOST, "%s: lost", name);
+        return trp__error_set(encoder->error, TRP_E_LOST, "%s: lost", name);
     access->slot = (uint32_t)buffer.id;
     access->generation = 1;
     *bytes = BUFFER_BYTES;
@@ -34,15 +34,15 @@ static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, 
 static trp__record record;
 static trp_error error;
 
-static trp_status pack(const trp_custom_request *r)
+static trp_status encode(const trp_custom_request *r)
 {
-    trp__pack p = {
+    trp__encoder p = {
         .record = &record, .error = &error, .backend = TRP_BACKEND_HOST, .acquire = acquire};
     memset(&record, 0, sizeof record);
     memset(&error, 0, sizeof error);
     memset(record.payload, 0xee, sizeof record.payload);
     acquired = 0;
-    trp_status status = trp__custom_class.ops[0].pack(&p, &r->header);
+    trp_status status = trp__custom_class.ops[0].encode(&p, &r->header);
     assert_int_equal(status, error.status);
     /* What was acquired is in the record, so that its owner gives it back. */
     assert_int_equal(record.access_count, acquired);
@@ -51,7 +51,7 @@ static trp_status pack(const trp_custom_request *r)
 
 static void refused(const trp_custom_request *r, trp_status status, const char *word)
 {
-    assert_int_equal(pack(r), status);
+    assert_int_equal(encode(r), status);
     if (!strstr(error.message, word))
         fail_msg("\"%s\" does not say %s", error.message, word);
 }
@@ -73,7 +73,7 @@ static void accepted(void **state)
         memset(payload, (int)bytes, sizeof payload);
         r.payload = bytes ? payload : NULL;
         r.payload_bytes = bytes;
-        assert_int_equal(pack(&r), TRP_OK);
+        assert_int_equal(encode(&r), TRP_OK);
         assert_true(record.code == 0xdeadbeef);
         assert_int_equal(record.payload_bytes, bytes);
         assert_memory_equal(record.payload, payload, bytes);
@@ -91,7 +91,7 @@ static void accepted(void **state)
     for (uint32_t i = 0; i < TRP_CUSTOM_ACCESSES_MAX; i++)
         r.access[i] = (trp_custom_access){
             .buffer = {i % 3 + 1}, .offset = 60 * i, .bytes = i % 2 ? i : 0, .mode = modes[i % 4]};
-    assert_int_equal(pack(&r), TRP_OK);
+    assert_int_equal(encode(&r), TRP_OK);
     for (uint32_t i = 0; i < TRP_CUSTOM_ACCESSES_MAX; i++) {
         assert_int_equal(record.access[i].slot, i % 3 + 1);
         assert_int_equal(record.access[i].offset, 60 * i);
@@ -103,14 +103,14 @@ static void accepted(void **state)
     r.access[0].bytes = BUFFER_BYTES;
     r.access[1].offset = BUFFER_BYTES - 1;
     r.access[1].bytes = 1;
-    assert_int_equal(pack(&r), TRP_OK);
+    assert_int_equal(encode(&r), TRP_OK);
     /* None at all. */
-    assert_int_equal(pack(&(trp_custom_request){0}), TRP_OK);
+    assert_int_equal(encode(&(trp_custom_request){0}), TRP_OK);
     assert_int_equal(record.access_count, 0);
     /* A lost buffer may be written. */
     r = sample();
     r.access[1].buffer.id = 8;
-    assert_int_equal(pack(&r), TRP_OK);
+    assert_int_equal(encode(&r), TRP_OK);
 }
 
 static void bad_arguments_are_named(void **state)

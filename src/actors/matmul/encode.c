@@ -1,5 +1,5 @@
 /* The sender's side of matmul: checks a request and writes its record. */
-#include "actors/matmul/pack.h"
+#include "actors/matmul/encode.h"
 
 #include "actors/matmul/matmul.h"
 #include "base/numbers/types.h"
@@ -53,17 +53,17 @@ static const trp__type_row *find_types(trp_dtype input, trp_dtype d, trp_dtype c
     return NULL;
 }
 
-static trp_status check_inputs(trp__matmul_packing *m, trp_dtype a, trp_dtype b)
+static trp_status check_inputs(trp__matmul_encoding *m, trp_dtype a, trp_dtype b)
 {
     if (!find_types(a, TRP_DTYPE_NONE, TRP_DTYPE_NONE))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "a.type: expected f64, f32, f16, bf16, f8e4m3, f8e5m2, f4e2m1, i8, "
                               "c64 or c128, got %s (%d)",
                               trp_dtype_name(a), (int)a);
     if (a == TRP_F8E5M2 && b == TRP_F8E5M2)
         return TRP__UNSUPPORTED(m, "b.type: f8e5m2 together with f8e5m2 in a");
     if (a != b && !(trp__is_fp8(a) && trp__is_fp8(b)))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "b.type: expected %s, as a.type, got "
                               "%s (%d)",
                               trp__is_fp8(a) ? "f8e4m3 or f8e5m2" : trp_dtype_name(a),
@@ -71,14 +71,14 @@ static trp_status check_inputs(trp__matmul_packing *m, trp_dtype a, trp_dtype b)
     return TRP_OK;
 }
 
-static trp_status check_compute(trp__matmul_packing *m, trp_dtype input)
+static trp_status check_compute(trp__matmul_encoding *m, trp_dtype input)
 {
     trp_compute compute = m->r->compute;
     bool single = input == TRP_F32 || input == TRP_C64;
     if ((uint32_t)compute > TRP_COMPUTE_EMULATED)
         return trp__matmul_wrong(m, "compute", "a TRP_COMPUTE_ constant", compute);
     if (compute == TRP_COMPUTE_TF32 && !single)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "compute: TRP_COMPUTE_TF32 needs inputs of f32 or c64, got %s",
                               trp_dtype_name(input));
     /* cuBLASLt accepts the mode but may compute without emulation and not report it. */
@@ -86,13 +86,13 @@ static trp_status check_compute(trp__matmul_packing *m, trp_dtype input)
         return TRP__UNSUPPORTED(m, "compute: only gemm of the blas actor supports "
                                    "TRP_COMPUTE_EMULATED");
     if (m->r->fast_accumulation && !trp__is_fp8(input))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "fast_accumulation: needs fp8 inputs, got %s", trp_dtype_name(input));
     return TRP_OK;
 }
 
 /* Fills the types of matrices and scalars; *row gets the row with the type of vectors. */
-static trp_status set_types(trp__matmul_packing *m, const trp__type_row **row)
+static trp_status set_types(trp__matmul_encoding *m, const trp__type_row **row)
 {
     const trp_matmul_request *r = m->r;
     trp_dtype a = r->a.type, b = r->b.type ? r->b.type : a;
@@ -122,7 +122,7 @@ static trp_status set_types(trp__matmul_packing *m, const trp__type_row **row)
 
 /* Numbers. */
 
-static trp_status check_enums(trp__matmul_packing *m)
+static trp_status check_enums(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const struct {
@@ -154,7 +154,7 @@ static trp_status check_enums(trp__matmul_packing *m)
     return TRP_OK;
 }
 
-static trp_status check_sizes(trp__matmul_packing *m)
+static trp_status check_sizes(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const struct {
@@ -183,13 +183,13 @@ static trp_status check_sizes(trp__matmul_packing *m)
     return TRP_OK;
 }
 
-static trp_status check_scalar(trp__matmul_packing *m, const char *name, trp_scalar scalar,
+static trp_status check_scalar(trp__matmul_encoding *m, const char *name, trp_scalar scalar,
                                double missing, double out[2])
 {
     trp_dtype type = (trp_dtype)m->g.scalar_type;
-    trp_status status = trp__check_one_source(m->pack, m->r->scalars, name, scalar);
+    trp_status status = trp__check_one_source(m->encoder, m->r->scalars, name, scalar);
     if (status == TRP_OK)
-        status = trp__check_scalar(m->pack, name, scalar, type);
+        status = trp__check_scalar(m->encoder, name, scalar, type);
     if (status != TRP_OK)
         return status;
     out[0] = scalar.given ? scalar.re : missing;
@@ -197,25 +197,25 @@ static trp_status check_scalar(trp__matmul_packing *m, const char *name, trp_sca
     return TRP_OK;
 }
 
-static trp_status check_alphas(const trp__matmul_packing *m)
+static trp_status check_alphas(const trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     const trp_dtype type = (trp_dtype)m->g.scalar_type;
     if (r->alpha.given || r->scalars.id)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "alphas.buffer: expected none with %s, got one",
                               r->scalars.id ? "`scalars`, which hold an alpha" : "an alpha");
     if (trp__is_complex(type))
         return TRP__UNSUPPORTED(m, "alphas.buffer: where the types are complex");
     if (r->alphas.type != TRP_DTYPE_NONE && r->alphas.type != type)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "alphas.type: expected %s, the type of alpha, got %s (%d)",
                               trp_dtype_name(type), trp_dtype_name(r->alphas.type),
                               (int)r->alphas.type);
     return TRP_OK;
 }
 
-static trp_status check_scalars(trp__matmul_packing *m)
+static trp_status check_scalars(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     bool has_c = r->c.buffer.id != 0;
@@ -229,17 +229,17 @@ static trp_status check_scalars(trp__matmul_packing *m)
     bool beta = r->scalars.id != 0 || m->g.beta[0] != 0 || m->g.beta[1] != 0;
     if (beta && !has_c)
         return trp__error_set(
-            m->pack->error, TRP_E_ARGUMENT, "c.buffer: expected one with %s, got none",
+            m->encoder->error, TRP_E_ARGUMENT, "c.buffer: expected one with %s, got none",
             r->scalars.id ? "`scalars`, which hold a beta" : "a beta other than 0");
     if (has_c && !r->scalars.id && !r->beta.given)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(m->encoder->error, TRP_E_ARGUMENT,
                               "beta: expected one with C, such as trp_real(1), got none");
     m->reads_c = beta;
     return TRP_OK;
 }
 
 /* Converts a transposition to the order of D: a matrix in the other order is its transpose. */
-static trp_status set_transpose(trp__matmul_packing *m, const char *name, trp_transpose trans,
+static trp_status set_transpose(trp__matmul_encoding *m, const char *name, trp_transpose trans,
                                 trp_order order, trp_dtype type, uint8_t *out)
 {
     if (trans == TRP_C && !trp__is_complex(type))
@@ -254,7 +254,7 @@ static trp_status set_transpose(trp__matmul_packing *m, const char *name, trp_tr
     return TRP_OK;
 }
 
-static trp_status set_transposes(trp__matmul_packing *m)
+static trp_status set_transposes(trp__matmul_encoding *m)
 {
     const trp_matmul_request *r = m->r;
     uint8_t a = 0, b = 0;
@@ -268,19 +268,19 @@ static trp_status set_transposes(trp__matmul_packing *m)
 
 /* Requests a report of how the product is computed. If there is nothing to compute, the worker
  * writes none. */
-static trp_status request_report(trp__matmul_packing *m)
+static trp_status request_report(trp__matmul_encoding *m)
 {
     if (m->g.m > 0 && m->g.n > 0)
-        return m->pack->result(m->pack, m->r->ran, sizeof *m->r->ran);
+        return m->encoder->result(m->encoder, m->r->ran, sizeof *m->r->ran);
     *m->r->ran = (trp_matmul_ran){.algorithm = "none"};
     return TRP_OK;
 }
 
-trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__matmul_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_matmul_request *r = (const trp_matmul_request *)request;
     const trp__type_row *row = NULL;
-    trp__matmul_packing m = {.pack = pack, .r = r, .swap = r->d.order == TRP_ROW_MAJOR};
+    trp__matmul_encoding m = {.encoder = encoder, .r = r, .swap = r->d.order == TRP_ROW_MAJOR};
     memset(m.g.access, TRP__MATMUL_NO_ACCESS, sizeof m.g.access);
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
@@ -298,6 +298,6 @@ trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK && r->ran)
         status = request_report(&m);
     if (status == TRP_OK)
-        memcpy(pack->record->payload, &m.g, sizeof m.g);
+        memcpy(encoder->record->payload, &m.g, sizeof m.g);
     return status;
 }

@@ -17,16 +17,16 @@ TROUPE_TEST("no tsan");
 enum { BUFFER_BYTES = 1 << 20 };
 
 /* Buffers are known by their number; 9 is stale, 8 is lost. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
-                          uint64_t *bytes)
+static trp_status acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                          trp__access *access, uint64_t *bytes)
 {
     if (buffer.id == 0 || buffer.id == 9)
-        return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
+        return trp__error_set(encoder->error, TRP_E_STALE, "%s: stale", name);
     if (buffer.id == 8 && (access->mode & TRP__READ))
-        return trp__error_set(pack->error, TRP_E_LOST, "%s: lost", name);
+        return trp__error_set(encoder->error, TRP_E_LOST, "%s: lost", name);
     access->slot = (uint32_t)buffer.id;
     access->generation = 1;
-    *bytes = pack->context ? *(const uint64_t *)pack->context : BUFFER_BYTES;
+    *bytes = encoder->context ? *(const uint64_t *)encoder->context : BUFFER_BYTES;
     return TRP_OK;
 }
 
@@ -34,9 +34,9 @@ static trp__record record;
 static trp_error error;
 static uint64_t buffer_bytes;
 
-static trp_status pack(const trp__actor_class *class, const void *request)
+static trp_status encode(const trp__actor_class *class, const void *request)
 {
-    trp__pack p = {
+    trp__encoder p = {
         .record = &record,
         .error = &error,
         .backend = TRP_BACKEND_HOST,
@@ -45,7 +45,7 @@ static trp_status pack(const trp__actor_class *class, const void *request)
     };
     memset(&record, 0, sizeof record);
     memset(&error, 0, sizeof error);
-    trp_status status = class->ops[0].pack(&p, request);
+    trp_status status = class->ops[0].encode(&p, request);
     assert_int_equal(status, error.status);
     return status;
 }
@@ -65,7 +65,7 @@ static trp_gemm_request sample(void)
 
 static trp_status gemm(const trp_gemm_request *r)
 {
-    return pack(&trp__blas_class, r);
+    return encode(&trp__blas_class, r);
 }
 
 /* The request is refused, and the message speaks of the argument. */
@@ -387,7 +387,7 @@ static void overlap(void **state)
 
 static trp_status probe(const trp_probe_request *r)
 {
-    return pack(&trp__probe_class, r);
+    return encode(&trp__probe_class, r);
 }
 
 static void probes(void **state)
@@ -437,7 +437,7 @@ static void trmm_in_place(void **state)
     for (int i = 0; i < 4; i++) {
         trp_blas3_request r = {
             .type = TRP_F32, .m = 3, .n = 3, .a = {1}, .b = {2}, .ldb = i & 1 ? 4 : 0};
-        trp__pack p = {
+        trp__encoder p = {
             .record = &record, .error = &error, .backend = TRP_BACKEND_HOST, .acquire = acquire};
         if (i & 2) {
             r.c = r.b;
@@ -446,7 +446,7 @@ static void trmm_in_place(void **state)
         memset(&record, 0, sizeof record);
         r.header.op = TRP_OP_TRMM;
         assert_int_equal(op->op, TRP_OP_TRMM);
-        assert_int_equal(op->pack(&p, &r.header), TRP_OK);
+        assert_int_equal(op->encode(&p, &r.header), TRP_OK);
         assert_int_equal(record.access_count, 2);
         assert_int_equal(record.access[0].mode, TRP__READ);
         assert_int_equal(record.access[1].mode, TRP__READ | TRP__WRITE);
@@ -459,11 +459,11 @@ static void conjugated_copies(void **state)
     (void)state;
     const trp__op_class *op = &trp__blas_class.ops[(TRP_OP_GEMV & 0xff) - 1];
     const uint64_t bytes = UINT64_C(1) << 36;
-    trp__pack p = {.record = &record,
-                   .error = &error,
-                   .backend = TRP_BACKEND_HOST,
-                   .acquire = acquire,
-                   .context = (void *)(uintptr_t)&bytes};
+    trp__encoder p = {.record = &record,
+                      .error = &error,
+                      .backend = TRP_BACKEND_HOST,
+                      .acquire = acquire,
+                      .context = (void *)(uintptr_t)&bytes};
     trp_blas2_request r = {.header.op = TRP_OP_GEMV,
                            .type = TRP_C64,
                            .order = TRP_ROW_MAJOR,
@@ -477,14 +477,14 @@ static void conjugated_copies(void **state)
                            .y = {3}};
     memset(&record, 0, sizeof record);
     assert_int_equal(op->op, TRP_OP_GEMV);
-    assert_int_equal(op->pack(&p, &r.header), TRP_OK);
+    assert_int_equal(op->encode(&p, &r.header), TRP_OK);
     r.batch *= 4;
     memset(&record, 0, sizeof record);
-    assert_int_equal(op->pack(&p, &r.header), TRP_E_ARGUMENT);
+    assert_int_equal(op->encode(&p, &r.header), TRP_E_ARGUMENT);
     assert_non_null(strstr(error.message, "elements of x"));
     r.order = TRP_COL_MAJOR; /* which conjugates nothing */
     memset(&record, 0, sizeof record);
-    assert_int_equal(op->pack(&p, &r.header), TRP_OK);
+    assert_int_equal(op->encode(&p, &r.header), TRP_OK);
 }
 
 UNIT_MAIN(UNIT(trmm_in_place), UNIT(class_is_consistent), UNIT(leading_dimensions),

@@ -1,6 +1,6 @@
 /* The sender's side of compile, link and load. */
 #include "actors/jit/jit.h"
-#include "actors/jit/pack.h"
+#include "actors/jit/encode.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -11,18 +11,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static trp_status check_module_pointer(trp__pack *pack, const trp_module *module)
+static trp_status check_module_pointer(trp__encoder *encoder, const trp_module *module)
 {
     return module ? TRP_OK
-                  : trp__error_set(pack->error, TRP_E_ARGUMENT,
+                  : trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                    "module: expected a pointer, got NULL");
 }
 
-static trp_status check_total(trp__pack *pack, uint64_t bytes)
+static trp_status check_total(trp__encoder *encoder, uint64_t bytes)
 {
     if (bytes <= TRP_JIT_SOURCE_MAX)
         return TRP_OK;
-    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+    return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                           "expected at most %llu bytes of texts and images in a request, got %llu",
                           (unsigned long long)TRP_JIT_SOURCE_MAX, (unsigned long long)bytes);
 }
@@ -68,7 +68,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static trp_status check_options(trp__pack *pack, const trp__jit_strings *options,
+static trp_status check_options(trp__encoder *encoder, const trp__jit_strings *options,
                                 const refused_option *refused, size_t count)
 {
     for (uint32_t i = 0; i < options->count; i++) {
@@ -76,7 +76,7 @@ static trp_status check_options(trp__pack *pack, const trp__jit_strings *options
         /* NVRTC strips blanks, so an option with blanks would pass the comparison below and still
          * take effect. */
         if (is_blank(one[0]) || is_blank(one[strlen(one) - 1]))
-            return trp__error_set(pack->error, TRP_E_ARGUMENT,
+            return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                   "options[%u]: expected an option without blanks around it, got "
                                   "\"%.60s\"",
                                   i, one);
@@ -84,7 +84,7 @@ static trp_status check_options(trp__pack *pack, const trp__jit_strings *options
             size_t length = strlen(refused[k].text);
             if (strncmp(one, refused[k].text, length) == 0 &&
                 (refused[k].prefix || one[length] == '\0'))
-                return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                       "options[%u]: \"%.60s\" is refused: %s", i, one,
                                       refused[k].instead);
         }
@@ -102,20 +102,21 @@ typedef struct compile {
     uint64_t bytes;        /* size of the input */
 } compile;
 
-static trp_status check_headers(trp__pack *pack, compile *c)
+static trp_status check_headers(trp__encoder *encoder, compile *c)
 {
     const trp_jit_compile_request *r = c->r;
     if (r->header_count > TRP_JIT_OPTIONS_MAX)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT, "headers: expected at most %d, got %u",
-                              TRP_JIT_OPTIONS_MAX, r->header_count);
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
+                              "headers: expected at most %d, got %u", TRP_JIT_OPTIONS_MAX,
+                              r->header_count);
     if (r->header_count > 0 && !r->headers)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "headers: expected a pointer to %u, got NULL", r->header_count);
     for (uint32_t i = 0; i < r->header_count; i++) {
         const trp_jit_header *h = &r->headers[i];
         if (!h->name || !h->name[0] || !h->text)
             return trp__error_set(
-                pack->error, TRP_E_ARGUMENT, "headers[%u].%s: expected a text, got %s", i,
+                encoder->error, TRP_E_ARGUMENT, "headers[%u].%s: expected a text, got %s", i,
                 h->text ? "name" : "text", h->text && h->name ? "an empty one" : "NULL");
         c->bytes += trp__jit_blob_bytes(strlen(h->name) + 1);
         c->bytes += trp__jit_blob_bytes(strlen(h->text) + 1);
@@ -123,54 +124,54 @@ static trp_status check_headers(trp__pack *pack, compile *c)
     return TRP_OK;
 }
 
-static trp_status check_includes(trp__pack *pack, compile *c)
+static trp_status check_includes(trp__encoder *encoder, compile *c)
 {
     uint32_t relative = 0;
-    trp_status status = trp__jit_check_strings(pack, &c->includes, &c->bytes);
+    trp_status status = trp__jit_check_strings(encoder, &c->includes, &c->bytes);
     for (uint32_t i = 0; i < c->includes.count && status == TRP_OK; i++)
         relative += c->includes.item[i][0] != '/';
     if (status != TRP_OK || relative == 0)
         return status;
     if (!getcwd(c->folder, sizeof c->folder))
-        return trp__error_set(pack->error, TRP_E_SYSTEM,
+        return trp__error_set(encoder->error, TRP_E_SYSTEM,
                               "include_paths: a relative path needs the current folder: %s",
                               strerror(errno));
     c->bytes += relative * trp__jit_padded(strlen(c->folder) + 1);
     return TRP_OK;
 }
 
-static trp_status check_compile(trp__pack *pack, compile *c)
+static trp_status check_compile(trp__encoder *encoder, compile *c)
 {
     const trp_jit_compile_request *r = c->r;
-    trp_status status = check_module_pointer(pack, r->module);
+    trp_status status = check_module_pointer(encoder, r->module);
     if (status == TRP_OK && (!r->source || !r->source[0]))
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT, "source: expected a text, got %s",
+        status = trp__error_set(encoder->error, TRP_E_ARGUMENT, "source: expected a text, got %s",
                                 r->source ? "an empty one" : "NULL");
     if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_CUBIN_LTO)
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+        status = trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                 "output: expected a trp_jit_output, got %d", (int)r->output);
     if (status == TRP_OK)
-        status = trp__jit_architecture(pack, r->architecture,
+        status = trp__jit_architecture(encoder, r->architecture,
                                        r->output == TRP_JIT_PTX || r->output == TRP_JIT_LTOIR,
                                        c->architecture);
     c->bytes = sizeof(trp__jit_compile_head);
     if (status == TRP_OK)
-        status = trp__jit_check_strings(pack, &c->options, &c->bytes);
+        status = trp__jit_check_strings(encoder, &c->options, &c->bytes);
     if (status == TRP_OK)
-        status = check_options(pack, &c->options, compile_refused,
+        status = check_options(encoder, &c->options, compile_refused,
                                sizeof compile_refused / sizeof *compile_refused);
     if (status == TRP_OK)
-        status = trp__jit_check_strings(pack, &c->names, &c->bytes);
+        status = trp__jit_check_strings(encoder, &c->names, &c->bytes);
     if (status == TRP_OK)
-        status = check_includes(pack, c);
+        status = check_includes(encoder, c);
     if (status == TRP_OK)
-        status = check_headers(pack, c);
+        status = check_headers(encoder, c);
     if (status != TRP_OK)
         return status;
     c->bytes += trp__jit_blob_bytes(strlen(r->source) + 1);
     c->bytes += trp__jit_blob_bytes(strlen(r->name ? r->name : "kernel.cu") + 1);
     c->bytes += trp__jit_blob_bytes(strlen(c->architecture) + 1);
-    return check_total(pack, c->bytes);
+    return check_total(encoder, c->bytes);
 }
 
 static const char *include_path(const compile *c, const char *path, char whole[2 * PATH_MAX])
@@ -276,14 +277,14 @@ static uint64_t sum_of(const compile *c)
     return trp__checksum(part, sizeof part);
 }
 
-static trp_status set_payload(trp__pack *pack, const trp__module_layout *layout, bool is_made)
+static trp_status set_payload(trp__encoder *encoder, const trp__module_layout *layout, bool is_made)
 {
     const trp__jit_make make = {.storage = layout->storage, .is_made = is_made};
-    memcpy(pack->record->payload, &make, sizeof make);
+    memcpy(encoder->record->payload, &make, sizeof make);
     return TRP_OK;
 }
 
-trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
+trp_status trp__jit_encode_compile(trp__encoder *encoder, const trp_request *request)
 {
     const trp_jit_compile_request *r = (const trp_jit_compile_request *)request;
     trp__module_layout layout;
@@ -293,7 +294,7 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
                  .options = {"options", r->options, r->option_count},
                  .includes = {"include_paths", r->include_paths, r->include_count},
                  .names = {"names", r->names, r->name_count}};
-    trp_status status = check_compile(pack, &c);
+    trp_status status = check_compile(encoder, &c);
     if (status != TRP_OK)
         return status;
     spec = (trp__module_spec){
@@ -304,26 +305,26 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
         .sum = sum_of(&c),
         .is_same = is_same_compile,
         .request = &c};
-    status = trp__jit_output_room(pack, r->output_bytes_max, &spec.output_bytes);
+    status = trp__jit_output_room(encoder, r->output_bytes_max, &spec.output_bytes);
     if (status == TRP_OK)
-        status = trp__module_make_again(pack, &spec, r->module, &layout, &found);
+        status = trp__module_make_again(encoder, &spec, r->module, &layout, &found);
     if (status != TRP_OK || found)
-        return status == TRP_OK ? set_payload(pack, &layout, true) : status;
-    status = trp__module_make(pack, &spec, r->module, &layout);
+        return status == TRP_OK ? set_payload(encoder, &layout, true) : status;
+    status = trp__module_make(encoder, &spec, r->module, &layout);
     if (status != TRP_OK)
         return status;
     put_compile(&c, layout.input);
     trp__module_keep(&spec, &layout);
-    return set_payload(pack, &layout, false);
+    return set_payload(encoder, &layout, false);
 }
 
 /* Checks names of an image, of which the worker gets one in each line. */
-static trp_status check_names(trp__pack *pack, const trp__jit_strings *names, uint64_t *bytes)
+static trp_status check_names(trp__encoder *encoder, const trp__jit_strings *names, uint64_t *bytes)
 {
-    trp_status status = trp__jit_check_strings(pack, names, bytes);
+    trp_status status = trp__jit_check_strings(encoder, names, bytes);
     for (uint32_t i = 0; i < names->count && status == TRP_OK; i++) {
         if (strchr(names->item[i], '\n'))
-            status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+            status = trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                     "names[%u]: expected a name, got one with a line end", i);
     }
     return status;
@@ -369,39 +370,39 @@ static void put_loaded(const trp__module_layout *layout, const trp_jit_load_requ
     memcpy(layout->output, &head, sizeof head);
 }
 
-trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
+trp_status trp__jit_encode_load(trp__encoder *encoder, const trp_request *request)
 {
     const trp_jit_load_request *r = (const trp_jit_load_request *)request;
     const trp__jit_strings names = {"names", r->names, r->name_count};
     trp__module_layout layout;
     uint64_t bytes = 0;
-    trp_status status = trp__jit_need_gpu(pack, "loading an image");
+    trp_status status = trp__jit_need_gpu(encoder, "loading an image");
     if (status == TRP_OK)
-        status = check_module_pointer(pack, r->module);
+        status = check_module_pointer(encoder, r->module);
     if (status == TRP_OK && (!r->image || r->bytes == 0))
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT, "%s",
+        status = trp__error_set(encoder->error, TRP_E_ARGUMENT, "%s",
                                 r->image ? "bytes: expected the size of an image, got 0"
                                          : "image: expected a pointer, got NULL");
     if (status == TRP_OK)
-        status = check_total(pack, r->bytes);
+        status = check_total(encoder, r->bytes);
     if (status == TRP_OK && !is_image(r->image, r->bytes))
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+        status = trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                 "image: expected a cubin, a fatbin or PTX, got %llu bytes of "
                                 "something else",
                                 (unsigned long long)r->bytes);
     if (status == TRP_OK)
-        status = check_names(pack, &names, &bytes);
+        status = check_names(encoder, &names, &bytes);
     if (status != TRP_OK)
         return status;
     const trp__module_spec spec = {.output_bytes =
                                        sizeof(trp__storage_output) + bytes + r->bytes + 1,
                                    .name_count = r->name_count,
                                    .names = r->names};
-    status = trp__module_make(pack, &spec, r->module, &layout);
+    status = trp__module_make(encoder, &spec, r->module, &layout);
     if (status != TRP_OK)
         return status;
     put_loaded(&layout, r);
-    return set_payload(pack, &layout, false);
+    return set_payload(encoder, &layout, false);
 }
 
 /* Link. */
@@ -415,70 +416,70 @@ typedef struct linking {
     uint64_t bytes;
 } linking;
 
-static trp_status check_input(trp__pack *pack, linking *l, uint32_t i)
+static trp_status check_input(trp__encoder *encoder, linking *l, uint32_t i)
 {
     const trp_jit_input *in = &l->r->inputs[i];
     if ((in->module.id != 0) == (in->data != NULL))
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "inputs[%u]: expected a module or data, got %s", i,
                               in->data ? "both" : "neither");
     if (in->data && in->bytes == 0)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "inputs[%u].bytes: expected at least 1, got 0", i);
     if ((uint32_t)in->kind > TRP_JIT_INPUT_LIBRARY)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "inputs[%u].kind: expected a trp_jit_input_kind, got %d", i,
                               (int)in->kind);
     l->bytes += trp__jit_blob_bytes(sizeof(trp__jit_link_input));
     l->bytes += trp__jit_blob_bytes(strlen(in->name ? in->name : "input 00") + 1);
     if (in->data) {
         l->bytes += trp__jit_blob_bytes(in->bytes + 1);
-        return check_total(pack, in->bytes) == TRP_OK ? check_total(pack, l->bytes)
-                                                      : TRP_E_ARGUMENT;
+        return check_total(encoder, in->bytes) == TRP_OK ? check_total(encoder, l->bytes)
+                                                         : TRP_E_ARGUMENT;
     }
     l->bytes += trp__jit_blob_bytes(0);
     if (++l->modules > TRP_JIT_LINK_MODULES_MAX)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
                               "inputs: expected at most %d modules among them",
                               TRP_JIT_LINK_MODULES_MAX);
     return TRP_OK;
 }
 
-static trp_status check_link(trp__pack *pack, linking *l)
+static trp_status check_link(trp__encoder *encoder, linking *l)
 {
     const trp_jit_link_request *r = l->r;
-    trp_status status = check_module_pointer(pack, r->module);
+    trp_status status = check_module_pointer(encoder, r->module);
     if (status == TRP_OK && (r->input_count == 0 || r->input_count > TRP_JIT_LINK_INPUTS_MAX))
         status =
-            trp__error_set(pack->error, TRP_E_ARGUMENT, "input_count: expected 1 to %d, got %u",
+            trp__error_set(encoder->error, TRP_E_ARGUMENT, "input_count: expected 1 to %d, got %u",
                            TRP_JIT_LINK_INPUTS_MAX, r->input_count);
     if (status == TRP_OK && !r->inputs)
         status =
-            trp__error_set(pack->error, TRP_E_ARGUMENT, "inputs: expected a pointer, got NULL");
+            trp__error_set(encoder->error, TRP_E_ARGUMENT, "inputs: expected a pointer, got NULL");
     if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_PTX)
         status =
-            trp__error_set(pack->error, TRP_E_ARGUMENT,
+            trp__error_set(encoder->error, TRP_E_ARGUMENT,
                            "output: expected TRP_JIT_CUBIN or TRP_JIT_PTX, got %d", (int)r->output);
     if (status == TRP_OK && r->output == TRP_JIT_PTX && !r->lto)
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+        status = trp__error_set(encoder->error, TRP_E_ARGUMENT,
                                 "output: TRP_JIT_PTX needs LTO-IR and `lto`");
     if (status == TRP_OK)
-        status = trp__jit_architecture(pack, r->architecture, false, l->architecture);
+        status = trp__jit_architecture(encoder, r->architecture, false, l->architecture);
     l->bytes = sizeof(trp__jit_link_head) + trp__jit_blob_bytes(strlen(l->architecture) + 1);
     if (status == TRP_OK)
-        status = trp__jit_check_strings(pack, &l->options, &l->bytes);
+        status = trp__jit_check_strings(encoder, &l->options, &l->bytes);
     if (status == TRP_OK)
-        status = check_options(pack, &l->options, link_refused,
+        status = check_options(encoder, &l->options, link_refused,
                                sizeof link_refused / sizeof *link_refused);
     if (status == TRP_OK)
-        status = check_names(pack, &l->names, &l->bytes);
+        status = check_names(encoder, &l->names, &l->bytes);
     for (uint32_t i = 0; i < r->input_count && status == TRP_OK; i++)
-        status = check_input(pack, l, i);
+        status = check_input(encoder, l, i);
     return status;
 }
 
 /* Finds the modules among the inputs, and adds their accesses. */
-static trp_status use_modules(trp__pack *pack, linking *l)
+static trp_status use_modules(trp__encoder *encoder, linking *l)
 {
     trp_status status = TRP_OK;
     uint32_t m = 0;
@@ -487,12 +488,12 @@ static trp_status use_modules(trp__pack *pack, linking *l)
         if (l->r->inputs[i].data)
             continue;
         snprintf(name, sizeof name, "inputs[%u].module", i);
-        status = trp__module_use(pack, name, l->r->inputs[i].module, TRP__READ, &l->module[m]);
+        status = trp__module_use(encoder, name, l->r->inputs[i].module, TRP__READ, &l->module[m]);
         for (uint32_t k = 0; status == TRP_OK && k < l->module[m].name_count; k++)
             l->bytes += trp__jit_blob_bytes(strlen(l->module[m].names[k]) + 1);
         m++;
     }
-    return status == TRP_OK ? check_total(pack, l->bytes) : status;
+    return status == TRP_OK ? check_total(encoder, l->bytes) : status;
 }
 
 static void put_link(const linking *l, char *at)
@@ -527,7 +528,7 @@ static void put_link(const linking *l, char *at)
     }
 }
 
-trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
+trp_status trp__jit_encode_link(trp__encoder *encoder, const trp_request *request)
 {
     const trp_jit_link_request *r = (const trp_jit_link_request *)request;
     trp__module_layout layout;
@@ -535,20 +536,20 @@ trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
     linking l = {.r = r,
                  .options = {"options", r->options, r->option_count},
                  .names = {"names", r->names, r->name_count}};
-    trp_status status = check_link(pack, &l);
+    trp_status status = check_link(encoder, &l);
     if (status == TRP_OK)
-        status = use_modules(pack, &l);
+        status = use_modules(encoder, &l);
     if (status != TRP_OK)
         return status;
     spec = (trp__module_spec){.input_bytes = l.bytes,
                               .output_kind = (uint32_t)r->output,
                               .name_count = r->name_count,
                               .names = r->names};
-    status = trp__jit_output_room(pack, r->output_bytes_max, &spec.output_bytes);
+    status = trp__jit_output_room(encoder, r->output_bytes_max, &spec.output_bytes);
     if (status == TRP_OK)
-        status = trp__module_make(pack, &spec, r->module, &layout);
+        status = trp__module_make(encoder, &spec, r->module, &layout);
     if (status != TRP_OK)
         return status;
     put_link(&l, layout.input);
-    return set_payload(pack, &layout, false);
+    return set_payload(encoder, &layout, false);
 }

@@ -204,77 +204,77 @@ static trp_status check_overlaps(const trp_rnn_request *r, const trp__rnn *n, bo
     return TRP_OK;
 }
 
-static trp_status add_place(trp__pack *pack, const trp_rnn_request *r, int which, bool backward,
-                            trp__rnn *n)
+static trp_status add_place(trp__encoder *encoder, const trp_rnn_request *r, int which,
+                            bool backward, trp__rnn *n)
 {
     const trp_rnn_place *place = place_of(r, which);
     const char *name = places[which].name;
     const uint32_t mode = is_written(r, which, backward) ? TRP__WRITE | TRP__COVER : TRP__READ;
     if (place->buffer.id == 0)
         return TRP_OK;
-    n->access[which] = (uint8_t)pack->record->access_count;
+    n->access[which] = (uint8_t)encoder->record->access_count;
     if (which == TRP__RNN_reserve)
-        return trp__pack_access_rest(pack, name, place->buffer, place->offset, RESERVE_ALIGNMENT,
-                                     mode);
-    return trp__pack_access(pack, name, place->buffer, place->offset,
-                            trp__rnn_place_elements(n, which) * (trp_dtype_bits(r->net.type) / 8),
-                            OFFSET_ALIGNMENT, mode);
+        return trp__encode_access_rest(encoder, name, place->buffer, place->offset,
+                                       RESERVE_ALIGNMENT, mode);
+    return trp__encode_access(encoder, name, place->buffer, place->offset,
+                              trp__rnn_place_elements(n, which) * (trp_dtype_bits(r->net.type) / 8),
+                              OFFSET_ALIGNMENT, mode);
 }
 
-static trp_status add_lengths(trp__pack *pack, const trp_rnn_request *r, trp__rnn *n)
+static trp_status add_lengths(trp__encoder *encoder, const trp_rnn_request *r, trp__rnn *n)
 {
     const uint32_t bytes = (uint32_t)r->batch * (uint32_t)sizeof *r->lengths;
     void *room = NULL;
     if (!r->lengths)
         return TRP_OK;
-    trp_status status = pack->input(pack, bytes, &room);
+    trp_status status = encoder->input(encoder, bytes, &room);
     if (status == TRP_OK)
         memcpy(room, r->lengths, bytes);
     n->lengths = true;
     return status;
 }
 
-trp_status trp__rnn_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__rnn_encode(trp__encoder *encoder, const trp_request *request)
 {
     const trp_rnn_request *r = (const trp_rnn_request *)request;
     const bool backward = request->op == TRP_OP_RNN_BACKWARD;
     trp__rnn n = {0};
     bool any = !backward;
-    trp_status status = take_sizes(r, &n, pack->error);
+    trp_status status = take_sizes(r, &n, encoder->error);
     for (int i = 0; i < TRP__RNN_PLACE_COUNT && status == TRP_OK; i++) {
-        status = check_place(r, i, backward, pack->error);
+        status = check_place(r, i, backward, encoder->error);
         any = any || is_written(r, i, backward);
     }
     if (status == TRP_OK && !any)
-        return FAIL(pack->error, "dx: expected a buffer, or one of dh0, dc0 and dw");
+        return FAIL(encoder->error, "dx: expected a buffer, or one of dh0, dc0 and dw");
     if (status == TRP_OK && r->reserve_bytes)
-        return FAIL(pack->error, "reserve_bytes: expected NULL, for trp_rnn_reserve() fills it");
+        return FAIL(encoder->error, "reserve_bytes: expected NULL, for trp_rnn_reserve() fills it");
     if (status == TRP_OK)
-        status = check_overlaps(r, &n, backward, pack->error);
+        status = check_overlaps(r, &n, backward, encoder->error);
     n.training = n.training || backward;
     if (!n.training)
         n.dropout = 0;
     for (int i = 0; i < TRP__RNN_PLACE_COUNT && status == TRP_OK; i++)
-        status = add_place(pack, r, i, backward, &n);
+        status = add_place(encoder, r, i, backward, &n);
     if (status == TRP_OK)
-        status = add_lengths(pack, r, &n);
-    memcpy(pack->record->payload, &n, sizeof n);
+        status = add_lengths(encoder, r, &n);
+    memcpy(encoder->record->payload, &n, sizeof n);
     return status;
 }
 
 /* Only sizes matter: lengths are checked and otherwise ignored. */
-trp_status trp__rnn_pack_reserve(trp__pack *pack, const trp_request *request)
+trp_status trp__rnn_encode_reserve(trp__encoder *encoder, const trp_request *request)
 {
     const trp_rnn_request *r = (const trp_rnn_request *)request;
     trp__rnn n = {0};
-    trp_status status = take_sizes(r, &n, pack->error);
+    trp_status status = take_sizes(r, &n, encoder->error);
     if (status == TRP_OK && !r->reserve_bytes)
-        return FAIL(pack->error, "reserve_bytes: expected where to put the answer, got NULL");
+        return FAIL(encoder->error, "reserve_bytes: expected where to put the answer, got NULL");
     if (status != TRP_OK)
         return status;
     n.training = true;
-    status = pack->result(pack, r->reserve_bytes, sizeof *r->reserve_bytes);
-    memcpy(pack->record->payload, &n, sizeof n);
+    status = encoder->result(encoder, r->reserve_bytes, sizeof *r->reserve_bytes);
+    memcpy(encoder->record->payload, &n, sizeof n);
     return status;
 }
 
