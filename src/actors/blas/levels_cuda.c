@@ -219,11 +219,9 @@ static trp_status do_call(const trp__cublas *blas, const call *c, bool on_device
 
 static scalar to_scalar(const call *c, const double value[2])
 {
-    if (c->real == sizeof(uint16_t)) {
-        bool f16 = c->g.type == TRP_F16;
-        float first = (float)value[0];
-        return (scalar){.half = {f16 ? trp__f32_to_f16(first) : trp__f32_to_bf16(first)}};
-    }
+    if (c->real == sizeof(uint16_t))
+        return (scalar){.half = {c->g.type == TRP_F16 ? trp__f64_to_f16(value[0])
+                                                      : trp__f64_to_bf16(value[0])}};
     if (c->real == sizeof(double))
         return (scalar){.f64 = {value[0], value[1]}};
     return (scalar){.f32 = {(float)value[0], (float)value[1]}};

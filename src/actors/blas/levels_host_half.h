@@ -41,13 +41,13 @@ static void scal_half(const operation *o)
     }
 }
 
-/* c and s have the type of the vectors, as in cuBLAS. */
+/* c and s have the type of the vectors, as in cuBLAS. A double is rounded to it in one step, since
+ * f32 between the two would round twice. */
 static void rot_half(const operation *o)
 {
     int64_t x = half_first(o, TRP__BLAS_X), y = half_first(o, TRP__BLAS_Y);
-    uint16_t given[2];
-    half_put(o, given, 0, (float)o->l.alpha[0]);
-    half_put(o, given, 1, (float)o->l.beta[0]);
+    uint16_t (*const narrow)(double) = o->l.type == TRP_F16 ? trp__f64_to_f16 : trp__f64_to_bf16;
+    const uint16_t given[2] = {narrow(o->l.alpha[0]), narrow(o->l.beta[0])};
     const void *scalars = o->scalars ? o->scalars : given;
     float c = half_get(o, scalars, 0), s = half_get(o, scalars, 1);
     for (int64_t i = 0; i < o->l.n; i++) {

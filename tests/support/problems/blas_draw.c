@@ -2,6 +2,8 @@
  */
 #include "support/problems/blas_problem.h"
 
+#include <math.h>
+
 /* At level 2, whose reference is quick enough, some hundreds too. */
 static int64_t random_count(const problem *p)
 {
@@ -79,6 +81,20 @@ bool blas_set_options(problem *p, unsigned number)
 
 /* ---- sizes and scalars ---- */
 
+/* c or s. Half of those of 16 bits lie beside the middle between two numbers of the type, where
+ * what is rounded twice comes out wrong. */
+static double rotation_number(const problem *p)
+{
+    const double value = blas_uniform();
+    if ((p->type != TRP_F16 && p->type != TRP_BF16) || blas_below(2))
+        return value;
+    int exponent;
+    const double rounded = creal(ref_blas_rounded(p->type, value));
+    frexp(rounded, &exponent);
+    const double half = copysign(ldexp(ref_blas_unit(p->type), exponent - 1), value);
+    return (rounded + half) * (1 + (blas_below(2) ? 0x1p-45 : -0x1p-45));
+}
+
 static void draw_scalars(problem *p)
 {
     unsigned all = p->op->options;
@@ -96,9 +112,9 @@ static void draw_scalars(problem *p)
         p->beta = whole_scalar(p, true);
     }
     if (all & ROTATION) {
-        p->c = trp_real(blas_uniform());
+        p->c = trp_real(rotation_number(p));
         p->s = ref_blas_complex(p->type) ? trp_complex(blas_uniform(), blas_uniform())
-                                         : trp_real(blas_uniform());
+                                         : trp_real(rotation_number(p));
     }
 }
 
