@@ -1,7 +1,5 @@
 #include "conformance/blas_levels.h"
 
-#include "support/problems/blas_problem.h"
-
 /* ---- requests ---- */
 
 typedef trp_gemm_request trp_blas0_request; /* as routines.def counts */
@@ -183,9 +181,7 @@ static void set_variants(const operation *row, cf_operation *o)
 
 /* ---- problems ---- */
 
-/* On a GPU: products of i8 in layouts and sizes of cuBLAS's choice only, emulation where the device
- * and cuBLAS have it. */
-static const char *may_refuse(const problem *p)
+const char *cf_gemm_may_refuse(const problem *p)
 {
     const bool tn = p->row_major ? p->trans == TRP_N && p->trans_b != TRP_N
                                  : p->trans != TRP_N && p->trans_b == TRP_N;
@@ -197,15 +193,21 @@ static const char *may_refuse(const problem *p)
     return p->type_c == TRP_I32 && !(tn && whole) ? "type_c: cuBLAS" : NULL;
 }
 
+bool cf_blas_options(const cf_problem *p, unsigned way, problem *out)
+{
+    *out = (problem){.op = p->operation->row, .type = p->operation->variants[p->variant].type};
+    if (out->op->level == 0) {
+        out->type_c = gemm_ways[p->variant].type_c;
+        out->compute = gemm_ways[p->variant].compute;
+        out->step = out->type_c == TRP_I32 && h_is_cuda() ? 4 : 0;
+    }
+    return blas_set_options(out, way);
+}
+
 static bool draw(cf_problem *p, unsigned way, cf_kind kind)
 {
-    problem options = {.op = p->operation->row, .type = p->operation->variants[p->variant].type};
-    if (options.op->level == 0) {
-        options.type_c = gemm_ways[p->variant].type_c;
-        options.compute = gemm_ways[p->variant].compute;
-        options.step = options.type_c == TRP_I32 && h_is_cuda() ? 4 : 0;
-    }
-    if (!blas_set_options(&options, way))
+    problem options;
+    if (!cf_blas_options(p, way, &options))
         return false;
     problem *own = h_malloc(sizeof *own);
     *own = options;
@@ -214,7 +216,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     p->blocks = own->blocks;
     p->block_count = PLACES;
     p->may_fault = !blas_runs_again(own);
-    p->may_refuse = may_refuse(own);
+    p->may_refuse = cf_gemm_may_refuse(own);
     if (kind == CF_TIGHT && own->step > 0) /* with a size or place changed */
         p->may_refuse = "expected a multiple of 4";
     return true;

@@ -11,6 +11,8 @@ int main(int argc, char **argv)
 {
     static cf_operation operations[80];
     cf_actor blas = {.kind = "blas", .operations = operations};
-    blas.count = cf_blas_levels(operations, sizeof operations / sizeof *operations);
+    blas.count = cf_blas_levels(operations, sizeof operations / sizeof *operations - CF_GEMM_LISTS);
+    cf_gemm_lists(&operations[blas.count], &operations[0]);
+    blas.count += CF_GEMM_LISTS;
     return cf_main(argc, argv, &blas);
 }

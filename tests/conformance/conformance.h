@@ -58,7 +58,7 @@ typedef struct cf_field {
 
 /* ---- problems ---- */
 
-enum { CF_REQUEST_BYTES = 4096, CF_BLOCKS = 32 };
+enum { CF_REQUEST_BYTES = 4096, CF_BLOCKS = 160 };
 
 typedef enum cf_kind {
     CF_RANDOM,
@@ -73,6 +73,7 @@ typedef struct cf_problem {
     block *blocks;
     int block_count;
     bool may_fault; /* if its worker dies: it reads what it writes */
+    bool in_parts;  /* several requests: what some have written stays when another faults */
     /* What TRP_E_UNSUPPORTED says if a library or device may refuse it; NULL: it may not. */
     const char *may_refuse;
 } cf_problem;

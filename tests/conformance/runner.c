@@ -224,20 +224,22 @@ static bool remember(cf_bench *bench, victim *v)
     return true;
 }
 
-/* What it writes is lost now, and nothing else is. */
-static void lost(cf_bench *bench, const cf_problem *p)
+/* What it writes is lost now, or is that of a part that had been done; and nothing else is lost. */
+static void lost(cf_bench *bench, const victim *v)
 {
-    for (int i = 0; i < p->block_count; i++) {
-        const block *b = &p->blocks[i];
-        bool written = false;
-        for (size_t k = 0; b->before && k < b->bytes; k++)
-            written = written || b->writable[k];
+    for (int i = 0; i < v->p.block_count; i++) {
+        const block *b = &v->p.blocks[i];
+        if (!b->before)
+            continue;
+        const bool written = memchr(b->writable, true, b->bytes);
         trp_completion done = {0};
-        if (b->before && written)
-            H_IS(trp_read(bench->world.device, b->buffer, 0, b->after, b->bytes, &done),
-                 TRP_E_LOST);
-        else if (b->before)
-            h_read(bench->world.device, b->buffer, 0, b->after, b->bytes);
+        trp_status status = trp_read(bench->world.device, b->buffer, 0, b->after, b->bytes, &done);
+        if (written && (!v->p.in_parts || status == TRP_E_LOST)) {
+            H_IS(status, TRP_E_LOST);
+            continue;
+        }
+        H_OK(status == TRP_OK ? h_await_any(done) : status);
+        H_CHECK(memcmp(b->after, v->wanted[i], b->bytes) == 0);
     }
 }
 
@@ -253,7 +255,7 @@ static void judge(cf_bench *bench, victim *v, cf_tally *t)
                v->p.operation->name, v->p.operation->variants[v->p.variant].name,
                trp_status_name(status), error.message);
     if (faulted)
-        lost(bench, &v->p);
+        lost(bench, v);
     else
         download(bench, &v->p);
     for (int i = 0; i < v->p.block_count; i++) {

@@ -118,6 +118,14 @@ static void draw_scalars(problem *p)
     }
 }
 
+/* What every cuBLAS takes of i8, with some transposes. */
+static void round_sizes(problem *p)
+{
+    p->m = (p->m + 15) / 16 * 16;
+    p->n = (p->n + 15) / 16 * 16;
+    p->k = (p->k + 15) / 16 * 16;
+}
+
 /* Now and then many rows and columns, or long sums. */
 static void draw_gemm(problem *p)
 {
@@ -133,11 +141,8 @@ static void draw_gemm(problem *p)
     } else if (blas_below(40) == 0 && p->type_c != TRP_F32) {
         p->k += (int64_t)blas_below(2100);
     }
-    if (p->step && blas_below(4)) { /* what every cuBLAS takes of i8, with some transposes */
-        p->m = (p->m + 15) / 16 * 16;
-        p->n = (p->n + 15) / 16 * 16;
-        p->k = (p->k + 15) / 16 * 16;
-    }
+    if (p->step && blas_below(4))
+        round_sizes(p);
 }
 
 static void draw_sizes(problem *p)
@@ -188,7 +193,7 @@ void blas_draw(problem *p)
     make(p);
 }
 
-void blas_draw_tight(problem *p)
+static void draw_tight_sizes(problem *p)
 {
     const int64_t step = p->step > 0 ? p->step : 1;
     p->m = step * (2 + (int64_t)blas_below(6));
@@ -199,12 +204,51 @@ void blas_draw_tight(problem *p)
         p->kl = 1 + (int64_t)blas_below(3);
     if (p->op->rules[REF_A].shape == REF_BAND)
         p->ku = 1 + (int64_t)blas_below(3);
+}
+
+static void draw_tight_scalars(problem *p)
+{
     draw_scalars(p);
     if (blas_has(p, ALPHA)) /* with 0 gemm has no A, with beta 0 geam has no B */
         p->alpha = trp_real(-1);
     if (blas_has(p, BETA))
         p->beta = trp_real(2);
+}
+
+void blas_draw_tight(problem *p)
+{
+    draw_tight_sizes(p);
+    draw_tight_scalars(p);
     make(p);
+}
+
+/* Scalars in a buffer lie with the first, alone: else the others would wait for its end. */
+void blas_draw_list(problem *p, int count, bool own_sizes, bool tight)
+{
+    const bool whole = p->step > 0 && blas_below(4);
+    draw_sizes(p);
+    (tight ? draw_tight_scalars : draw_scalars)(p);
+    p->gaps = p->gaps && !tight;
+    p->one_block = p->one_block && !tight && !p->on_device;
+    p->batch = 1;
+    for (int i = 0; i < count; i++) {
+        if (i > 0) {
+            p[i] = *p;
+            p[i].on_device = false;
+            p[i].like = own_sizes ? NULL : p;
+        }
+        if (tight && (own_sizes || i == 0)) {
+            draw_tight_sizes(&p[i]);
+        } else if (own_sizes || i == 0) {
+            p[i].m = random_count(p);
+            p[i].n = random_count(p);
+            p[i].k = random_count(p);
+            if (whole)
+                round_sizes(&p[i]);
+        }
+    }
+    for (int i = 0; i < count; i++)
+        make(&p[i]);
 }
 
 bool blas_runs_again(const problem *p)

@@ -142,6 +142,10 @@ static void lay_out_matrix(const problem *p, operand *x)
                                  : x->view.rows;
     int64_t smallest = run > 0 ? run : 1;
     int64_t ld = rounded_up(p, smallest + (p->gaps ? (int64_t)blas_below(6) : 0));
+    if (p->like) {
+        const ref_operand *same = &p->like->operands[x - p->operands].view;
+        ld = p->row_major ? same->down : same->right;
+    }
     x->ld = ld == smallest && blas_below(2) ? 0 : ld;
     if (x->view.rows > 0 && x->view.columns > 0)
         x->extent = (lines - 1) * ld + run;

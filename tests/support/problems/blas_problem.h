@@ -118,10 +118,11 @@ typedef struct operand {
 typedef struct problem {
     const operation *op;
     trp_dtype type;
-    trp_dtype type_c;    /* gemm: of C, if it is another one */
-    trp_compute compute; /* gemm */
-    bool extremes;       /* of i8: -128 and 127 alone */
-    int64_t step;        /* what leading dimensions and strides are multiples of, if not 0 */
+    trp_dtype type_c;           /* gemm: of C, if it is another one */
+    trp_compute compute;        /* gemm */
+    bool extremes;              /* of i8: -128 and 127 alone */
+    int64_t step;               /* what leading dimensions and strides are multiples of, if not 0 */
+    const struct problem *like; /* gemm of a list: has the leading dimensions of this one */
     bool row_major, gaps, one_block, on_device, in_place, same_place, interleaved;
     trp_side side;
     trp_uplo uplo;
@@ -163,6 +164,9 @@ void blas_draw(problem *p);
 /* The same, with at least two rows and columns of everything, no operand left out, and each alone
  * in a buffer of exactly its bytes. */
 void blas_draw_tight(problem *p);
+/* `count` gemms with the options of the first, whose scalars are all's; with its sizes, or each
+ * with its own. */
+void blas_draw_list(problem *p, int count, bool own_sizes, bool tight);
 /* Whether it reads nothing from where it writes. */
 bool blas_runs_again(const problem *p);
 void blas_lay_out(problem *p, ref_place place);
