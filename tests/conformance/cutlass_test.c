@@ -1,6 +1,6 @@
-/* Products of the cutlass actor in the conformance suite: every type and layout, and factors for
- * blocks of A and B, with small integers as input and powers of two as factors, so that what must
- * come out is known to the bit. */
+/* Products of the cutlass actor in the conformance suite: every type and layout, factors for blocks
+ * of A and B, and weights of 8 and 4 bits with factors for groups of k, with so few bits as input
+ * that what must come out is known to the bit. */
 #include "conformance/conformance.h"
 #include "support/reference/elements.h"
 #include "support/reference/matmul_reference.h"
@@ -11,7 +11,11 @@
 TROUPE_TEST("computes", "one isolation");
 TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
 
-enum { A, B, C, D, MATRICES, FACTORS = MATRICES, OPERANDS = FACTORS + 2 };
+/* FACTORS: those of A and B; of weights theirs, and what is added. COLUMN: of a tree. */
+enum { A, B, C, D, MATRICES, FACTORS = MATRICES, COLUMN = FACTORS + 2, OPERANDS };
+
+/* What an operation has. */
+enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8, HAS_FACTORS = 16, HAS_GROUPS = 32 };
 
 /* ---- matrices ---- */
 
@@ -37,7 +41,16 @@ static size_t bytes_of(trp_dtype type, size_t elements)
  * factors on GPUs, what kernels of 9.0 take. */
 static size_t unit_of(trp_dtype type, bool factors)
 {
-    return factors && h_is_cuda() ? 128 / trp_dtype_bits(type) : type == TRP_F4E2M1 ? 2 : 1;
+    return factors && h_is_cuda() ? 128 / trp_dtype_bits(type) : trp_dtype_bits(type) == 4 ? 2 : 1;
+}
+
+static block *make_block(block *b, size_t bytes)
+{
+    *b = (block){.bytes = bytes, .before = h_random_block(h_rng(), bytes)};
+    b->after = h_malloc(bytes);
+    b->writable = h_malloc(bytes);
+    memset(b->writable, false, bytes);
+    return b;
 }
 
 static size_t up_to(size_t value, size_t unit)
@@ -61,9 +74,11 @@ typedef struct product {
     size_t m, n, k, batch;
     int64_t batch_field;
     trp_scalar alpha, beta;
-    bool in_place, tight, factors;
+    bool in_place, tight, factors, weights, tree;
     trp_scale_mode mode[2];  /* of A and B */
     size_t factor_stride[2]; /* bytes */
+    size_t group;            /* of weights; 0: all of k */
+    trp_epilogue_node nodes[3];
     trp_tune tune;
     layout x[MATRICES];
     block blocks[OPERANDS];
@@ -86,9 +101,10 @@ static void draw_types(product *p, trp_dtype a)
         p->x[C].type = p->x[D].type = TRP_F32;
         return;
     }
-    p->x[B].type = fp8 ? (below(2) ? TRP_F8E4M3 : TRP_F8E5M2) : a;
+    if (!p->weights)
+        p->x[B].type = fp8 ? (below(2) ? TRP_F8E4M3 : TRP_F8E5M2) : a;
     for (int i = C; i <= D; i++)
-        p->x[i].type = a == TRP_F64 ? one_of(wide, 2) : one_of(narrow, 6);
+        p->x[i].type = a == TRP_F64 ? one_of(wide, 2) : one_of(narrow, p->weights ? 3 : 6);
     if (a == TRP_I8 && below(2))
         p->x[C].type = p->x[D].type = TRP_I32;
     if (p->in_place)
@@ -100,29 +116,35 @@ static void lay_out(product *p, int which, bool shared)
     layout *x = &p->x[which];
     const size_t rows = which == B ? p->k : p->m, columns = which == A ? p->k : p->n;
     const size_t run = x->row_major ? columns : rows, lines = x->row_major ? rows : columns;
-    const size_t unit = unit_of(x->type, p->factors);
+    const size_t unit = unit_of(x->type, p->factors || p->weights);
     x->ld = up_to(run, unit) + (p->tight ? 0 : unit * below(6));
     x->offset = p->tight ? 0 : unit * below(5);
     x->stride = shared ? 0 : lines * x->ld + (p->tight ? 0 : unit * below(7));
     const size_t span = x->offset + (p->batch - 1) * x->stride + lines * x->ld + (p->tight ? 0 : 8);
-    block *b = x->block = &p->blocks[which];
-    b->bytes = bytes_of(x->type, span);
-    b->before = h_random_block(h_rng(), b->bytes);
-    b->after = h_malloc(b->bytes);
-    b->writable = h_malloc(b->bytes);
-    memset(b->writable, false, b->bytes);
+    block *b = x->block = make_block(&p->blocks[which], bytes_of(x->type, span));
     /* Small integers, which all types have; but where nothing may be read. */
+    const size_t most = p->weights && which == B ? (x->type == TRP_I8 ? 127 : 7) : 4;
     for (size_t i = 0; i < span && (which < C || p->beta.re != 0); i++)
-        ref_element_store(x->type, b->before, (int64_t)i, (double)below(9) - 4);
+        ref_element_store(x->type, b->before, (int64_t)i,
+                          (double)below(2 * most + 1) - (double)most);
 }
 
-static double factor_of(const product *p, int which, size_t line, size_t q, size_t l)
+/* What is multiplied of A or B: an element with its factor; a weight as A's type has it. */
+static double value_of(const product *p, int which, size_t line, size_t q, size_t l)
 {
-    const size_t lines = which == A ? p->m : p->n;
-    return p->factors ? ref_scale(p->mode[which],
-                                  p->blocks[FACTORS + which].before + l * p->factor_stride[which],
-                                  (int64_t)lines, (int64_t)p->k, (int64_t)line, (int64_t)q)
-                      : 1;
+    const block *factors = &p->blocks[FACTORS];
+    const trp_dtype a = p->x[A].type;
+    double x = which == A ? load(&p->x[A], line, q, l) : load(&p->x[B], q, line, l);
+    if (p->factors)
+        return x * ref_scale(p->mode[which], factors[which].before + l * p->factor_stride[which],
+                             (int64_t)(which == A ? p->m : p->n), (int64_t)p->k, (int64_t)line,
+                             (int64_t)q);
+    const size_t of = (p->group ? q / p->group : 0) * p->n + line + l * p->factor_stride[0] / 2;
+    for (int i = 0; which == B && p->weights && i < 2 && factors[i].before; i++) {
+        const double f = creal(ref_element_load(a, factors[i].before, (int64_t)of));
+        x = ref_element_round(a, i == 0 ? x * f : x + f);
+    }
+    return x;
 }
 
 /* Powers of two from 1/2 to 2, as the mode holds them; also where tiles are not full. */
@@ -134,11 +156,7 @@ static void lay_out_factors(product *p, int which)
     const bool shared = !p->tight && below(3) == 0;
     block *b = &p->blocks[FACTORS + which];
     p->factor_stride[which] = p->batch == 1 || shared ? 0 : up_to(one, 16 * width);
-    b->bytes = one + (p->batch - 1) * p->factor_stride[which];
-    b->before = h_malloc(b->bytes);
-    b->after = h_malloc(b->bytes);
-    b->writable = h_malloc(b->bytes);
-    memset(b->writable, false, b->bytes);
+    make_block(b, one + (p->batch - 1) * p->factor_stride[which]);
     for (size_t i = 0; i < b->bytes / width; i++) {
         const int power = (int)below(3) - 1;
         const float f32 = ldexpf(1, power);
@@ -146,6 +164,30 @@ static void lay_out_factors(product *p, int which)
             memcpy(b->before + 4 * i, &f32, sizeof f32);
         else
             b->before[i] = (char)(mode == TRP_SCALE_BLOCK_32 ? 127 + power : 8 * (7 + power));
+    }
+}
+
+/* Factors of 7 bits for groups of k, by which most weights of 8 bits are rounded, and what is
+ * added; of a batch one after the other, or the same for all. Factors of columns are nodes of a
+ * tree. */
+static void lay_out_groups(product *p)
+{
+    const bool none = !p->tight && below(4) == 0, shared = !p->tight && below(3) == 0;
+    p->group = none ? 0 : p->group;
+    const size_t count = (p->group ? (p->k - 1) / p->group + 1 : 1) * p->n;
+    p->factor_stride[0] = p->batch == 1 || shared ? 0 : 2 * (count + (p->tight ? 0 : 8 * below(2)));
+    for (int i = 0; i < 2 && !none && (i == 0 || p->tight || below(2)); i++) {
+        block *b =
+            make_block(&p->blocks[FACTORS + i], 2 * count + (p->batch - 1) * p->factor_stride[0]);
+        for (size_t f = 0; f < b->bytes / 2; f++)
+            ref_element_store(p->x[A].type, b->before, (int64_t)f,
+                              i == 0 ? (double)(1 + below(127)) / 32 : (double)below(201) / 32 - 3);
+    }
+    for (size_t j = 0; p->tree && j < p->n; j++) {
+        const float f = ldexpf(1, (int)below(3) - 1);
+        if (j == 0)
+            make_block(&p->blocks[COLUMN], p->n * sizeof f);
+        memcpy(p->blocks[COLUMN].before + j * sizeof f, &f, sizeof f);
     }
 }
 
@@ -157,16 +199,18 @@ static double *sums_of(const product *p, size_t l)
     double *sums = h_malloc(p->m * p->n * sizeof *sums);
     for (size_t x = 0; x < p->k; x++) {
         for (size_t i = 0; i < p->m; i++)
-            wide_a[i * p->k + x] = load(&p->x[A], i, x, l) * factor_of(p, A, i, x, l);
+            wide_a[i * p->k + x] = value_of(p, A, i, x, l);
         for (size_t j = 0; j < p->n; j++)
-            wide_b[j * p->k + x] = load(&p->x[B], x, j, l) * factor_of(p, B, j, x, l);
+            wide_b[j * p->k + x] = value_of(p, B, j, x, l);
     }
     for (size_t j = 0; j < p->n; j++) {
         for (size_t i = 0; i < p->m; i++) {
             double sum = 0;
             for (size_t x = 0; x < p->k; x++)
                 sum += wide_a[i * p->k + x] * wide_b[j * p->k + x];
-            sums[j * p->m + i] = sum;
+            sums[j * p->m + i] =
+                p->tree ? sum * (double)((const float *)(const void *)p->blocks[COLUMN].before)[j]
+                        : sum;
         }
     }
     free(wide_a);
@@ -208,6 +252,15 @@ static const cf_variant factor_variants[] = {
     {.name = "f4e2m1 in blocks of 16", .type = TRP_F4E2M1, .by_device = true},
 };
 
+/* Of weights; A is of either type. */
+static const cf_variant weight_variants[] = {
+    {.name = "i8", .type = TRP_F16},
+    {.name = "i4", .type = TRP_BF16},
+    {.name = "f8e4m3", .type = TRP_F16},
+    {.name = "f8e5m2", .type = TRP_BF16},
+};
+static const trp_dtype weight_types[] = {TRP_I8, TRP_I4, TRP_F8E4M3, TRP_F8E5M2};
+
 /* The first way has more than a tile in every direction, of one type each. */
 enum { WAYS = 60 };
 
@@ -224,7 +277,16 @@ static void draw_sizes(product *p, trp_dtype type, unsigned way)
         p->n = lines * (p->tight ? 4 : 1 + below(150 / lines));
         p->k = p->tight ? 32 : up_to(1 + below(400), h_is_cuda() ? 16 : 2);
     }
-    if (way > 0 || p->tight || p->factors || H_SANITIZED || (type != TRP_I8 && type != TRP_BF16))
+    if (p->weights) { /* groups that end within a tile, and a last one that is not full */
+        const size_t unit = h_is_cuda() ? 32 : p->x[B].type == TRP_I4 ? 2 : 1;
+        const size_t lines = h_is_cuda() ? 16 : unit;
+        p->m = p->tight ? 16 : up_to(1 + below(70), p->x[D].row_major ? 1 : lines);
+        p->n = p->tight ? 16 : up_to(1 + below(70), lines);
+        p->k = p->tight ? 64 : up_to(1 + below(200), unit);
+        p->group = p->tight ? 32 : below(4) ? unit * (1 + below(h_is_cuda() ? 6 : 40)) : 0;
+    }
+    if (way > 0 || p->tight || p->factors || p->weights || H_SANITIZED ||
+        (type != TRP_I8 && type != TRP_BF16))
         return;
     p->m = 513 + below(9);
     p->n = 514;
@@ -240,26 +302,34 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     product *p = h_malloc(sizeof *p);
     *p = (product){.in_place = below(3) == 0 && kind != CF_TIGHT,
                    .tight = kind == CF_TIGHT,
-                   .factors = problem->operation->variants == factor_variants};
+                   .factors = problem->operation->has & HAS_FACTORS,
+                   .weights = problem->operation->has & HAS_GROUPS};
     for (int i = A; i <= B && p->factors; i++)
         p->mode[i] = type == TRP_F4E2M1   ? TRP_SCALE_BLOCK_16
                      : type == TRP_F8E5M2 ? TRP_SCALE_BLOCK_32
                      : below(2)           ? TRP_SCALE_BLOCK_128
                                           : TRP_SCALE_BLOCK_128X128;
-    if (p->factors && way == 1) /* what is timed reads the factors too */
+    const bool ordered = p->factors || (p->weights && h_is_cuda());
+    if ((p->factors || p->weights) && way == 1) /* what is timed reads the factors too */
         p->tune = TRP_TUNE_FULL;
-    p->alpha = trp_real(alphas[below(5)]);
-    p->beta = trp_real(betas[p->tight ? 2 : below(5)]);
-    draw_types(p, type);
+    p->tree = p->weights && !p->tight && below(2);
+    p->alpha = trp_real(p->tree ? 1 : alphas[below(5)]);
+    p->beta = trp_real(p->tree ? 0 : betas[p->tight ? 2 : below(5)]);
+    if (p->weights)
+        p->x[B].type = weight_types[problem->variant];
+    for (int i = 0; i < MATRICES; i++)
+        p->x[i].row_major = i == D ? p->x[C].row_major : ordered && i <= B ? i == A : below(2);
+    draw_types(p, p->weights && below(2) ? TRP_F16 : p->weights ? TRP_BF16 : type);
     draw_sizes(p, type, way);
     p->batch_field = p->batch == 1 && below(2) ? 0 : (int64_t)p->batch;
     for (int i = 0; i < MATRICES; i++) {
-        p->x[i].row_major = i == D ? p->x[C].row_major : p->factors && i <= B ? i == A : below(2);
         if (i != C || !p->in_place)
             lay_out(p, i, i != D && !p->tight && below(4) == 0);
     }
     for (int i = A; i <= B && p->factors; i++)
         lay_out_factors(p, i);
+    if (p->weights)
+        lay_out_groups(p);
     expect(p);
     problem->own = p;
     problem->blocks = p->blocks;
@@ -294,19 +364,33 @@ static trp_matmul_matrix input_of(const product *p, int which)
 
 static void make_request(const cf_problem *problem, void *out)
 {
-    const product *p = problem->own;
-    *(trp_cutlass_gemm_request *)out =
-        (trp_cutlass_gemm_request){.m = (int64_t)p->m,
-                                   .n = (int64_t)p->n,
-                                   .k = (int64_t)p->k,
-                                   .batch = p->batch_field,
-                                   .alpha = p->alpha,
-                                   .beta = p->beta,
-                                   .tune = p->tune,
-                                   .a = input_of(p, A),
-                                   .b = input_of(p, B),
-                                   .c = matrix_of(p, p->in_place ? D : C),
-                                   .d = matrix_of(p, D)};
+    product *p = problem->own;
+    trp_cutlass_gemm_request *r = out;
+    *r = (trp_cutlass_gemm_request){.m = (int64_t)p->m,
+                                    .n = (int64_t)p->n,
+                                    .k = (int64_t)p->k,
+                                    .batch = p->batch_field,
+                                    .alpha = p->alpha,
+                                    .beta = p->beta,
+                                    .tune = p->tune,
+                                    .a = input_of(p, A),
+                                    .b = input_of(p, B),
+                                    .c = matrix_of(p, p->in_place ? D : C),
+                                    .d = matrix_of(p, D)};
+    if (p->weights)
+        r->groups = (trp_cutlass_groups){.size = (int64_t)p->group,
+                                         .scale = p->blocks[FACTORS].buffer,
+                                         .zero = p->blocks[FACTORS + 1].buffer,
+                                         .stride = (int64_t)p->factor_stride[0] / 2};
+    if (!p->tree)
+        return;
+    p->nodes[1].kind = TRP_EPILOGUE_ACCUMULATOR;
+    p->nodes[2] = (trp_epilogue_node){
+        .kind = TRP_EPILOGUE_SCALE_COLUMNS, .input = {1}, .buffer = p->blocks[COLUMN].buffer};
+    r->epilogue = p->nodes;
+    r->epilogue_count = 3;
+    r->alpha = r->beta = (trp_scalar){0};
+    r->c = (trp_matmul_matrix){0};
 }
 
 static trp_status send(trp_actor *cutlass, const cf_problem *problem, trp_completion *done)
@@ -345,8 +429,6 @@ static void drop(cf_problem *problem)
 
 /* ---- the operation ---- */
 
-enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8, HAS_FACTORS = 16 };
-
 #define AT(field) offsetof(trp_cutlass_gemm_request, field)
 #define MATRIX(x, bit)                                                                             \
     {                                                                                              \
@@ -361,8 +443,17 @@ enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8, HAS_FACTORS = 16 };
     {                                                                                              \
         .name = #field, .role = what, .at = AT(field), .has = HAS_A, __VA_ARGS__                   \
     }
-static const cf_operand operands[] = {MATRIX(a, HAS_A), MATRIX(b, HAS_B), MATRIX(c, HAS_C),
-                                      MATRIX(d, HAS_D), FACTOR(a),        FACTOR(b)};
+static const cf_operand operands[] = {
+    MATRIX(a, HAS_A),
+    MATRIX(b, HAS_B),
+    MATRIX(c, HAS_C),
+    MATRIX(d, HAS_D),
+    FACTOR(a),
+    FACTOR(b),
+    {"groups.scale", AT(groups.scale), AT(groups.scale_offset), HAS_GROUPS, HAS_GROUPS,
+     TRP_E_ARGUMENT},
+    {"groups.zero", AT(groups.zero), AT(groups.zero_offset), HAS_GROUPS, 0, TRP_OK},
+};
 static const cf_field fields[] = {
     FIELD(a.type, CF_TYPE),
     FIELD(a.order, CF_OPTION, .limit = 2),
@@ -378,6 +469,8 @@ static const cf_field fields[] = {
     FIELD(batch, CF_BATCH),
     FIELD(alpha, CF_SCALAR),
     FIELD(beta, CF_SCALAR),
+    {.name = "groups.size", .role = CF_FORWARD, .at = AT(groups.size), .has = HAS_GROUPS},
+    {.name = "groups.stride", .role = CF_FORWARD, .at = AT(groups.stride), .has = HAS_GROUPS},
 };
 static const cf_family family = {
     .operands = operands,
@@ -394,7 +487,7 @@ static const cf_family family = {
 
 int main(int argc, char **argv)
 {
-    cf_operation operations[2];
+    cf_operation operations[3];
     operations[0] = (cf_operation){.name = "gemm",
                                    .op = TRP_OP_CUTLASS_GEMM,
                                    .family = &family,
@@ -410,8 +503,18 @@ int main(int argc, char **argv)
     operations[1].variant_count = sizeof factor_variants / sizeof *factor_variants;
     operations[1].ways = WAYS / 3;
     operations[1].has |= HAS_FACTORS;
-    const cf_actor cutlass = {
-        .kind = "cutlass", .operations = operations, .count = 2, .rounds = WAYS, .keeps = true};
+    operations[2] = operations[1];
+    operations[2].name = "gemm_of_weights";
+    operations[2].variants = weight_variants;
+    operations[2].variant_count = sizeof weight_variants / sizeof *weight_variants;
+    operations[2].ways = WAYS; /* one search of each */
+    operations[2].has ^= HAS_FACTORS | HAS_GROUPS;
+    const cf_actor cutlass = {.kind = "cutlass",
+                              .operations = operations,
+                              .count = 3,
+                              .few_proofs = true,
+                              .rounds = WAYS,
+                              .keeps = true};
     if (h_is_gpu())
         return H_EXIT_SKIPPED; /* too many kernels: gpu/cutlass has some */
     return cf_main(argc, argv, &cutlass);

@@ -1,4 +1,5 @@
-/* What the cutlass actor's sender refuses of factors for blocks, beside tests/conformance.
+/* What the cutlass actor's sender refuses of factors for blocks and of weights, beside
+ * tests/conformance.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/harness.h"
 
@@ -19,6 +20,18 @@ static trp_cutlass_gemm_request right(trp_buffer any)
               .order = TRP_ROW_MAJOR,
               .scale = {.buffer = any, .mode = TRP_SCALE_BLOCK_128}},
         .b = {.buffer = any, .scale = {.buffer = any, .mode = TRP_SCALE_BLOCK_128X128}}};
+}
+
+static trp_cutlass_gemm_request weights(trp_buffer any, trp_buffer out)
+{
+    return (trp_cutlass_gemm_request){
+        .m = 16,
+        .n = 16,
+        .k = 128,
+        .a = {.buffer = any, .type = TRP_BF16, .order = TRP_ROW_MAJOR},
+        .b = {.buffer = any, .type = TRP_I8},
+        .d = {.buffer = out, .stride = 256},
+        .groups = {.size = 64, .scale = any}};
 }
 
 static void refuse(const trp_cutlass_gemm_request *r, trp_status status, const char *word)
@@ -80,7 +93,37 @@ static void refused(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {H_CASE(refused)};
+#define REFUSE_WEIGHTS(change, status, word) REFUSE((r = weights(any, out), change), status, word)
+
+static void refused_weights(void)
+{
+    world = h_open(NULL);
+    cutlass = h_actor(world.device, "cutlass");
+    trp_buffer any = h_buffer(world.device, 4096), out = h_buffer(world.device, 4096);
+    REFUSE_WEIGHTS((r.groups.scale.id = 0, r.groups.zero = any), TRP_E_ARGUMENT, "groups.scale");
+    REFUSE_WEIGHTS((r.batch = 2, r.groups.stride = 2040), TRP_E_ARGUMENT, "groups.scale");
+    REFUSE_WEIGHTS((r.batch = 2, r.groups.stride = INT64_MAX / 2), TRP_E_ARGUMENT, "groups.scale");
+    REFUSE_WEIGHTS(r.b.type = TRP_F16, TRP_E_UNSUPPORTED,
+                   "b.type: expected bf16, i8, i4, f8e4m3 or f8e5m2 where A is bf16, got f16");
+    REFUSE_WEIGHTS(r.b.scale = ((trp_scale){.buffer = any, .mode = TRP_SCALE_BLOCK_128}),
+                   TRP_E_UNSUPPORTED, "b.scale: factors of mode 4 for a matrix of type i8");
+    REFUSE_WEIGHTS((r.a.type = TRP_I8, r.b.type = TRP_BF16), TRP_E_UNSUPPORTED,
+                   "b.type: expected i8 where A is i8");
+    REFUSE_WEIGHTS(
+        (r.b.type = TRP_I4, r.k = 127), TRP_E_ARGUMENT,
+        "b: expected lines, b.ld and b.stride of even numbers of elements, got 127, 127");
+    REFUSE_WEIGHTS((r.b.type = TRP_I4, r.b.ld = 129), TRP_E_ARGUMENT, "got 128, 129 and 0");
+    REFUSE_WEIGHTS((r.b.type = TRP_I4, r.b.ld = 126), TRP_E_ARGUMENT, "b.ld: expected");
+    REFUSE_WEIGHTS((r.b.type = TRP_I4, r.b.offset = 3088), TRP_E_ARGUMENT, "b");
+    REFUSE_WEIGHTS((r.b.type = TRP_I4, r.b.order = TRP_ROW_MAJOR, r.n = 15), TRP_E_ARGUMENT,
+                   "of even numbers of elements, got 15, 15");
+    REFUSE_WEIGHTS(r.a.type = TRP_I4, TRP_E_UNSUPPORTED, "a.type: expected f64");
+    REFUSE_WEIGHTS(r.d.type = TRP_I4, TRP_E_UNSUPPORTED, "d.type: expected f32");
+    H_EQUAL(h_info(world.device).incarnation, 1);
+    h_close(&world);
+}
+
+static const h_case cases[] = {H_CASE(refused), H_CASE(refused_weights)};
 
 int main(int argc, char **argv)
 {
