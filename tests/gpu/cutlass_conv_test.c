@@ -87,7 +87,7 @@ static void run_all(const shape *s, size_t count)
     for (size_t i = 0; i < count; i++) {
         p[i] = problem_of(&s[i]);
         cv_make(world.device, &p[i]);
-        H_OK(cv_send(world.device, cutlass, &p[i]));
+        H_OK(cv_send(cutlass, &p[i]));
     }
     for (size_t i = 0; i < count; i++)
         check(&p[i]);
@@ -234,7 +234,7 @@ static void send_to(const gpu_row *row, size_t at)
         const shape s = shape_of(row, align);
         *p = problem_of(&s);
         cv_make(world.device, p);
-        status = cv_send(world.device, cutlass, p);
+        status = cv_send(cutlass, p);
         if (status == TRP_E_UNSUPPORTED)
             cv_drop(world.device, p);
     }
@@ -285,7 +285,7 @@ static void many_problems(void)
         for (int t = 0; t < CV_TENSORS; t++)
             p[i].tensor[t].type = TRP_F16;
         cv_make(world.device, &p[i]);
-        H_OK(cv_send(world.device, cutlass, &p[i]));
+        H_OK(cv_send(cutlass, &p[i]));
     }
     for (int i = 0; i < COUNT; i++)
         cv_check(world.device, &p[i]);
@@ -315,7 +315,7 @@ static void fallback(void)
             p[i].packed = true;
             p[i].first = time == 1 ? TRP_CUTLASS_FIRST_WAIT : TRP_CUTLASS_FIRST_FALLBACK;
             cv_make(world.device, &p[i]);
-            H_OK(cv_send(world.device, cutlass, &p[i]));
+            H_OK(cv_send(cutlass, &p[i]));
             gpu_check_fallback(&p[i].chosen, library[time]);
         }
         for (size_t i = 0; i < COUNT; i++)

@@ -79,7 +79,7 @@ static bool by_cudnn(const trp_cutlass_chosen *c)
 static bool run(const h_kernels *k, cv_problem p)
 {
     cv_make(k->world.device, &p);
-    H_OK(cv_send(k->world.device, k->cutlass, &p));
+    H_OK(cv_send(k->cutlass, &p));
     cv_check(k->world.device, &p);
     H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE); /* once */
     return by_cudnn(&p.chosen);
@@ -390,7 +390,7 @@ static void killed(void)
         cv_problem p = draw((trp_conv_operation)i);
         h_kernels_set(&k, "compile_ms", "100000");
         cv_make(k.world.device, &p);
-        H_OK(cv_send(k.world.device, k.cutlass, &p));
+        H_OK(cv_send(k.cutlass, &p));
         H_CHECK(by_cudnn(&p.chosen));
         h_kernels_untell(&k, "compile_ms");
         kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
@@ -444,7 +444,7 @@ static void with_products(void)
         c.deadline_ns = h_isolation() == TRP_ISOLATION_PROCESS ? 600 * H_SEC : 0;
         cv_make(k.world.device, &c);
         h_product_make(&k, &p);
-        H_OK(cv_send(k.world.device, k.cutlass, &c));
+        H_OK(cv_send(k.cutlass, &c));
         H_OK(h_product_send(&k, &p));
         H_CHECK(by_cudnn(&c.chosen));
         H_CHECK(strcmp(p.chosen.kernel, "cublaslt") == 0);

@@ -333,7 +333,7 @@ static trp_cutlass_chosen run_conv(const h_kernels *k, cv_problem p, trp_tune tu
 {
     p.tune = tune;
     cv_make(k->world.device, &p);
-    trp_status status = cv_send(k->world.device, k->cutlass, &p);
+    trp_status status = cv_send(k->cutlass, &p);
     if (status != TRP_OK)
         h_fail(__FILE__, __LINE__, "%s", trp_error_last()->message);
     cv_check(k->world.device, &p);

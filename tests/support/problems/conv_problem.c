@@ -7,8 +7,6 @@
 
 typedef enum role { ACTIVATION, FILTER, OUTPUT } role;
 
-static trp_device *device; /* of the call in hand */
-
 size_t cv_below(size_t bound)
 {
     return ref_rng_below(h_rng(), bound);
@@ -17,13 +15,6 @@ size_t cv_below(size_t bound)
 static size_t bytes_of(trp_dtype type, size_t elements)
 {
     return elements * (trp_dtype_bits(type) / 8);
-}
-
-static trp_buffer upload(const void *data, size_t bytes)
-{
-    trp_buffer b = h_buffer(device, bytes);
-    h_write(device, b, 0, data, bytes);
-    return b;
 }
 
 /* --- problems --- */
@@ -61,7 +52,7 @@ static void lay_out(const cv_problem *p, cv_tensor *t, role what, bool even)
         span += t->stride[i] * (t->extent[i] ? t->extent[i] - 1 : 0);
     }
     t->offset = p->packed ? 0 : cv_below(4) * unit;
-    t->span = t->offset + span + 3;
+    t->span = t->offset + span + (p->packed ? 0 : 3);
 }
 
 static size_t at(const cv_problem *p, const cv_tensor *t, size_t outer, const size_t *inner,
@@ -73,27 +64,29 @@ static size_t at(const cv_problem *p, const cv_tensor *t, size_t outer, const si
     return index;
 }
 
-/* Small integers, which all types have. */
-static void fill(cv_tensor *t)
+/* Small integers from -most to most, which all types have. */
+static void fill(cv_problem *p, int which, trp_dtype type, size_t elements, size_t most)
 {
-    t->data = h_malloc(bytes_of(t->type, t->span));
-    h_random_bytes(h_rng(), t->data, bytes_of(t->type, t->span));
-    for (size_t i = 0; i < t->span; i++)
-        ref_element_store(t->type, t->data, (int64_t)i, (double)cv_below(9) - 4);
-    t->buffer = upload(t->data, bytes_of(t->type, t->span));
+    const size_t bytes = bytes_of(type, elements);
+    block *b = &p->blocks[which];
+    *b = (block){.bytes = bytes,
+                 .before = h_random_block(h_rng(), bytes),
+                 .after = h_malloc(bytes),
+                 .writable = h_malloc(bytes)};
+    memset(b->writable, false, bytes);
+    for (size_t i = 0; i < elements; i++)
+        ref_element_store(type, b->before, (int64_t)i,
+                          (double)cv_below(2 * most + 1) - (double)most);
 }
 
-static double load(const cv_tensor *t, size_t index)
+static double load(const cv_problem *p, int which, trp_dtype type, size_t index)
 {
-    return creal(ref_element_load(t->type, t->data, (int64_t)index));
+    return creal(ref_element_load(type, p->blocks[which].before, (int64_t)index));
 }
 
-void cv_drop(trp_device *on, cv_problem *p)
+static double element(const cv_problem *p, int which, size_t index)
 {
-    for (int i = 0; i < CV_TENSORS; i++) {
-        H_OK(trp_buffer_free(on, p->tensor[i].buffer));
-        free(p->tensor[i].data);
-    }
+    return load(p, which, p->tensor[which].type, index);
 }
 
 /* --- what must come of them --- */
@@ -139,13 +132,13 @@ static void add(const cv_problem *p, double *sums, size_t n, const size_t *o, co
             size_t weight = number(p, p->filter, f) * channels + c;
             if (p->operation == TRP_CONV_FPROP)
                 sums[output * p->columns + k] +=
-                    load(a, at(p, a, n, in, all)) * load(b, at(p, b, k, f, c));
+                    element(p, CV_A, at(p, a, n, in, all)) * element(p, CV_B, at(p, b, k, f, c));
             else if (p->operation == TRP_CONV_DGRAD)
                 sums[input * p->columns + all] +=
-                    load(a, at(p, a, n, o, k)) * load(b, at(p, b, k, f, c));
+                    element(p, CV_A, at(p, a, n, o, k)) * element(p, CV_B, at(p, b, k, f, c));
             else
                 sums[k * p->columns + weight] +=
-                    load(a, at(p, a, n, o, k)) * load(b, at(p, b, n, in, all));
+                    element(p, CV_A, at(p, a, n, o, k)) * element(p, CV_B, at(p, b, n, in, all));
         }
     }
 }
@@ -181,10 +174,16 @@ static size_t place(const cv_problem *p, const cv_tensor *t, size_t row, size_t 
 
 /* --- sending --- */
 
-static trp_conv_tensor tensor_of(const cv_tensor *t)
+static trp_dtype type_of_sums(const cv_problem *p)
 {
+    return p->tensor[CV_A].type == TRP_F64 ? TRP_F64 : TRP_F32;
+}
+
+static trp_conv_tensor tensor_of(const cv_problem *p, int which)
+{
+    const cv_tensor *t = &p->tensor[which];
     trp_conv_tensor x = {
-        .buffer = t->buffer, .offset = bytes_of(t->type, t->offset), .type = t->type};
+        .buffer = p->blocks[which].buffer, .offset = bytes_of(t->type, t->offset), .type = t->type};
     memcpy(x.stride, t->said, sizeof x.stride);
     return x;
 }
@@ -208,10 +207,10 @@ static trp_cutlass_conv_request request_of(const cv_problem *p)
                                   .filters = (int64_t)p->filters,
                                   .groups = maybe(p->groups, 1),
                                   .flip = p->flip,
-                                  .a = tensor_of(&p->tensor[CV_A]),
-                                  .b = tensor_of(&p->tensor[CV_B]),
-                                  .c = tensor_of(&p->tensor[p->in_place ? CV_D : CV_C]),
-                                  .d = tensor_of(&p->tensor[CV_D])};
+                                  .a = tensor_of(p, CV_A),
+                                  .b = tensor_of(p, CV_B),
+                                  .c = tensor_of(p, p->in_place ? CV_D : CV_C),
+                                  .d = tensor_of(p, CV_D)};
     for (size_t i = 0; i < p->dims; i++) {
         r.input[i] = (int64_t)p->input[i];
         r.filter[i] = (int64_t)p->filter[i];
@@ -224,118 +223,53 @@ static trp_cutlass_conv_request request_of(const cv_problem *p)
     return r;
 }
 
-static double *random_vector(size_t count)
-{
-    double *x = h_malloc((count + 1) * sizeof *x);
-    for (size_t i = 0; i < count; i++)
-        x[i] = (double)cv_below(5) - 2;
-    return x;
-}
-
-/* In the type that sums are computed in. */
-static trp_buffer upload_as(trp_dtype type, const double *values, size_t count)
-{
-    void *data = h_malloc(bytes_of(type, count + 1));
-    for (size_t i = 0; i < count; i++)
-        ref_element_store(type, data, (int64_t)i, values[i]);
-    trp_buffer b = upload(data, bytes_of(type, count + 1));
-    free(data);
-    return b;
-}
-
 /* Kernels of 2.x store matrices as they store D, and reduce to vectors. */
 static trp_order order_kept(void)
 {
     return h_is_cuda() ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
 }
 
-static cv_side side_of(const cv_problem *p, trp_dtype type)
+static void set_nodes(cv_problem *p)
 {
-    cv_side s = {.rows = random_vector(p->rows), .columns = random_vector(p->columns)};
-    size_t bytes = bytes_of(type, p->rows * p->columns + 1);
-    s.kept = calloc(p->rows * p->columns + 1, sizeof *s.kept);
-    H_CHECK(s.kept);
-    s.node[CV_SUMS].kind = TRP_EPILOGUE_ACCUMULATOR;
-    s.node[CV_SCALED] = (trp_epilogue_node){.kind = TRP_EPILOGUE_SCALE_ROWS,
-                                            .input = {CV_SUMS},
-                                            .buffer = upload_as(type, s.rows, p->rows)};
-    s.node[CV_COLUMN] = (trp_epilogue_node){.kind = TRP_EPILOGUE_PER_COLUMN,
-                                            .buffer = upload_as(type, s.columns, p->columns)};
-    s.node[CV_BIASED] =
+    trp_epilogue_node *x = p->node;
+    memset(x, 0, sizeof p->node);
+    x[CV_SUMS].kind = TRP_EPILOGUE_ACCUMULATOR;
+    x[CV_SCALED] = (trp_epilogue_node){
+        .kind = TRP_EPILOGUE_SCALE_ROWS, .input = {CV_SUMS}, .buffer = p->blocks[CV_ROWS].buffer};
+    x[CV_COLUMN] = (trp_epilogue_node){.kind = TRP_EPILOGUE_PER_COLUMN,
+                                       .buffer = p->blocks[CV_COLUMNS].buffer};
+    x[CV_BIASED] =
         (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY, .input = {CV_SCALED, CV_COLUMN}};
-    s.node[CV_RELU] = (trp_epilogue_node){
+    x[CV_RELU] = (trp_epilogue_node){
         .kind = TRP_EPILOGUE_ACTIVATION, .activation = TRP_ACTIVATION_RELU, .input = {CV_BIASED}};
-    s.node[CV_KEPT] = (trp_epilogue_node){.kind = TRP_EPILOGUE_AUX_STORE,
-                                          .input = {CV_RELU},
-                                          .type = type,
-                                          .order = order_kept(),
-                                          .buffer = h_buffer(device, bytes)};
-    s.node[CV_TOTAL] = (trp_epilogue_node){.kind = h_is_cuda() ? TRP_EPILOGUE_REDUCE_COLUMNS
-                                                               : TRP_EPILOGUE_REDUCE_ALL,
-                                           .input = {CV_RELU},
-                                           .buffer = h_buffer(device, bytes_of(type, p->columns))};
-    s.node[CV_OLD].kind = TRP_EPILOGUE_C;
-    s.node[CV_ROOT] = (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY, .input = {CV_KEPT, CV_OLD}};
-    return s;
+    x[CV_KEPT] = (trp_epilogue_node){.kind = TRP_EPILOGUE_AUX_STORE,
+                                     .input = {CV_RELU},
+                                     .type = type_of_sums(p),
+                                     .order = order_kept(),
+                                     .buffer = p->blocks[CV_KEEPS].buffer};
+    x[CV_TOTAL] = (trp_epilogue_node){.kind = h_is_cuda() ? TRP_EPILOGUE_REDUCE_COLUMNS
+                                                          : TRP_EPILOGUE_REDUCE_ALL,
+                                      .input = {CV_RELU},
+                                      .buffer = p->blocks[CV_SUM].buffer};
+    x[CV_OLD].kind = TRP_EPILOGUE_C;
+    x[CV_ROOT] = (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY, .input = {CV_KEPT, CV_OLD}};
 }
 
-static void check_side(const cv_problem *p, cv_side *s, trp_dtype type)
+void cv_request(cv_problem *p, trp_cutlass_conv_request *out)
 {
-    size_t count = p->rows * p->columns, bytes = bytes_of(type, count + 1);
-    unsigned char *kept = h_malloc(bytes);
-    size_t totals = h_is_cuda() ? p->columns : 1, total_bytes = bytes_of(type, totals);
-    unsigned char *total = h_malloc(total_bytes);
-    double *want = calloc(totals, sizeof *want);
-    H_CHECK(want);
-    h_read(device, s->node[CV_KEPT].buffer, 0, kept, bytes);
-    h_read(device, s->node[CV_TOTAL].buffer, 0, total, total_bytes);
-    for (size_t i = 0; i < count; i++) {
-        size_t at = order_kept() == TRP_ROW_MAJOR ? i : i % p->columns * p->rows + i / p->columns;
-        H_CHECK(creal(ref_element_load(type, kept, (int64_t)at)) == s->kept[i]);
-        want[i % p->columns % totals] += s->kept[i];
+    *out = request_of(p);
+    out->chosen = &p->chosen;
+    if (p->tree) {
+        set_nodes(p);
+        out->epilogue = p->node;
+        out->epilogue_count = CV_NODES;
+    } else {
+        out->alpha = trp_real(p->alpha);
+        out->beta = trp_real(p->beta);
     }
-    for (size_t i = 0; i < totals && count > 0; i++)
-        H_CHECK(creal(ref_element_load(type, total, (int64_t)i)) == want[i]);
-    free(total);
-    free(want);
-    for (int i = CV_SCALED; i < CV_NODES; i++) {
-        if (s->node[i].buffer.id)
-            H_OK(trp_buffer_free(device, s->node[i].buffer));
-    }
-    free(kept);
-    free(s->rows);
-    free(s->columns);
-    free(s->kept);
-}
-
-/* D as it must be, gaps and all. */
-static unsigned char *expected(const cv_problem *p, cv_side *s)
-{
-    const cv_tensor *d = &p->tensor[CV_D], *c = &p->tensor[p->in_place ? CV_D : CV_C];
-    unsigned char *want = h_malloc(bytes_of(d->type, d->span));
-    double *sums = sums_of(p);
-    memcpy(want, d->data, bytes_of(d->type, d->span));
-    for (size_t i = 0; i < p->rows * p->columns; i++) {
-        size_t row = i / p->columns, column = i % p->columns;
-        double old = load(c, place(p, c, row, column)), value;
-        if (s) {
-            s->kept[i] = fmax(sums[i] * s->rows[row] + s->columns[column], 0);
-            value = s->kept[i] + old;
-        } else {
-            value = p->beta != 0 ? fma(p->alpha, sums[i], p->beta * old) : p->alpha * sums[i];
-        }
-        ref_element_store(d->type, want, (int64_t)place(p, d, row, column), value);
-    }
-    free(sums);
-    return want;
 }
 
 /* --- all of it --- */
-
-static trp_dtype type_of_sums(const cv_problem *p)
-{
-    return p->tensor[CV_A].type == TRP_F64 ? TRP_F64 : TRP_F32;
-}
 
 void cv_set_output(cv_problem *p)
 {
@@ -346,61 +280,118 @@ void cv_set_output(cv_problem *p)
                        1;
 }
 
-void cv_make(trp_device *on, cv_problem *p)
+void cv_draw(cv_problem *p)
 {
-    device = on;
+    if (p->in_place)
+        p->tensor[CV_C].type = p->tensor[CV_D].type;
     for (int i = 0; i < CV_TENSORS; i++) {
-        lay_out(p, &p->tensor[i], role_of(p, i), i >= CV_C);
-        fill(&p->tensor[i]);
+        cv_tensor *t = &p->tensor[i];
+        lay_out(p, t, role_of(p, i), i >= CV_C);
+        if (i != CV_C || !p->in_place)
+            fill(p, i, t->type, t->span, 4);
     }
     const cv_tensor *d = &p->tensor[CV_D];
     p->rows = d->extent[0];
     p->columns = d->channels;
     for (size_t i = 1; i <= p->dims; i++)
         *(p->operation == TRP_CONV_WGRAD ? &p->columns : &p->rows) *= d->extent[i];
+    const size_t sizes[] = {p->rows, p->columns, p->rows * p->columns,
+                            h_is_cuda() ? p->columns : 1};
+    for (int i = CV_ROWS; i < CV_BLOCKS && p->tree; i++)
+        fill(p, i, type_of_sums(p), sizes[i - CV_ROWS] + 1, 2);
 }
 
-trp_status cv_send(trp_device *on, trp_actor *cutlass, cv_problem *p)
+/* Marks an element that has been written, and says whether it is right. */
+static bool same(cv_problem *p, int which, size_t index, trp_dtype type, double wanted)
 {
-    device = on;
-    if (p->in_place)
-        p->tensor[CV_C].type = p->tensor[CV_D].type;
-    trp_cutlass_conv_request r = request_of(p);
-    r.chosen = &p->chosen;
-    if (p->tree) {
-        p->side = side_of(p, type_of_sums(p));
-        r.epilogue = p->side.node;
-        r.epilogue_count = CV_NODES;
-    } else {
-        r.alpha = trp_real(p->alpha);
-        if (p->beta != 0 || r.c.buffer.id)
-            r.beta = trp_real(p->beta);
+    char want[8];
+    block *b = &p->blocks[which];
+    const size_t bytes = bytes_of(type, 1), from = bytes * index;
+    ref_element_store(type, want, 0, wanted);
+    memset(b->writable + from, true, bytes);
+    if (memcmp(b->after + from, want, bytes) == 0)
+        return true;
+    fprintf(stderr,
+            "%s: operation %d, %zu dims, %s x %s -> %s, %zu x %zu of %zu images, %zu channels, %zu "
+            "filters, %zu groups%s%s%s: element %zu of block %d is %g, expected %g\n",
+            p->chosen.kernel, (int)p->operation, p->dims, trp_dtype_name(p->tensor[CV_A].type),
+            trp_dtype_name(p->tensor[CV_B].type), trp_dtype_name(p->tensor[CV_D].type), p->rows,
+            p->columns, p->images, p->channels, p->filters, p->groups, p->flip ? ", flipped" : "",
+            p->tree ? ", a tree" : "", p->in_place ? ", in place" : "", index, which,
+            creal(ref_element_load(type, b->after, (int64_t)index)), wanted);
+    return false;
+}
+
+bool cv_right(cv_problem *p)
+{
+    const trp_dtype type = type_of_sums(p);
+    const int from = p->in_place ? CV_D : CV_C;
+    const cv_tensor *d = &p->tensor[CV_D], *c = &p->tensor[from];
+    double *sums = sums_of(p), *totals = calloc(p->columns, sizeof *totals);
+    bool right = totals != NULL;
+    for (size_t i = 0; i < p->rows * p->columns && right; i++) {
+        const size_t row = i / p->columns, column = i % p->columns;
+        const double old = element(p, from, place(p, c, row, column));
+        double value = p->beta != 0 ? fma(p->alpha, sums[i], p->beta * old) : p->alpha * sums[i];
+        if (p->tree) {
+            const double kept =
+                fmax(sums[i] * load(p, CV_ROWS, type, row) + load(p, CV_COLUMNS, type, column), 0);
+            const size_t at = order_kept() == TRP_ROW_MAJOR ? i : column * p->rows + row;
+            right = same(p, CV_KEEPS, at, type, kept);
+            totals[h_is_cuda() ? column : 0] += kept;
+            value = kept + old;
+        }
+        right = same(p, CV_D, place(p, d, row, column), d->type, value) && right;
     }
+    for (size_t i = 0; p->tree && p->rows > 0 && i < (h_is_cuda() ? p->columns : 1); i++)
+        right = same(p, CV_SUM, i, type, totals[i]) && right;
+    free(sums);
+    free(totals);
+    return right;
+}
+
+void cv_make(trp_device *device, cv_problem *p)
+{
+    cv_draw(p);
+    for (int i = 0; i < CV_BLOCKS; i++) {
+        block *b = &p->blocks[i];
+        if (!b->before)
+            continue;
+        b->buffer = h_buffer(device, b->bytes);
+        h_write(device, b->buffer, 0, b->before, b->bytes);
+    }
+}
+
+trp_status cv_send(trp_actor *cutlass, cv_problem *p)
+{
+    trp_cutlass_conv_request r;
+    cv_request(p, &r);
     return trp_cutlass_conv(cutlass, &r, &p->done);
 }
 
-void cv_check(trp_device *on, cv_problem *p)
+void cv_drop(trp_device *device, cv_problem *p)
 {
-    const cv_tensor *d = &p->tensor[CV_D];
-    size_t bytes = bytes_of(d->type, d->span);
-    device = on;
-    H_OK(h_await_any(p->done));
-    unsigned char *after = h_malloc(bytes), *want = expected(p, p->tree ? &p->side : NULL);
-    h_read(device, d->buffer, 0, after, bytes);
-    for (size_t i = 0; i < bytes; i++) {
-        if (after[i] != want[i])
-            h_fail(__FILE__, __LINE__,
-                   "%s: operation %d, %zu dims, %s x %s -> %s, %zu x %zu of %zu images, %zu "
-                   "channels, %zu filters, %zu groups%s%s%s: byte %zu of %zu is %#x, expected %#x",
-                   p->chosen.kernel, (int)p->operation, p->dims,
-                   trp_dtype_name(p->tensor[CV_A].type), trp_dtype_name(p->tensor[CV_B].type),
-                   trp_dtype_name(d->type), p->rows, p->columns, p->images, p->channels, p->filters,
-                   p->groups, p->flip ? ", flipped" : "", p->tree ? ", a tree" : "",
-                   p->in_place ? ", in place" : "", i, bytes, after[i], want[i]);
+    for (int i = 0; i < CV_BLOCKS; i++) {
+        block *b = &p->blocks[i];
+        if (!b->before)
+            continue;
+        H_OK(trp_buffer_free(device, b->buffer));
+        free(b->before);
+        free(b->after);
+        free(b->writable);
     }
-    if (p->tree)
-        check_side(p, &p->side, type_of_sums(p));
-    free(after);
-    free(want);
-    cv_drop(on, p);
+}
+
+void cv_check(trp_device *device, cv_problem *p)
+{
+    H_OK(h_await_any(p->done));
+    for (int i = 0; i < CV_BLOCKS; i++) {
+        if (p->blocks[i].before)
+            h_read(device, p->blocks[i].buffer, 0, p->blocks[i].after, p->blocks[i].bytes);
+    }
+    H_CHECK(cv_right(p));
+    const block *d = &p->blocks[CV_D];
+    for (size_t i = 0; i < d->bytes; i++)
+        H_CHECK(d->writable[i] || d->after[i] == d->before[i]);
+    cv_drop(device, p);
 }
