@@ -90,8 +90,20 @@ static void make_request(const cf_problem *p, void *out)
 static trp_status send(trp_actor *dnn, const cf_problem *p, trp_completion *done)
 {
     trp_dnn_graph_request r;
+    const cf_graph *row = p->operation->row;
     make_request(p, &r);
-    return trp_dnn_graph(dnn, &r, done);
+    return row->send ? row->send(dnn, &((graph *)p->own)->p, done) : trp_dnn_graph(dnn, &r, done);
+}
+
+/* Of calls those whose tensors are a request's. */
+static trp_status submit_calls(trp_actor *dnn, const cf_problem *p, void *request,
+                               trp_completion *done)
+{
+    const cf_graph *row = p->operation->row;
+    const trp_dnn_graph_request *r = request;
+    dp_problem changed = ((const graph *)p->own)->p;
+    memcpy(changed.tensor, r->tensors, sizeof changed.tensor);
+    return row->send(dnn, &changed, done);
 }
 
 static bool check(cf_problem *p, cf_tally *tally)
@@ -140,24 +152,39 @@ static bool spoil_tensor(trp_dnn_tensor *t, uint32_t number, unsigned which, con
     return true;
 }
 
+/* Whether the first call of a layer has a tensor, with its rank and dimensions: if it is right,
+ * that call is sent, whatever the next one has. */
+static bool in_first_call(const dp_problem *p, uint32_t tensor)
+{
+    const dp_layer *l = &p->layer;
+    bool found = tensor == l->x || tensor == l->w || tensor == l->y || tensor == l->z;
+    for (const uint32_t *field = &p->node[0].x; field <= &p->node[0].square_sum; field++)
+        found = found || *field == tensor;
+    return found;
+}
+
 static bool spoil(const cf_problem *p, unsigned which, const cf_wrong *wrong, void *request)
 {
     static trp_dnn_tensor tensors[DP_TENSORS];
     static trp_dnn_node nodes[DP_NODES];
     enum { EACH = 6 };
     const graph *g = p->own;
+    const bool calls = ((const cf_graph *)p->operation->row)->send;
     trp_dnn_graph_request *r = request;
     unsigned number = 0;
     for (uint32_t i = 1; i <= g->p.tensors; i++) {
-        if (!g->p.memory[i])
+        if (!g->p.memory[i] || (calls && !in_first_call(&g->p, i)))
             continue;
         if (which / EACH != number++)
             continue;
         memcpy(tensors, g->p.tensor, sizeof tensors);
         r->tensors = tensors;
-        return spoil_tensor(&tensors[i], i, which % EACH, wrong);
+        const bool spoilt = spoil_tensor(&tensors[i], i, which % EACH, wrong);
+        if (calls) /* which have names of their own */
+            *wrong->word = "";
+        return spoilt;
     }
-    if (which / EACH > number)
+    if (calls || which / EACH > number)
         return false;
     memcpy(nodes, g->p.node, sizeof nodes);
     r->nodes = nodes;
@@ -168,15 +195,12 @@ static bool spoil(const cf_problem *p, unsigned which, const cf_wrong *wrong, vo
 
 /* ---- the actor ---- */
 
-static const cf_family family = {
-    .request_bytes = sizeof(trp_dnn_graph_request),
-    .draw = draw,
-    .request = make_request,
-    .send = send,
-    .check = check,
-    .drop = drop,
-    .spoil = spoil,
-};
+#define FAMILY(how)                                                                                \
+    {                                                                                              \
+        .request_bytes = sizeof(trp_dnn_graph_request), .draw = draw, .request = make_request,     \
+        .send = send, .submit = how, .check = check, .drop = drop, .spoil = spoil                  \
+    }
+static const cf_family family = FAMILY(NULL), family_of_calls = FAMILY(submit_calls);
 
 int cf_graphs_main(int argc, char **argv, const char *title, const cf_graph *rows, size_t count)
 {
@@ -185,7 +209,7 @@ int cf_graphs_main(int argc, char **argv, const char *title, const cf_graph *row
     for (size_t i = 0; i < count; i++)
         operations[i] = (cf_operation){.name = rows[i].name,
                                        .op = TRP_OP_DNN_GRAPH,
-                                       .family = &family,
+                                       .family = rows[i].send ? &family_of_calls : &family,
                                        .row = &rows[i],
                                        .variants = &variants[rows[i].first],
                                        .variant_count = rows[i].types,

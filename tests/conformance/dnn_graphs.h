@@ -15,6 +15,8 @@ typedef struct cf_graph {
     void (*draw)(dp_problem *p, trp_dtype type, int way);
     unsigned types, ways, first;
     bool (*goes_with)(trp_dtype type, int way); /* NULL: all do */
+    /* Sends the calls that the graph stands for, the last one with `done`; NULL: it is sent. */
+    trp_status (*send)(trp_actor *dnn, dp_problem *p, trp_completion *done);
 } cf_graph;
 
 #define CF_GRAPH(of, by, some, count, ...)                                                         \

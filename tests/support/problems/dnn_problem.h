@@ -7,6 +7,8 @@
 #include "support/reference/dnn_reference.h"
 #include "support/harness.h"
 
+#include <troupe/layers.h>
+
 enum { DP_TENSORS = 32, DP_NODES = 16 };
 
 /* What a tensor holds. */
@@ -20,6 +22,13 @@ typedef enum dp_fill {
     DP_WIDE,     /* of any sign and of many orders of magnitude, and 0 at times */
     DP_SPAN,     /* whole numbers of `span` */
 } dp_fill;
+
+/* What calls of layers.h have beside the graph that they stand for: numbers of tensors, numbers. */
+typedef struct dp_layer {
+    uint32_t x, w, y, z, bias;
+    trp_scalar alpha, beta, epsilon, factor;
+    trp_layer_activation activation;
+} dp_layer;
 
 typedef struct dp_problem {
     const char *kind;                  /* its line in the table */
@@ -35,6 +44,7 @@ typedef struct dp_problem {
     uint32_t nodes;
     trp_dnn_options options; /* `ran` below, unless the case has one of its own */
     trp_dnn_ran ran;
+    dp_layer layer;
     bool refused; /* a part of it, by a GPU's library: nothing is compared */
     /* Contents that depend on others, by dp_set(), once those are drawn; NULL: there are none. */
     void (*settle)(struct dp_problem *p);
