@@ -129,8 +129,8 @@
     X(CUBLAS_STATUS_NOT_SUPPORTED, 15, REPLY)                                                      \
     X(CUBLAS_STATUS_LICENSE_ERROR, 16, REPLY)
 
-/* Linux's signals, as the reason of a process's end; REPLY: its default action ends nothing. From
- * 32 on they are the real-time signals. */
+/* Linux's signals, as the reason of a process's end; REPLY: its default action ends nothing. The
+ * real-time signals follow. */
 #define SIGNAL_ROWS(X)                                                                             \
     X(SIGHUP, 1, RESTART_CONTEXT)                                                                  \
     X(SIGINT, 2, RESTART_CONTEXT)                                                                  \
@@ -162,40 +162,7 @@
     X(SIGWINCH, 28, REPLY)                                                                         \
     X(SIGPOLL, 29, RESTART_CONTEXT)                                                                \
     X(SIGPWR, 30, RESTART_CONTEXT)                                                                 \
-    X(SIGSYS, 31, RESTART_CONTEXT)                                                                 \
-    X(SIG32, 32, RESTART_CONTEXT)                                                                  \
-    X(SIG33, 33, RESTART_CONTEXT)                                                                  \
-    X(SIG34, 34, RESTART_CONTEXT)                                                                  \
-    X(SIG35, 35, RESTART_CONTEXT)                                                                  \
-    X(SIG36, 36, RESTART_CONTEXT)                                                                  \
-    X(SIG37, 37, RESTART_CONTEXT)                                                                  \
-    X(SIG38, 38, RESTART_CONTEXT)                                                                  \
-    X(SIG39, 39, RESTART_CONTEXT)                                                                  \
-    X(SIG40, 40, RESTART_CONTEXT)                                                                  \
-    X(SIG41, 41, RESTART_CONTEXT)                                                                  \
-    X(SIG42, 42, RESTART_CONTEXT)                                                                  \
-    X(SIG43, 43, RESTART_CONTEXT)                                                                  \
-    X(SIG44, 44, RESTART_CONTEXT)                                                                  \
-    X(SIG45, 45, RESTART_CONTEXT)                                                                  \
-    X(SIG46, 46, RESTART_CONTEXT)                                                                  \
-    X(SIG47, 47, RESTART_CONTEXT)                                                                  \
-    X(SIG48, 48, RESTART_CONTEXT)                                                                  \
-    X(SIG49, 49, RESTART_CONTEXT)                                                                  \
-    X(SIG50, 50, RESTART_CONTEXT)                                                                  \
-    X(SIG51, 51, RESTART_CONTEXT)                                                                  \
-    X(SIG52, 52, RESTART_CONTEXT)                                                                  \
-    X(SIG53, 53, RESTART_CONTEXT)                                                                  \
-    X(SIG54, 54, RESTART_CONTEXT)                                                                  \
-    X(SIG55, 55, RESTART_CONTEXT)                                                                  \
-    X(SIG56, 56, RESTART_CONTEXT)                                                                  \
-    X(SIG57, 57, RESTART_CONTEXT)                                                                  \
-    X(SIG58, 58, RESTART_CONTEXT)                                                                  \
-    X(SIG59, 59, RESTART_CONTEXT)                                                                  \
-    X(SIG60, 60, RESTART_CONTEXT)                                                                  \
-    X(SIG61, 61, RESTART_CONTEXT)                                                                  \
-    X(SIG62, 62, RESTART_CONTEXT)                                                                  \
-    X(SIG63, 63, RESTART_CONTEXT)                                                                  \
-    X(SIG64, 64, RESTART_CONTEXT)
+    X(SIGSYS, 31, RESTART_CONTEXT)
 
 /* Codes without a row have the domain's default. */
 #define ERRNO_ROWS(X) X(ENOMEM, 12, TRIM)
@@ -239,10 +206,23 @@ typedef struct verdict {
 
 DEFINE_LOOKUP(cuda, CUDA_ROWS, RESTART_CONTEXT)
 DEFINE_LOOKUP(cublas, CUBLAS_ROWS, RESTART_ACTOR)
-DEFINE_LOOKUP(signal, SIGNAL_ROWS, RESTART_CONTEXT)
+DEFINE_LOOKUP(usual_signal, SIGNAL_ROWS, RESTART_CONTEXT)
 DEFINE_LOOKUP(exit, NO_ROWS, RESTART_CONTEXT)
 DEFINE_LOOKUP(os, ERRNO_ROWS, REPLY)
 DEFINE_LOOKUP(probe, PROBE_ROWS, REPLY)
+
+static verdict look_up_signal(int number)
+{
+    enum { REAL_TIME = 32, LAST = 64 };
+    static const char *const names[] = {
+        "SIG32", "SIG33", "SIG34", "SIG35", "SIG36", "SIG37", "SIG38", "SIG39", "SIG40",
+        "SIG41", "SIG42", "SIG43", "SIG44", "SIG45", "SIG46", "SIG47", "SIG48", "SIG49",
+        "SIG50", "SIG51", "SIG52", "SIG53", "SIG54", "SIG55", "SIG56", "SIG57", "SIG58",
+        "SIG59", "SIG60", "SIG61", "SIG62", "SIG63", "SIG64"};
+    if (number >= REAL_TIME && number <= LAST)
+        return (verdict){names[number - REAL_TIME], VERDICT_RESTART_CONTEXT};
+    return look_up_usual_signal(number);
+}
 
 static verdict look_up(const char *domain, int code)
 {
