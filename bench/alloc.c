@@ -47,7 +47,6 @@ static bool measure(suite *s, int allocator, uint64_t bytes)
     stats_side troupe_side = {.run = run_troupe, .context = &p};
     stats_plan plan = {.blocks = s->quick ? 5 : 9};
     report_row row = {
-        .section = "alloc",
         .raw = s->raw->api->allocator[allocator].label,
         .unit = "ns",
         .size = bytes,
@@ -62,7 +61,7 @@ static bool measure(suite *s, int allocator, uint64_t bytes)
 
     plan.count = pairs_in_a_block(s, raw_side, troupe_side);
     if (plan.count == 0) {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
         return false;
     }
     plan.warm = plan.count / 10 + 1;

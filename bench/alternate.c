@@ -84,12 +84,6 @@ static bool send_layer(const pair *p)
     return suite_check(p->suite, trp_dnn_graph(p->dnn, &r, NULL), "trp_dnn_graph");
 }
 
-static bool drain(const pair *p)
-{
-    return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
-}
-
 /* Runs all products, then all followers. */
 static bool apart(void *context, uint64_t count)
 {
@@ -97,10 +91,10 @@ static bool apart(void *context, uint64_t count)
     bool good = true;
     for (uint64_t i = 0; i < count && good; i++)
         good = send_product(p);
-    good = good && drain(p);
+    good = good && suite_drain(p->suite, TRP_FOREVER);
     for (uint64_t i = 0; i < count && good; i++)
         good = send_layer(p);
-    return good && drain(p);
+    return good && suite_drain(p->suite, TRP_FOREVER);
 }
 
 /* Alternates: each follower reads the result of the product before it, and the next product
@@ -112,7 +106,7 @@ static bool alternating(void *context, uint64_t count)
     bool good = true;
     for (uint64_t i = 0; i < count && good; i++)
         good = send_product(p) && send_layer(p);
-    return good && drain(p);
+    return good && suite_drain(p->suite, TRP_FOREVER);
 }
 
 /* cuBLASLt and cuDNN in one stream, the fastest algorithm and engine that they propose. */
@@ -171,7 +165,7 @@ static void measure_beside_libraries(pair *p, const stats_plan *plan, const void
             printf("  %s; cuDNN's %s\n", ran.engine, l.conv.plan->step[0].engine.name);
         p->ran = NULL;
     } else {
-        suite_fail(p->suite, row.section, row.name);
+        suite_fail(p->suite, row.name);
     }
     libraries_end(&l);
 }
@@ -181,11 +175,10 @@ static void measure(suite *s, follower what)
     unsigned char *piece = malloc(FILLED_PIECE);
     const stats_plan plan = {.blocks = s->quick ? 4 : 16, .count = COUNT, .warm = 8};
     pair p = {.suite = s, .what = what};
-    report_row row = {
-        .section = "alternate", .raw = "each actor by itself", .unit = "us", .scale = 1e-3};
+    report_row row = {.raw = "each actor by itself", .unit = "us", .scale = 1e-3};
     snprintf(row.name, sizeof row.name, "%s", names[what]);
-    p.matmul = suite_actor(s, "matmul", row.section);
-    p.dnn = p.matmul ? suite_actor(s, "dnn", row.section) : NULL;
+    p.matmul = suite_actor(s, "matmul");
+    p.dnn = p.matmul ? suite_actor(s, "dnn") : NULL;
     bool made = p.dnn && piece;
     if (made) {
         filled_piece(TRP_BF16, piece, s->seed); /* read as f32 these are small numbers too */
@@ -194,7 +187,7 @@ static void measure(suite *s, follower what)
                filled_buffer(s, NULL, sizeof(float) * M * N, &p.c) &&
                filled_buffer(s, NULL, sizeof(float) * M * N, &p.y);
         if (!made)
-            suite_fail(s, row.section, row.name);
+            suite_fail(s, row.name);
     }
     suite_bound(s, &row, REPORT_RATIO_AT_MOST, suite_on_gpu(s) ? 1.1 : 1.25);
     if (made)

@@ -136,8 +136,10 @@ static bool run_sections(suite *s, const trp_bench_choice *c, int argc, char **a
     suite_describe(s, argc, argv);
     for (size_t i = 0; i < SECTION_COUNT; i++) {
         bool chosen = c->chosen ? c->chosen >> i & 1 : sections[i].suite == c->suite;
-        if (chosen)
-            sections[i].run(s);
+        if (!chosen)
+            continue;
+        report_begin(s->report, sections[i].name);
+        sections[i].run(s);
     }
     report_finish(s->report);
     if (s->plot && !plot_write_file(s->plot, c->plot)) {

@@ -127,7 +127,6 @@ static void describe(const copies *c, report_row *row)
     const raw_api *api = c->suite->raw->api;
     char size[24];
     *row = (report_row){
-        .section = c->pinned ? "copy" : "pageable",
         .raw = c->pinned ? api->pinned_label : api->pageable_label[c->direction],
         .type = c->direction == RAW_TO_DEVICE ? "to-device" : "to-host",
         .unit = "GB/s",
@@ -154,7 +153,7 @@ static bool measure(copies *c)
     describe(c, &row);
     plan.count = stats_calibrate(raw_side, s->quick ? 8e6 : 20e6, 2000);
     if (plan.count == 0) {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
         return false;
     }
     plan.warm = plan.count / 10 + 1;
@@ -169,7 +168,7 @@ static void sweep(copies *c, uint64_t largest)
         if (c->bytes > largest || (s->quick && !sizes[i].quick))
             continue;
         if (!verify(c)) {
-            suite_fail(s, c->pinned ? "copy" : "pageable", "checking the data");
+            suite_fail(s, "checking the data");
             return;
         }
         for (int direction = RAW_TO_DEVICE; direction <= RAW_TO_HOST; direction++) {
@@ -187,7 +186,7 @@ static void run(suite *s, bool pinned)
     if (begin(&c, largest))
         sweep(&c, largest);
     else
-        suite_fail(s, pinned ? "copy" : "pageable", "taking memory");
+        suite_fail(s, "taking memory");
     end(&c);
 }
 

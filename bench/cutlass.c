@@ -38,7 +38,7 @@ static void measure_square(suite *s, trp_actor *actor, trp_dtype type, int n, me
     p.cutlass = true;
     p.tune = s->tune;
     p.what.best = true;
-    report_row row = product_row(s, "kernels", &p);
+    report_row row = product_row(s, &p);
     bool wide = n == 4096 || n == 8192;
     suite_bound(s, &row, REPORT_RATIO_AT_LEAST, wide || type != TRP_BF16 ? 1.0 : 0.95);
     if (!product_measure(&p, &row))
@@ -56,7 +56,7 @@ void suite_cutlass_kernels(suite *s)
     report_section(s->report, "Products by kernels of CUTLASS, D in bf16",
                    "raw: cublasLtMatmul with the fastest algorithm of its heuristic's, then "
                    "synchronize; Troupe: the cutlass actor's choice");
-    trp_actor *actor = suite_actor(s, "cutlass", "kernels");
+    trp_actor *actor = suite_actor(s, "cutlass");
     for (size_t t = 0; actor && t < sizeof types / sizeof *types; t++) {
         /* The element type follows from the kernel's name. */
         bool fp8 = s->kernel && strstr(s->kernel, "_fp8_");
@@ -67,7 +67,7 @@ void suite_cutlass_kernels(suite *s)
                 measure_square(s, actor, types[t], squares[i], &sum);
         }
     }
-    mean_show(s, "kernels", &sum, 1.0);
+    mean_show(s, &sum, 1.0);
     trp_actor_destroy(actor);
     trp_device_trim(s->device);
 }
@@ -118,7 +118,7 @@ static void *compile_fused(suite *s)
     trp_module module;
     uint64_t bytes = 0;
     void *image = NULL;
-    trp_actor *jit = suite_actor(s, "jit", "fused");
+    trp_actor *jit = suite_actor(s, "jit");
     if (jit && suite_await(s, trp_jit_compile(jit, &r, &module, &done), &done, "trp_jit_compile") &&
         suite_check(s, trp_module_read(s->device, module, TRP_MODULE_IMAGE, NULL, 0, &bytes),
                     "trp_module_read"))
@@ -130,7 +130,7 @@ static void *compile_fused(suite *s)
         image = NULL;
     }
     if (jit && !image)
-        suite_fail(s, "fused", "the elementwise kernel");
+        suite_fail(s, "the elementwise kernel");
     trp_actor_destroy(jit);
     return image;
 }
@@ -145,7 +145,7 @@ static bool measure_fused(suite *s, trp_actor *actor, shape x, const void *image
     p.what.best = true;
     p.what.then = image;
     p.fused = image != NULL;
-    *row = product_row(s, "fused", &p);
+    *row = product_row(s, &p);
     snprintf(row->name, sizeof row->name, "%s bf16 %lld x %lld x %lld",
              image ? "with the epilogue" : "the product alone", (long long)x.m, (long long)x.n,
              (long long)x.k);
@@ -163,7 +163,7 @@ void suite_cutlass_fused(suite *s)
                    "one kernel of the cutlass actor");
     if (!suite_on_gpu(s))
         return; /* the raw side is missing */
-    trp_actor *actor = suite_actor(s, "cutlass", "fused");
+    trp_actor *actor = suite_actor(s, "cutlass");
     void *image = actor ? compile_fused(s) : NULL;
     if (image && measure_fused(s, actor, x, NULL, &plain) &&
         measure_fused(s, actor, x, image, &fused)) {

@@ -53,13 +53,11 @@ static bool product(suite *s, const first *f, trp_actor *cutlass, const trp_buff
 static bool sample(suite *s, const first *f, double *ns, double *again)
 {
     enum { MATRICES = 3 };
-    const trp_device_options options = {
-        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
     const trp_actor_options actor = {.kind = "cutlass"};
     trp_device *device = NULL;
     trp_actor *cutlass = NULL;
     trp_buffer buffer[MATRICES];
-    bool ok = suite_check(s, trp_device_open(s->system, &options, &device), "trp_device_open") &&
+    bool ok = suite_open(s, &device) &&
               suite_check(s, trp_actor_create(device, &actor, &cutlass), "trp_actor_create");
     for (int i = 0; i < MATRICES && ok; i++) {
         trp_completion done = {0};
@@ -94,14 +92,13 @@ static bool measure(suite *s, const first *f)
         if (!sample(s, f, &ns[i], &again[i]))
             return false;
     }
-    report_row row = {
-        .section = "first", .raw = "without a pack", .unit = "ms", .tail = true, .scale = 1e-6};
+    report_row row = {.raw = "without a pack", .unit = "ms", .tail = true, .scale = 1e-6};
     snprintf(row.name, sizeof row.name, "%s", f->kernel);
     row.raw_ns = stats_summarise(&cold, 1);
     row.troupe_ns = stats_summarise(ns, count);
     suite_bound(s, &row, REPORT_VALUE_AT_MOST, 50);
     report_add(s->report, &row);
-    row = (report_row){.section = "first", .raw = "", .unit = "ms", .tail = true, .scale = 1e-6};
+    row = (report_row){.raw = "", .unit = "ms", .tail = true, .scale = 1e-6};
     snprintf(row.name, sizeof row.name, "the next product");
     row.troupe_ns = stats_summarise(again, count);
     report_add(s->report, &row);
@@ -119,6 +116,6 @@ void suite_cutlass_first(suite *s)
     if (!suite_on_gpu(s))
         return;
     if (!begin(s, &f) || !measure(s, &f))
-        suite_fail(s, "first", "first product");
+        suite_fail(s, "first product");
     scratch_end(&f.files);
 }

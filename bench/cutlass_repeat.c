@@ -25,7 +25,7 @@ static bool send_fixed(void *context, bool wait)
 
 static bool measure_launches(suite *s, const repeat_gate *g, stats_summary *out)
 {
-    trp_actor *probe = suite_actor(s, "probe", "repeat");
+    trp_actor *probe = suite_actor(s, "probe");
     const trp_request head = {
         .op = TRP_OP_PROBE, .size = sizeof(trp_probe_request), .wait_ns = TRP_FOREVER};
     const trp_probe_request wait = {
@@ -33,7 +33,7 @@ static bool measure_launches(suite *s, const repeat_gate *g, stats_summary *out)
     const trp_probe_request nothing = {.header = head, .action = TRP_PROBE_NOP};
     fixed requests = {s, probe, &wait.header, &nothing.header};
     const repeat_sequence q = {send_fixed, &requests, "probe"};
-    bool good = probe && repeat_run(s, "repeat", g, &q, out);
+    bool good = probe && repeat_run(s, g, &q, out);
     trp_actor_destroy(probe);
     return good;
 }
@@ -69,7 +69,7 @@ static bool send_moving(void *context, bool wait)
 /* Measures `products` distinct products in rotation. */
 static bool measure_products(suite *s, const repeat_gate *g, uint32_t copies, stats_summary *out)
 {
-    trp_actor *actor = suite_actor(s, "cutlass", "repeat");
+    trp_actor *actor = suite_actor(s, "cutlass");
     int64_t n = s->size ? s->size : LARGE;
     product large = product_of(s, actor, TRP_BF16, (shape){n, n, n});
     product small = product_of(s, actor, TRP_BF16, (shape){64, 64, 64});
@@ -84,9 +84,9 @@ static bool measure_products(suite *s, const repeat_gate *g, uint32_t copies, st
         wait.a.buffer = g->buffer;
         moving requests = {s, actor, &wait.header, &small, 0};
         const repeat_sequence q = {send_moving, &requests, "cutlass gemm"};
-        good = repeat_run(s, "repeat", g, &q, out);
+        good = repeat_run(s, g, &q, out);
     } else if (actor) {
-        suite_fail(s, "repeat", "a product");
+        suite_fail(s, "a product");
     }
     product_end(&large);
     product_end(&small);
@@ -111,11 +111,7 @@ void suite_cutlass_repeat(suite *s)
     stats_summary raw_ns;
     bool good = repeat_open(s, &g) && measure_launches(s, &g, &raw_ns);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && good; i++) {
-        report_row row = {.section = "repeat",
-                          .raw = "an empty kernel",
-                          .unit = "us",
-                          .raw_ns = raw_ns,
-                          .scale = 1e-3};
+        report_row row = {.raw = "an empty kernel", .unit = "us", .raw_ns = raw_ns, .scale = 1e-3};
         snprintf(row.name, sizeof row.name, "%s", rows[i].name);
         good = measure_products(s, &g, rows[i].copies, &row.troupe_ns);
         if (good)

@@ -76,7 +76,7 @@ static bool compile_nothing(jit_sides *x)
  * kernels. */
 static void measure_jit(suite *s, stats_plan plan, report_row *row)
 {
-    jit_sides x = {.suite = s, .jit = suite_actor(s, "jit", row->section)};
+    jit_sides x = {.suite = s, .jit = suite_actor(s, "jit")};
     placement where;
     if (!x.jit)
         return;
@@ -87,7 +87,7 @@ static void measure_jit(suite *s, stats_plan plan, report_row *row)
         suite_measure(s, &plan, (stats_side){.run = raw_beside_jit, .context = &x},
                       (stats_side){.run = jit_round_trip, .context = &x}, row);
     else
-        suite_fail(s, row->section, row->name);
+        suite_fail(s, row->name);
     placement_end(&where);
     trp_actor_destroy(x.jit);
 }
@@ -105,14 +105,13 @@ static bool troupe_sustained(void *context, uint64_t count)
         if (!suite_check(x->suite, trp_probe(x->probe, &nothing, NULL), "trp_probe"))
             return false;
     }
-    return suite_check(x->suite, trp_device_drain(x->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
+    return suite_drain(x->suite, TRP_FOREVER);
 }
 
 static void measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                     report_row *row)
 {
-    sides x = {.suite = s, .probe = suite_actor(s, "probe", row->section)};
+    sides x = {.suite = s, .probe = suite_actor(s, "probe")};
     if (!x.probe)
         return;
     raw_side.context = troupe_side.context = &x;
@@ -136,7 +135,6 @@ void suite_round_trip(suite *s)
     const raw_api *api = s->raw->api;
     stats_plan plan = {.blocks = s->quick ? 8 : 64, .count = 500, .warm = 100, .each = true};
     report_row row = {
-        .section = "round-trip",
         .raw = api->round_trip_label,
         .name = "empty kernel",
         .unit = "us",
@@ -158,7 +156,6 @@ void suite_sustained(suite *s)
     const raw_api *api = s->raw->api;
     stats_plan plan = {.blocks = s->quick ? 4 : 16, .count = s->quick ? 20000 : 50000};
     report_row row = {
-        .section = "sustained",
         .raw = api->launch_label,
         .name = "empty kernel, each",
         .unit = "ns",
@@ -213,7 +210,6 @@ void suite_trace(suite *s)
     stats_plan each = {.blocks = s->quick ? 8 : 64, .count = 500, .warm = 100, .each = true};
     stats_plan all = {.blocks = s->quick ? 4 : 16, .count = s->quick ? 20000 : 50000};
     report_row round_trip = {
-        .section = "trace",
         .raw = "without a trace",
         .name = "round trip",
         .unit = "us",
@@ -221,7 +217,6 @@ void suite_trace(suite *s)
         .tail = true,
     };
     report_row sustained = {
-        .section = "trace",
         .raw = "without a trace",
         .name = "sustained, each",
         .unit = "ns",

@@ -72,8 +72,7 @@ static bool run_troupe(void *context, uint64_t count)
         if (!suite_check(p->suite, trp_gemm(p->blas, &request, NULL), "trp_gemm"))
             return false;
     }
-    return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
+    return suite_drain(p->suite, TRP_FOREVER);
 }
 
 /* Data. */
@@ -107,19 +106,6 @@ static double value_at(const element *e, const void *memory, size_t i)
     return f32;
 }
 
-static bool upload(product *p, trp_buffer *buffer, const void *source)
-{
-    suite *s = p->suite;
-    trp_completion done = {0};
-    if (!suite_check(s, trp_buffer_create(s->device, p->bytes, buffer), "trp_buffer_create"))
-        return false;
-    if (source)
-        return suite_await(s, trp_write(s->device, *buffer, 0, source, p->bytes, &done), &done,
-                           "trp_write");
-    return suite_await(s, trp_fill(s->device, *buffer, 0, p->bytes, POISON, 1, &done), &done,
-                       "trp_fill");
-}
-
 /* Prepares equal random A and B on both sides, and a C of NaNs. */
 static bool begin(product *p)
 {
@@ -134,7 +120,13 @@ static bool begin(product *p)
     if (p->raw && !s->raw->api->gemm_begin(s->raw, p->element->type, p->n, p->host[0], p->host[1],
                                            p->bytes, 1))
         return false;
-    return upload(p, &p->a, p->host[0]) && upload(p, &p->b, p->host[1]) && upload(p, &p->c, NULL);
+    trp_buffer a = {0}, b = {0}, c = {0};
+    bool ok = suite_upload(s, p->host[0], p->bytes, &a) &&
+              suite_upload(s, p->host[1], p->bytes, &b) && suite_upload(s, NULL, p->bytes, &c);
+    p->a = a;
+    p->b = b;
+    p->c = c;
+    return ok;
 }
 
 static void end(product *p)
@@ -188,16 +180,12 @@ static bool compare(product *p)
 static void describe(const product *p, report_row *row)
 {
     const suite *s = p->suite;
-    bool tera = suite_on_gpu(s);
     *row = (report_row){
-        .section = "gemm",
         .raw = p->raw ? s->raw->api->gemm_label : NULL,
         .type = trp_dtype_name(p->element->type),
-        .unit = tera ? "TFLOP/s" : "GFLOP/s",
         .size = (uint64_t)p->n,
-        .rate = true,
-        .scale = flop(p->n) / (tera ? 1e3 : 1), /* a FLOP in a ns is a GFLOP/s */
     };
+    suite_set_flop(s, row, flop(p->n));
     snprintf(row->name, sizeof row->name, "%s %d x %d x %d", row->type, p->n, p->n, p->n);
     if (p->n == 4096 && p->element->type != TRP_F64)
         suite_bound(s, row, REPORT_RATIO_AT_LEAST, 0.99);
@@ -235,7 +223,7 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
         ok = suite_measure(s, &plan, raw_side, troupe_side, &row);
         placement_end(&where);
     } else {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     }
     end(&p);
     return ok ? row.troupe_ns.p50 : 0;
@@ -248,7 +236,7 @@ void suite_gemm(suite *s)
     report_section(s->report, "Matrix products, sent back to back",
                    "raw: the library called directly, same settings, then synchronize; Troupe: "
                    "submit all, then drain");
-    trp_actor *blas = suite_actor(s, "blas", "gemm");
+    trp_actor *blas = suite_actor(s, "blas");
     for (size_t e = 0; blas && e < sizeof elements / sizeof *elements; e++) {
         double ns = 0; /* time of one product of the previous size */
         int before = 1;

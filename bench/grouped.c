@@ -60,7 +60,6 @@ static bool begin(grouped *g)
                                 .n = x->m,
                                 .k = x->k,
                                 .copies = (uint32_t)groups};
-    trp_completion done = {0};
     int32_t ends[EXPERTS_MOST];
     for (uint64_t i = 0; i < groups; i++)
         ends[i] = (int32_t)((i + 1) * m);
@@ -71,10 +70,7 @@ static bool begin(grouped *g)
     return filled_buffer(s, g->piece, 2 * groups * m * k, &g->tokens) &&
            filled_buffer(s, g->piece, 2 * groups * n * k, &g->weights) &&
            filled_buffer(s, NULL, 2 * groups * m * n, &g->out) &&
-           suite_check(s, trp_buffer_create(s->device, 4 * groups, &g->ends),
-                       "trp_buffer_create") &&
-           suite_await(s, trp_write(s->device, g->ends, 0, ends, 4 * groups, &done), &done,
-                       "trp_write") &&
+           suite_upload(s, ends, 4 * groups, &g->ends) &&
            (!g->raw || s->raw->api->matmul_begin(s->raw, &theirs, g->piece, FILLED_PIECE));
 }
 
@@ -103,8 +99,7 @@ static bool run_troupe(void *context, uint64_t count)
                          "grouped products"))
             return false;
     }
-    return suite_check(g->suite, trp_device_drain(g->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
+    return suite_drain(g->suite, TRP_FOREVER);
 }
 
 static bool run_first(grouped *g)
@@ -119,16 +114,11 @@ static void measure(suite *s, trp_actor *actor, const shape *x)
 {
     grouped g = {.suite = s, .actor = actor, .x = *x, .raw = s->raw->api->matmul_begin != NULL};
     const double flop = 2.0 * (double)x->groups * (double)x->m * (double)x->n * (double)x->k;
-    const bool tera = suite_on_gpu(s);
     stats_side raw_side = {.run = g.raw ? run_raw : NULL, .context = &g};
     stats_side troupe_side = {.run = run_troupe, .context = &g};
     stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    report_row row = {.section = "grouped",
-                      .raw = g.raw ? s->raw->api->matmul_label : NULL,
-                      .type = "bf16",
-                      .unit = tera ? "TFLOP/s" : "GFLOP/s",
-                      .rate = true,
-                      .scale = flop / (tera ? 1e3 : 1)};
+    report_row row = {.raw = g.raw ? s->raw->api->matmul_label : NULL, .type = "bf16"};
+    suite_set_flop(s, &row, flop);
     snprintf(row.name, sizeof row.name, "%lld x (%lld x %lld x %lld)", (long long)x->groups,
              (long long)x->m, (long long)x->n, (long long)x->k);
     suite_bound(s, &row, REPORT_RATIO_AT_LEAST, 1.15);
@@ -142,10 +132,10 @@ static void measure(suite *s, trp_actor *actor, const shape *x)
         if (plan.count > 0)
             suite_measure(s, &plan, raw_side, troupe_side, &row);
         else
-            suite_fail(s, row.section, row.name);
+            suite_fail(s, row.name);
         printf("  %s%s\n", g.chosen.kernel, g.chosen.tuned ? ", found by a search" : "");
     } else {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     }
     end(&g);
 }
@@ -160,7 +150,7 @@ void suite_cutlass_grouped(suite *s)
     report_section(s->report, "Grouped products of bf16",
                    "raw: a loop of cublasLtMatmul over the groups, then synchronize; Troupe: one "
                    "request, whose sizes are on the device");
-    trp_actor *actor = suite_actor(s, "cutlass", "grouped");
+    trp_actor *actor = suite_actor(s, "cutlass");
     for (size_t i = 0; actor && i < count; i++)
         measure(s, actor, &list[i]);
     trp_actor_destroy(actor);

@@ -19,11 +19,9 @@ typedef struct fresh {
 
 static bool open_fresh(suite *s, fresh *f)
 {
-    trp_device_options options = {
-        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
     trp_actor_options actor = {.kind = "jit"};
     *f = (fresh){0};
-    return suite_check(s, trp_device_open(s->system, &options, &f->device), "trp_device_open") &&
+    return suite_open(s, &f->device) &&
            suite_check(s, trp_actor_create(f->device, &actor, &f->jit), "trp_actor_create");
 }
 
@@ -184,7 +182,7 @@ bool suite_first_load(const char *path, const char *gpu)
 
 static void add_part(suite *s, const char *where, const char *what, double *ns, uint32_t count)
 {
-    report_row row = {.section = "warm", .raw = "", .unit = "ms", .scale = 1e-6};
+    report_row row = {.raw = "", .unit = "ms", .scale = 1e-6};
     snprintf(row.name, sizeof row.name, "%s, %s", where, what);
     row.troupe_ns = stats_summarise(ns, count);
     report_add(s->report, &row);
@@ -194,8 +192,7 @@ static void add_part(suite *s, const char *where, const char *what, double *ns, 
  * median, which has the bound. */
 static void add_rows(suite *s, const char *where, double limit_ms, samples *all)
 {
-    report_row row = {.section = "warm",
-                      .raw = "cuModuleLoadData, cuModuleGetFunction, cuLaunchKernel in a new "
+    report_row row = {.raw = "cuModuleLoadData, cuModuleGetFunction, cuLaunchKernel in a new "
                              "process",
                       .unit = "ms",
                       .tail = true,
@@ -263,7 +260,7 @@ void suite_jit_warm(suite *s)
               "The same with CuPy: python3 bench/peers/cupy_warm.py"
             : "raw: needs a GPU, as launching does; Troupe: the compile request, awaited");
     if (!jit_begin(s, &p) || !warm_disk(s, &p, &all) || !warm_pack(s, &p, &all))
-        suite_fail(s, "warm", "warm start");
+        suite_fail(s, "warm start");
     jit_end(&p);
 }
 
@@ -320,10 +317,7 @@ static bool measure_hits(suite *s, const fresh *f, const jit_place *p, trp_actor
              burst_of_hits(s, f, p, source, &troupe_ns[i]);
     if (!ok)
         return false;
-    report_row row = {.section = "memory",
-                      .raw = "an empty request of the probe actor",
-                      .unit = "us",
-                      .scale = 1e-3};
+    report_row row = {.raw = "an empty request of the probe actor", .unit = "us", .scale = 1e-3};
     row.raw_ns = stats_summarise(raw_ns, count);
     row.troupe_ns = stats_summarise(troupe_ns, count);
     snprintf(row.name, sizeof row.name, "%s", name);
@@ -353,7 +347,7 @@ void suite_jit_memory(suite *s)
               suite_check(s, trp_actor_create(f.device, &options, &probe), "trp_actor_create") &&
               measure_hits(s, &f, &p, probe, p.source, "found in memory");
     if (!ok)
-        suite_fail(s, "memory", "the same again");
+        suite_fail(s, "the same again");
     trp_actor_destroy(probe);
     close_fresh(&f);
     jit_end(&p);
@@ -387,8 +381,7 @@ void suite_jit_many(suite *s)
     jit_place p;
     fresh f = {0};
     double ns[3];
-    report_row row = {.section = "many",
-                      .raw = "the same, each awaited before the next is sent",
+    report_row row = {.raw = "the same, each awaited before the next is sent",
                       .name = "100 kernels, new",
                       .unit = "ms",
                       .scale = 1e-6};
@@ -403,7 +396,7 @@ void suite_jit_many(suite *s)
         row.troupe_ns = stats_summarise(&ns[2], 1);
         report_add(s->report, &row);
     } else {
-        suite_fail(s, "many", row.name);
+        suite_fail(s, row.name);
     }
     close_fresh(&f);
     jit_end(&p);

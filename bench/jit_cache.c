@@ -82,11 +82,7 @@ static bool measure_large(suite *s, trp__store *store, unsigned entries)
         !time_stat(s, stat_ns[0], STATS) || !fill(s, store, FEW, entries) ||
         !look_up(s, store, entries, ns[1], FINDS) || !time_stat(s, stat_ns[1], STATS))
         return false;
-    report_row row = {.section = "large",
-                      .raw = "a cache of 10 entries",
-                      .unit = "us",
-                      .tail = true,
-                      .scale = 1e-3};
+    report_row row = {.raw = "a cache of 10 entries", .unit = "us", .tail = true, .scale = 1e-3};
     snprintf(many, sizeof many, "%u entries", entries);
     snprintf(row.name, sizeof row.name, "look-up, %s", many);
     row.raw_ns = stats_summarise(ns[0], FINDS);
@@ -95,8 +91,7 @@ static bool measure_large(suite *s, trp__store *store, unsigned entries)
     row.limit = 2; /* entries other than the last are in no processor cache, so more entries change
                     * nothing */
     report_add(s->report, &row);
-    row = (report_row){.section = "large",
-                       .raw = "a cache of 10 entries",
+    row = (report_row){.raw = "a cache of 10 entries",
                        .unit = "ms",
                        .scale = 1e-6,
                        .bound = REPORT_VALUE_AT_MOST,
@@ -119,7 +114,7 @@ void suite_jit_large(suite *s)
                               &error) == TRP_OK &&
               measure_large(s, store, s->quick ? ENTRIES_QUICK : ENTRIES);
     if (!ok)
-        suite_fail(s, "large", "a large cache");
+        suite_fail(s, "a large cache");
     trp__store_close(store);
     jit_end(&p);
 }
@@ -198,11 +193,8 @@ static bool measure_processes(suite *s, const jit_place *p)
     close(watch);
     if (!ok)
         return false;
-    report_row row = {.section = "processes",
-                      .raw = "one process",
-                      .name = "64 processes, 20 kernels",
-                      .unit = "s",
-                      .scale = 1e-9};
+    report_row row = {
+        .raw = "one process", .name = "64 processes, 20 kernels", .unit = "s", .scale = 1e-9};
     row.raw_ns = stats_summarise(&one, 1);
     row.troupe_ns = stats_summarise(&all, 1);
     snprintf(row.note, sizeof row.note, "%u compiled", made);
@@ -219,6 +211,6 @@ void suite_jit_processes(suite *s)
     report_section(s->report, "Processes that start together and want the same kernels",
                    "raw: one process; Troupe: 64 at once");
     if (!jit_begin(s, &p) || !put_kernels(s, &p) || !measure_processes(s, &p))
-        suite_fail(s, "processes", "64 processes");
+        suite_fail(s, "64 processes");
     jit_end(&p);
 }

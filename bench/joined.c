@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIPLES = 256, FEW = 64, POISON = 0xff };
+enum { TRIPLES = 256, FEW = 64 };
 
 static const int sizes[] = {16, 32, 64, 128, 256, 512, 1024};
 
@@ -45,19 +45,7 @@ static bool run_troupe(void *context, uint64_t count)
         if (!suite_check(j->suite, trp_gemm(j->blas, &request, NULL), "trp_gemm"))
             return false;
     }
-    return suite_check(j->suite, trp_device_drain(j->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
-}
-
-static bool make_buffer(joined *j, trp_buffer *buffer, const void *source)
-{
-    suite *s = j->suite;
-    trp_completion done = {0};
-    if (!suite_check(s, trp_buffer_create(s->device, j->bytes, buffer), "trp_buffer_create"))
-        return false;
-    trp_status sent = source ? trp_write(s->device, *buffer, 0, source, j->bytes, &done)
-                             : trp_fill(s->device, *buffer, 0, j->bytes, POISON, 1, &done);
-    return suite_await(s, sent, &done, source ? "trp_write" : "trp_fill");
+    return suite_drain(j->suite, TRP_FOREVER);
 }
 
 static bool begin(joined *j)
@@ -76,8 +64,9 @@ static bool begin(joined *j)
                                            j->triples))
         return false;
     for (uint32_t i = 0; i < j->triples; i++) {
-        if (!make_buffer(j, &j->a[i], j->host[0]) || !make_buffer(j, &j->b[i], j->host[1]) ||
-            !make_buffer(j, &j->c[i], NULL))
+        if (!suite_upload(s, j->host[0], j->bytes, &j->a[i]) ||
+            !suite_upload(s, j->host[1], j->bytes, &j->b[i]) ||
+            !suite_upload(s, NULL, j->bytes, &j->c[i]))
             return false;
     }
     return true;
@@ -136,8 +125,7 @@ static void measure(suite *s, trp_actor *blas, int n, trp_joining joining)
     stats_side raw_side = {.run = j.raw ? run_raw : NULL, .context = &j};
     stats_side troupe_side = {.run = run_troupe, .context = &j};
     stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    report_row row = {.section = "joined",
-                      .raw = j.raw ? s->raw->api->gemm_label : NULL,
+    report_row row = {.raw = j.raw ? s->raw->api->gemm_label : NULL,
                       .type = "f32",
                       .unit = "us",
                       .scale = 1e-3,
@@ -156,7 +144,7 @@ static void measure(suite *s, trp_actor *blas, int n, trp_joining joining)
     if (ok)
         suite_measure(s, &plan, raw_side, troupe_side, &row);
     else
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     end(&j);
 }
 
@@ -165,7 +153,7 @@ void suite_joined(suite *s)
     report_section(s->report, "Small products on buffers of their own, f32, sent one by one",
                    "raw: a loop of library calls, then synchronize; Troupe: submit all, then "
                    "drain; alone: with TRP_JOINING_OFF");
-    trp_actor *blas = suite_actor(s, "blas", "joined");
+    trp_actor *blas = suite_actor(s, "blas");
     for (size_t i = 0; blas && i < sizeof sizes / sizeof *sizes; i++) {
         if ((s->quick && sizes[i] != 64) || (!suite_on_gpu(s) && sizes[i] > 256))
             continue;

@@ -142,7 +142,6 @@ static bool measure(load *l, bool makes)
     stats_plan plan = {.blocks = s->quick ? 3 : 5, .count = 1, .warm = 1};
     char size[24];
     report_row row = {
-        .section = "load",
         .raw = s->raw->api->pinned_label,
         .type = "safetensors",
         .unit = "GB/s",
@@ -168,9 +167,9 @@ void suite_load(suite *s)
                          "then trp_buffer_seal"
                        : "raw: memcpy in one thread; Troupe: trp_io_load, then trp_buffer_seal");
     if (!begin(&l))
-        suite_fail(s, "load", "making the file");
+        suite_fail(s, "making the file");
     else if (!verify(&l))
-        suite_fail(s, "load", "checking the data");
+        suite_fail(s, "checking the data");
     else if (measure(&l, false))
         measure(&l, true);
     end(&l);

@@ -36,11 +36,6 @@ static void *send_all(void *argument)
     return NULL;
 }
 
-static bool drain(suite *s)
-{
-    return suite_check(s, trp_device_drain(s->device, TRP_FOREVER), "trp_device_drain");
-}
-
 static bool one_thread(void *context, uint64_t count)
 {
     const senders *x = context;
@@ -48,7 +43,7 @@ static bool one_thread(void *context, uint64_t count)
         if (!suite_check(x->suite, trp_probe(x->actor[0], &nothing, NULL), "trp_probe"))
             return false;
     }
-    return drain(x->suite);
+    return suite_drain(x->suite, TRP_FOREVER);
 }
 
 static bool many_threads(void *context, uint64_t count)
@@ -68,7 +63,7 @@ static bool many_threads(void *context, uint64_t count)
         pthread_join(all[i].thread, NULL);
         ok = ok && suite_check(x->suite, all[i].status, "trp_probe");
     }
-    return ok && drain(x->suite);
+    return ok && suite_drain(x->suite, TRP_FOREVER);
 }
 
 static bool raw_launches(void *context, uint64_t count)
@@ -98,7 +93,7 @@ static bool with_futures(void *context, uint64_t count)
 static bool make_actors(senders *x, int count)
 {
     for (int i = 0; i < count; i++) {
-        x->actor[i] = suite_actor(x->suite, "probe", "senders");
+        x->actor[i] = suite_actor(x->suite, "probe");
         if (!x->actor[i])
             return false;
     }
@@ -111,8 +106,7 @@ static void measure_threads(suite *s)
     senders spread = {.suite = s, .spread = true};
     stats_plan plan = {.blocks = s->quick ? 3 : 7, .count = s->quick ? 30000 : 100000};
     plan.warm = plan.count / 20;
-    report_row row = {.section = "senders",
-                      .raw = "Troupe, one thread",
+    report_row row = {.raw = "Troupe, one thread",
                       .name = "16 threads, one actor, each",
                       .unit = "ns",
                       .scale = 1};
@@ -141,13 +135,12 @@ static void measure_in_flight(suite *s)
                                   .standby = TRP_STANDBY_OFF};
     senders x = {.suite = s};
     stats_plan plan = {.blocks = s->quick ? 5 : 15, .count = IN_FLIGHT, .warm = IN_FLIGHT};
-    report_row row = {.section = "senders",
-                      .raw = s->raw->api->launch_label,
+    report_row row = {.raw = s->raw->api->launch_label,
                       .name = "10,000 in flight, each",
                       .unit = "ns",
                       .scale = 1};
     if (!suite_check(s, trp_device_open(s->system, &options, &s->device), "trp_device_open")) {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
         s->device = usual;
         return;
     }
@@ -205,26 +198,19 @@ void suite_waiting(suite *s)
     enum { MOST = 50 };
     double late[MOST], busy[MOST];
     uint64_t count = s->quick ? 10 : MOST, done = 0;
-    report_row row = {.section = "waiting",
-                      .name = "100 ms: returns later by",
-                      .unit = "us",
-                      .scale = 1e-3,
-                      .tail = true};
-    report_row load = {.section = "waiting",
-                       .name = "100 ms: part of one core",
-                       .unit = "%",
-                       .scale = 1,
-                       .tail = true};
+    report_row row = {
+        .name = "100 ms: returns later by", .unit = "us", .scale = 1e-3, .tail = true};
+    report_row load = {.name = "100 ms: part of one core", .unit = "%", .scale = 1, .tail = true};
     report_section(s->report, "Waiting for a request of 100 ms",
                    "Troupe: submit, await; processor time of this process and of the worker");
     suite_bound(s, &row, REPORT_VALUE_AT_MOST, 100);
     suite_bound(s, &load, REPORT_VALUE_AT_MOST, 3);
-    trp_actor *probe = suite_actor(s, "probe", row.section);
+    trp_actor *probe = suite_actor(s, "probe");
     bool ok = probe && wait_once(s, probe, &late[0], &busy[0]); /* warm-up */
     while (ok && done < count && (ok = wait_once(s, probe, &late[done], &busy[done])))
         done++;
     if (probe && !ok)
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     trp_actor_destroy(probe);
     if (done == 0)
         return;

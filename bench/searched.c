@@ -51,7 +51,7 @@ static void measure(suite *s, trp_actor *actor, const kind *k, shape x, trp_tune
     none.workspace = WORKSPACE;
     none.raw = false;
     product found = none;
-    report_row row = product_row(s, "searched", &none);
+    report_row row = product_row(s, &none);
     stats_plan plan = {.blocks = s->quick ? 3 : 7, .warm = 4};
     const bool begun = product_begin(&none);
     bool good = false;
@@ -78,7 +78,7 @@ static void measure(suite *s, trp_actor *actor, const kind *k, shape x, trp_tune
         report_add(s->report, &row);
         mean_add(sum, &row);
     } else {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     }
     product_end(&none);
 }
@@ -91,14 +91,14 @@ void suite_matmul_searched(suite *s)
     report_section(s->report, "Products after a search against products without one",
                    "sizes drawn at random, multiples of 16 from 64 to 16,368; raw: tune = "
                    "TRP_TUNE_OFF, through Troupe; Troupe: a quick or a full search before");
-    trp_actor *actor = suite_actor(s, "matmul", "searched");
+    trp_actor *actor = suite_actor(s, "matmul");
     for (size_t i = 0; actor && i < EACH * sizeof kinds / sizeof *kinds; i++) {
         const shape x = draw_shape(suite_random(s->seed, i));
         for (int way = 0; way < (s->quick ? 2 : 4); way++)
             measure(s, actor, &kinds[i / EACH], x, way / 2 ? TRP_TUNE_FULL : TRP_TUNE_QUICK,
                     way % 2, &sum);
     }
-    mean_show(s, "searched", &sum, 1.01);
+    mean_show(s, &sum, 1.01);
     trp_actor_destroy(actor);
     trp_device_trim(s->device);
 }

@@ -115,8 +115,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(a->suite, send(a, a->backward, a->backward, NULL, NULL), "attention"))
             return false;
     }
-    return suite_check(a->suite, trp_device_drain(a->suite->device, DNN_LONGEST_NS),
-                       "trp_device_drain");
+    return suite_drain(a->suite, DNN_LONGEST_NS);
 }
 
 /* Runs the first request alone; for the gradient it first computes the result and its stats. */
@@ -144,7 +143,7 @@ static void measure(const section *c, attention *a, stats_side alone)
     if (run_first(a))
         dnn_rows_measure(&c->rows, &work, &row);
     else
-        suite_fail(a->suite, c->rows.section, name);
+        suite_fail(a->suite, name);
 }
 
 /* Compares both sides in turns on the same numbers. */
@@ -154,7 +153,7 @@ static void measure_with_library(const section *c, attention *a)
     if (raw_attention_begin(&alone) && raw_attention_run(&alone, 1))
         measure(c, a, (stats_side){.run = raw_attention_run, .context = &alone});
     else
-        suite_fail(a->suite, c->rows.section, "cudnnBackendExecute");
+        suite_fail(a->suite, "cudnnBackendExecute");
     raw_attention_end(&alone);
 }
 
@@ -165,7 +164,7 @@ static void run_shape(void *context, trp_actor *actor, size_t i)
     attention a = {.suite = c->rows.suite, .actor = actor, .what = all[i]};
     bool good = begin(&a);
     if (!good)
-        suite_fail(a.suite, c->rows.section, "tensors");
+        suite_fail(a.suite, "tensors");
     else if (c->library)
         measure_with_library(c, &a);
     for (int pass = 0; good && !c->library && pass < 2 && !dnn_rows_late(&c->rows); pass++) {
@@ -178,7 +177,7 @@ static void run_shape(void *context, trp_actor *actor, size_t i)
 void suite_dnn_attention(suite *s)
 {
     const size_t count = suite_on_gpu(s) ? COUNT_OF(shapes) : COUNT_OF(small);
-    section c = {.rows = dnn_rows_begin(s, "attention")};
+    section c = {.rows = dnn_rows_begin(s)};
     report_section(s->report, "Attention, bf16",
                    "raw: PyTorch's cuDNN backend, of --torch FILE; Troupe: submit all, then drain");
     dnn_rows_run(&c.rows, count, run_shape, &c);
@@ -187,7 +186,7 @@ void suite_dnn_attention(suite *s)
 void suite_dnn_attention_raw(suite *s)
 {
     raw_dnn library = {0};
-    section c = {.rows = dnn_rows_begin(s, "attention-raw"), .library = &library};
+    section c = {.rows = dnn_rows_begin(s), .library = &library};
     report_section(s->report, "Attention, bf16, by cuDNN alone",
                    suite_on_gpu(s) ? "raw: cudnnBackendExecute in this process, by turns with "
                                      "Troupe, so that both have the GPU's clock in common"
@@ -197,6 +196,6 @@ void suite_dnn_attention_raw(suite *s)
     if (raw_dnn_open(&library, s->raw->error) == TRP_OK)
         dnn_rows_run(&c.rows, COUNT_OF(shapes), run_shape, &c);
     else
-        suite_fail(s, c.rows.section, "cudnnBackendExecute");
+        suite_fail(s, "cudnnBackendExecute");
     raw_dnn_close(&library);
 }

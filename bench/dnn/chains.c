@@ -70,8 +70,7 @@ static bool run(void *context, uint64_t count)
             good = send(c, k, 1, k == 0 ? c->x : c->y[(c->nodes - k) % 2],
                         c->y[(c->nodes - k - 1) % 2]);
     }
-    return good && suite_check(c->suite, trp_device_drain(c->suite->device, DNN_LONGEST_NS),
-                               "trp_device_drain");
+    return good && suite_drain(c->suite, DNN_LONGEST_NS);
 }
 
 static const link by_tensor[] = {{TRP_DNN_MUL, TENSOR}}, by_number[] = {{TRP_DNN_MUL, NUMBER}};
@@ -110,8 +109,7 @@ static bool make_buffers(chain *c)
 static void measure(suite *s, trp_actor *actor, size_t i)
 {
     chain whole = {.suite = s, .actor = actor, .type = rows[i].type, .nodes = rows[i].nodes};
-    report_row row = {.section = "chains",
-                      .raw = rows[i].what,
+    report_row row = {.raw = rows[i].what,
                       .type = trp_dtype_name(rows[i].type),
                       .unit = "us",
                       .scale = 1e-3,
@@ -127,7 +125,7 @@ static void measure(suite *s, trp_actor *actor, size_t i)
         suite_time_blocks(s, 7, 3e7, true, single, graph, &row))
         report_add(s->report, &row);
     else
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     const trp_buffer all[] = {whole.x, whole.b, whole.y[0], whole.y[1]};
     suite_free(s, all, sizeof all / sizeof *all);
 }
@@ -136,7 +134,7 @@ void suite_dnn_chains(suite *s)
 {
     report_section(s->report, "Element-wise nodes of 867,072 elements",
                    "raw: a node with a tensor, or a request for each node; Troupe: one graph");
-    trp_actor *actor = suite_actor(s, "dnn", "chains");
+    trp_actor *actor = suite_actor(s, "dnn");
     for (size_t i = 0; actor && i < sizeof rows / sizeof *rows; i++)
         measure(s, actor, i);
     trp_actor_destroy(actor);

@@ -23,7 +23,6 @@ _Static_assert((int)TRP_CONV_WGRAD == (int)DNN_FILTER, "passes");
 /* Results of one pass over all shapes. */
 typedef struct passes {
     suite *suite;
-    const char *section;
     dnn_pass pass;
     trp_actor *actor;
     raw_dnn *lib; /* NULL: cuDNN is missing */
@@ -109,8 +108,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(c->suite, trp_cutlass_conv(c->actor, &r, NULL), "a convolution"))
             return false;
     }
-    return suite_check(c->suite, trp_device_drain(c->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
+    return suite_drain(c->suite, TRP_FOREVER);
 }
 
 static bool run_first(convolution *c)
@@ -141,13 +139,9 @@ static bool compare(convolution *c, char note[40])
 static report_row row_of(const passes *p, const dnn_shape *x)
 {
     suite *s = p->suite;
-    bool tera = suite_on_gpu(s);
-    report_row row = {.section = p->section,
-                      .raw = p->lib ? "cudnnBackendExecute" : NULL,
-                      .type = trp_dtype_name(TRP_BF16),
-                      .unit = tera ? "TFLOP/s" : "GFLOP/s",
-                      .rate = true,
-                      .scale = dnn_flop(x) / (tera ? 1e3 : 1)};
+    report_row row = {.raw = p->lib ? "cudnnBackendExecute" : NULL,
+                      .type = trp_dtype_name(TRP_BF16)};
+    suite_set_flop(s, &row, dnn_flop(x));
     snprintf(row.name, sizeof row.name, "%lldx%lld, %lld to %lld, %lld of %lldx%lld",
              (long long)x->filter, (long long)x->filter, (long long)x->channels,
              (long long)x->filters, (long long)x->images, (long long)x->input, (long long)x->input);
@@ -176,14 +170,14 @@ static void measure(const passes *p, const dnn_shape *x)
         printf("  %s%s%s%s\n", c.chosen.kernel, c.chosen.tuned ? ", found by a search" : "",
                p->lib ? "; cuDNN's " : "", p->lib ? c.direct.plan->step[0].engine.name : "");
     } else {
-        suite_fail(s, p->section, row.name);
+        suite_fail(s, row.name);
     }
     end(&c);
 }
 
-static void run_section(suite *s, const char *section, const char *title, dnn_pass pass)
+static void run_section(suite *s, const char *title, dnn_pass pass)
 {
-    passes p = {.suite = s, .section = section, .pass = pass};
+    passes p = {.suite = s, .pass = pass};
     raw_dnn lib = {0};
     report_section(s->report, title,
                    "raw: cudnnBackendExecute with the fastest engine of its heuristic's first, "
@@ -192,9 +186,9 @@ static void run_section(suite *s, const char *section, const char *title, dnn_pa
     if (opened == TRP_OK)
         p.lib = &lib;
     else if (opened != TRP_E_MISSING)
-        suite_fail(s, section, "cuDNN");
+        suite_fail(s, "cuDNN");
     s->raw->error[0] = '\0'; /* without the library there is no raw side, which is no error */
-    p.actor = suite_actor(s, "cutlass", section);
+    p.actor = suite_actor(s, "cutlass");
     for (size_t i = 0; p.actor && suite_on_gpu(s) && i < sizeof shapes / sizeof *shapes; i++) {
         if (s->size == 0 || s->size == shapes[i].channels)
             measure(&p, &shapes[i]);
@@ -208,15 +202,15 @@ static void run_section(suite *s, const char *section, const char *title, dnn_pa
 
 void suite_conv_fprop(suite *s)
 {
-    run_section(s, "fprop", "Convolutions by kernels of CUTLASS, bf16", DNN_FORWARD);
+    run_section(s, "Convolutions by kernels of CUTLASS, bf16", DNN_FORWARD);
 }
 
 void suite_conv_dgrad(suite *s)
 {
-    run_section(s, "dgrad", "Their gradients by the activation", DNN_DATA);
+    run_section(s, "Their gradients by the activation", DNN_DATA);
 }
 
 void suite_conv_wgrad(suite *s)
 {
-    run_section(s, "wgrad", "Their gradients by the filter", DNN_FILTER);
+    run_section(s, "Their gradients by the filter", DNN_FILTER);
 }

@@ -106,18 +106,14 @@ bool dnn_run(void *context, uint64_t count)
         if (!suite_check(c->suite, dnn_send(c, NULL, NULL), "a convolution"))
             return false;
     }
-    return suite_check(c->suite, trp_device_drain(c->suite->device, DNN_LONGEST_NS),
-                       "trp_device_drain");
+    return suite_drain(c->suite, DNN_LONGEST_NS);
 }
 
 bool dnn_open(suite *s, dnn_place *p)
 {
-    const trp_device_options options = {
-        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
     trp_device *own = NULL;
     *p = (dnn_place){.before = s->device};
-    if (!scratch_begin(s, &p->files) ||
-        !suite_check(s, trp_device_open(s->system, &options, &own), "trp_device_open"))
+    if (!scratch_begin(s, &p->files) || !suite_open(s, &own))
         return false;
     s->device = own;
     return true;

@@ -82,12 +82,6 @@ static trp_status send(work *w, trp_dnn_ran *ran, trp_completion *completion)
     return w->send(w, &header, &options, completion);
 }
 
-static bool drain(work *w)
-{
-    return suite_check(w->suite, trp_device_drain(w->suite->device, DNN_LONGEST_NS),
-                       "trp_device_drain");
-}
-
 static bool run(void *context, uint64_t count)
 {
     work *w = context;
@@ -95,7 +89,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(w->suite, send(w, NULL, NULL), "a request"))
             return false;
     }
-    return drain(w);
+    return suite_drain(w->suite, DNN_LONGEST_NS);
 }
 
 static bool run_copy(void *context, uint64_t count)
@@ -103,7 +97,7 @@ static bool run_copy(void *context, uint64_t count)
     enum { MAILBOX = 512 }; /* a copy request does not wait for mailbox space */
     work *w = context;
     for (uint64_t i = 0; i < count; i++) {
-        if (i % MAILBOX == MAILBOX - 1 && !drain(w))
+        if (i % MAILBOX == MAILBOX - 1 && !suite_drain(w->suite, DNN_LONGEST_NS))
             return false;
         if (!suite_check(w->suite,
                          trp_copy(w->suite->device, w->copied[0], 0, w->copied[1], 0,
@@ -111,18 +105,17 @@ static bool run_copy(void *context, uint64_t count)
                          "trp_copy"))
             return false;
     }
-    return drain(w);
+    return suite_drain(w->suite, DNN_LONGEST_NS);
 }
 
 /* The figure is bytes per second and the ratio compares it with the copy; PyTorch's figure is in
  * the note. */
-static void measure(const dnn_rows *section, work *w, const char *name)
+static void measure(work *w, const char *name)
 {
     suite *s = w->suite;
     const stats_side ours = {run, w}, copy = {run_copy, w};
     trp_completion done = {0};
-    report_row row = {.section = section->section,
-                      .raw = "a copy of as many bytes",
+    report_row row = {.raw = "a copy of as many bytes",
                       .type = trp_dtype_name(w->type),
                       .unit = "GB/s",
                       .rate = true,
@@ -132,7 +125,7 @@ static void measure(const dnn_rows *section, work *w, const char *name)
         w->good = filled_buffer(s, w->piece, (uint64_t)(w->bytes / 2) + 1, &w->copied[i]);
     if (!w->good || !suite_await(s, send(w, &w->ran, &done), &done, "the first request") ||
         !suite_time_blocks(s, 5, 10e6, false, copy, ours, &row)) {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
         return;
     }
     const double torch = dnn_torch_ns(s, row.name);
@@ -177,7 +170,7 @@ static void run_row(void *context, trp_actor *actor, size_t i)
                       .tensor_count = 1};
             name_of(row, types[t], dim, name, sizeof name);
             row->build(&w, row->what);
-            measure(&c->rows, &w, name);
+            measure(&w, name);
             suite_free(s, w.buffers, w.buffer_count);
             suite_free(s, w.copied, COUNT_OF(w.copied));
         }
@@ -196,9 +189,9 @@ static void fill_indices(unsigned char *piece, uint64_t seed, bool gpu)
     }
 }
 
-void elements_measure(suite *s, const char *section_name, const elements_row *rows, size_t count)
+void elements_measure(suite *s, const elements_row *rows, size_t count)
 {
-    section c = {.rows = dnn_rows_begin(s, section_name),
+    section c = {.rows = dnn_rows_begin(s),
                  .row = rows,
                  .piece = malloc(FILLED_PIECE),
                  .positive = malloc(FILLED_PIECE),
@@ -210,7 +203,7 @@ void elements_measure(suite *s, const char *section_name, const elements_row *ro
         fill_indices(c.indices, s->seed, suite_on_gpu(s));
         dnn_rows_run(&c.rows, count, run_row, &c);
     } else {
-        suite_fail(s, section_name, "no memory");
+        suite_fail(s, "no memory");
     }
     free(c.piece);
     free(c.positive);

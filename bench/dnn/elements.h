@@ -85,6 +85,6 @@ typedef struct elements_row {
 } elements_row;
 
 /* Measures all rows for all types and shapes. */
-void elements_measure(suite *s, const char *section, const elements_row *rows, size_t count);
+void elements_measure(suite *s, const elements_row *rows, size_t count);
 
 #endif

@@ -386,5 +386,5 @@ void suite_dnn_elements(suite *s)
     report_section(s->report, "By element, by row, by image: bytes that must move by time",
                    "raw: a device copy of as many bytes, by turns; Troupe: submit all, then drain; "
                    "behind: PyTorch's time to Troupe's, of --torch FILE");
-    elements_measure(s, "elements", rows, COUNT_OF(rows));
+    elements_measure(s, rows, COUNT_OF(rows));
 }

@@ -33,12 +33,10 @@ static double since(int64_t from)
  * the next convolution. */
 static bool sample(suite *s, uint32_t i, bool later, first *f)
 {
-    const trp_device_options options = {
-        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
     const trp_actor_options dnn = {.kind = "dnn"};
     trp_device *before = s->device, *own = NULL;
     dnn_conv c = {.suite = s, .what = DNN_FIRST_SHAPE};
-    bool good = suite_check(s, trp_device_open(s->system, &options, &own), "trp_device_open");
+    bool good = suite_open(s, &own);
     s->device = good ? own : before;
     good = good && dnn_begin(&c);
     const int64_t start = stats_now();
@@ -85,11 +83,7 @@ static bool show_requests(suite *s, const scratch *files, uint32_t count)
         !take_samples(s, files, true, count, &found))
         return false;
     for (int i = 0; i < TIMES; i++) {
-        report_row row = {.section = "conv-first",
-                          .raw = "without a cache",
-                          .unit = "ms",
-                          .tail = true,
-                          .scale = 1e-6};
+        report_row row = {.raw = "without a cache", .unit = "ms", .tail = true, .scale = 1e-6};
         snprintf(row.name, sizeof row.name, "%s", time_names[i]);
         row.raw_ns = stats_summarise(built.ns[i], count);
         row.troupe_ns = stats_summarise(found.ns[i], count);
@@ -143,7 +137,7 @@ static bool take_phases(suite *s, const scratch *files, int how, uint32_t count,
 static void show_phase(suite *s, const char *name, const char *behind, double *made, double *read,
                        uint32_t count)
 {
-    report_row row = {.section = "conv-first", .raw = "the plan made", .unit = "ms", .scale = 1e-6};
+    report_row row = {.raw = "the plan made", .unit = "ms", .scale = 1e-6};
     snprintf(row.name, sizeof row.name, "%s%s", name, behind);
     row.raw_ns = stats_summarise(made, count);
     row.troupe_ns = stats_summarise(read, count);
@@ -180,6 +174,6 @@ void suite_dnn_first(suite *s)
         return;
     if (!scratch_begin(s, &files) || !show_requests(s, &files, count) ||
         !show_phases(s, &files, count))
-        suite_fail(s, "conv-first", "first convolution");
+        suite_fail(s, "first convolution");
     scratch_end(&files);
 }

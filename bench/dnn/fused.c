@@ -14,8 +14,7 @@ static void measure_fused(suite *s, trp_actor *actor, const dnn_shape *x)
 {
     const trp_tune tune = suite_on_gpu(s) ? s->tune : TRP_TUNE_OFF;
     dnn_conv alone = {.suite = s, .actor = actor, .what = *x, .tune = tune}, with;
-    report_row row = {.section = "conv-fused",
-                      .raw = "the convolution alone",
+    report_row row = {.raw = "the convolution alone",
                       .type = trp_dtype_name(TRP_BF16),
                       .unit = "us",
                       .scale = 1e-3};
@@ -30,7 +29,7 @@ static void measure_fused(suite *s, trp_actor *actor, const dnn_shape *x)
                  with.ran.engine);
         report_add(s->report, &row);
     } else {
-        suite_fail(s, row.section, row.name);
+        suite_fail(s, row.name);
     }
     dnn_end(&alone);
 }
@@ -41,9 +40,9 @@ void suite_dnn_fused(suite *s)
     report_section(s->report, "A convolution with bias and relu, bf16",
                    "raw: the convolution alone, through the actor; Troupe: with bias and relu");
     bool good = dnn_open(s, &place);
-    trp_actor *actor = good ? suite_actor(s, "dnn", "conv-fused") : NULL;
+    trp_actor *actor = good ? suite_actor(s, "dnn") : NULL;
     if (!good)
-        suite_fail(s, "conv-fused", "a device of its own");
+        suite_fail(s, "a device of its own");
     for (size_t i = 0; actor && suite_on_gpu(s) && i < sizeof fused / sizeof *fused; i++)
         measure_fused(s, actor, &fused[i]);
     if (actor && !suite_on_gpu(s))

@@ -67,7 +67,7 @@ static void measure(layers *l, dnn_conv *c)
                            .ran = &c->ran};
     dnn_name(&c->what, c->pass, name, sizeof name);
     if (!dnn_run_first(c))
-        suite_fail(c->suite, l->rows.section, name);
+        suite_fail(c->suite, name);
     else if (dnn_rows_measure(&l->rows, &work, &row) && row.raw_ns.samples > 0)
         add(&l->of_pass[c->pass], &row, c->what.count);
 }
@@ -78,7 +78,7 @@ static void run_layer(void *context, trp_actor *actor, size_t i)
     dnn_conv c = {.suite = l->rows.suite, .actor = actor, .what = l->shapes[i], .tune = l->tune};
     bool good = dnn_begin(&c);
     if (!good)
-        suite_fail(l->rows.suite, l->rows.section, "tensors");
+        suite_fail(l->rows.suite, "tensors");
     for (int pass = 0; good && pass < DNN_PASSES && !dnn_rows_late(&l->rows); pass++) {
         c.pass = (dnn_pass)pass;
         measure(l, &c);
@@ -92,8 +92,7 @@ static void show_total(layers *l, int pass)
     const total *t = &l->of_pass[pass];
     if (t->count == 0)
         return;
-    report_row row = {.section = l->rows.section,
-                      .raw = "PyTorch",
+    report_row row = {.raw = "PyTorch",
                       .unit = "ms",
                       .scale = 1e-6,
                       .raw_ns = dnn_rows_known(t->raw_ns),
@@ -101,8 +100,7 @@ static void show_total(layers *l, int pass)
     snprintf(row.name, sizeof row.name, "%s, all %d", names[pass], t->count);
     report_add(l->rows.suite->report, &row);
     double speed = exp(t->logarithms / t->count);
-    row = (report_row){.section = l->rows.section,
-                       .raw = "PyTorch",
+    row = (report_row){.raw = "PyTorch",
                        .unit = "of it",
                        .rate = true,
                        .scale = 1,
@@ -113,10 +111,10 @@ static void show_total(layers *l, int pass)
     report_add(l->rows.suite->report, &row);
 }
 
-static void run_layers(suite *s, const char *section, const char *title, const dnn_shape *shapes,
-                       size_t count, trp_tune tune)
+static void run_layers(suite *s, const char *title, const dnn_shape *shapes, size_t count,
+                       trp_tune tune)
 {
-    layers l = {.rows = dnn_rows_begin(s, section),
+    layers l = {.rows = dnn_rows_begin(s),
                 .shapes = suite_on_gpu(s) ? shapes : small,
                 .count = suite_on_gpu(s) ? count : COUNT_OF(small),
                 .tune = tune};
@@ -130,38 +128,16 @@ static void run_layers(suite *s, const char *section, const char *title, const d
         show_total(&l, pass);
 }
 
-void suite_dnn_resnet(suite *s)
-{
-    run_layers(s, "resnet", "Layers of ResNet-50, bf16, the heuristic's first engine", resnet,
-               COUNT_OF(resnet), TRP_TUNE_OFF);
-}
+/* Defines the section suite_dnn_`name`. */
+#define SECTION(name, what, shapes, how, tune)                                                     \
+    void suite_dnn_##name(suite *s)                                                                \
+    {                                                                                              \
+        run_layers(s, what ", bf16, " how, shapes, COUNT_OF(shapes), tune);                        \
+    }
 
-void suite_dnn_resnet_quick(suite *s)
-{
-    run_layers(s, "resnet-quick", "Layers of ResNet-50, bf16, after a quick search", resnet,
-               COUNT_OF(resnet), TRP_TUNE_QUICK);
-}
-
-void suite_dnn_resnet_full(suite *s)
-{
-    run_layers(s, "resnet-full", "Layers of ResNet-50, bf16, after a full search", resnet,
-               COUNT_OF(resnet), TRP_TUNE_FULL);
-}
-
-void suite_dnn_convs(suite *s)
-{
-    run_layers(s, "convs", "Single convolutions, bf16, the heuristic's first engine", single,
-               COUNT_OF(single), TRP_TUNE_OFF);
-}
-
-void suite_dnn_convs_quick(suite *s)
-{
-    run_layers(s, "convs-quick", "Single convolutions, bf16, after a quick search", single,
-               COUNT_OF(single), TRP_TUNE_QUICK);
-}
-
-void suite_dnn_convs_full(suite *s)
-{
-    run_layers(s, "convs-full", "Single convolutions, bf16, after a full search", single,
-               COUNT_OF(single), TRP_TUNE_FULL);
-}
+SECTION(resnet, "Layers of ResNet-50", resnet, "the heuristic's first engine", TRP_TUNE_OFF)
+SECTION(resnet_quick, "Layers of ResNet-50", resnet, "after a quick search", TRP_TUNE_QUICK)
+SECTION(resnet_full, "Layers of ResNet-50", resnet, "after a full search", TRP_TUNE_FULL)
+SECTION(convs, "Single convolutions", single, "the heuristic's first engine", TRP_TUNE_OFF)
+SECTION(convs_quick, "Single convolutions", single, "after a quick search", TRP_TUNE_QUICK)
+SECTION(convs_full, "Single convolutions", single, "after a full search", TRP_TUNE_FULL)

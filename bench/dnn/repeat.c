@@ -46,7 +46,7 @@ static bool measure_library(suite *s, stats_summary *out)
     bool good = raw_dnn_open(&l, s->raw->error) == TRP_OK && run_rounds(&l, out);
     raw_dnn_close(&l);
     if (!good)
-        suite_fail(s, "conv-repeat", "cudnnBackendExecute");
+        suite_fail(s, "cudnnBackendExecute");
     return good;
 }
 
@@ -64,7 +64,7 @@ static bool send(void *context, bool wait)
 
 static bool measure_requests(suite *s, stats_summary *out)
 {
-    trp_actor *actor = suite_actor(s, "dnn", "conv-repeat");
+    trp_actor *actor = suite_actor(s, "dnn");
     requests r = {.suite = s,
                   .wait = {.suite = s, .actor = actor, .what = large},
                   .small = {.suite = s, .actor = actor, .what = tiny}};
@@ -75,10 +75,10 @@ static bool measure_requests(suite *s, stats_summary *out)
     if (good) {
         trp_buffer own = r.wait.x;
         r.wait.x = g.buffer; /* large enough */
-        good = repeat_run(s, "conv-repeat", &g, &q, out);
+        good = repeat_run(s, &g, &q, out);
         r.wait.x = own;
     } else if (actor) {
-        suite_fail(s, "conv-repeat", "a convolution");
+        suite_fail(s, "a convolution");
     }
     dnn_end(&r.wait);
     dnn_end(&r.small);
@@ -90,8 +90,7 @@ static bool measure_requests(suite *s, stats_summary *out)
 void suite_dnn_repeat(suite *s)
 {
     dnn_place place;
-    report_row row = {.section = "conv-repeat",
-                      .raw = "cudnnBackendExecute",
+    report_row row = {.raw = "cudnnBackendExecute",
                       .unit = "us",
                       .name = "from one request to the next",
                       .scale = 1e-3};
@@ -104,7 +103,7 @@ void suite_dnn_repeat(suite *s)
         return;
     bool good = dnn_open(s, &place);
     if (!good)
-        suite_fail(s, row.section, "a device of its own");
+        suite_fail(s, "a device of its own");
     if (good && measure_requests(s, &row.troupe_ns) && measure_library(s, &row.raw_ns))
         repeat_show(s, &row, "beyond cudnnBackendExecute", 2.0);
     dnn_close(s, &place);

@@ -171,8 +171,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(n->suite, send(n, n->backward, false, NULL), "a network"))
             return false;
     }
-    return suite_check(n->suite, trp_device_drain(n->suite->device, DNN_LONGEST_NS),
-                       "trp_device_drain");
+    return suite_drain(n->suite, DNN_LONGEST_NS);
 }
 
 /* Runs forward in training mode, which the gradient requires. */
@@ -194,7 +193,7 @@ static void measure(const dnn_rows *rows, rnn *n)
     if (run_first(n))
         dnn_rows_measure(rows, &work, &row);
     else
-        suite_fail(n->suite, rows->section, name);
+        suite_fail(n->suite, name);
 }
 
 static void run_shape(void *context, trp_actor *actor, size_t i)
@@ -207,7 +206,7 @@ static void run_shape(void *context, trp_actor *actor, size_t i)
              .type = i % COUNT_OF(types)};
     bool good = begin(&n);
     if (!good)
-        suite_fail(n.suite, rows->section, "buffers");
+        suite_fail(n.suite, "buffers");
     for (int pass = 0; good && pass < 2 && !dnn_rows_late(rows); pass++) {
         n.backward = pass == 1;
         measure(rows, &n);
@@ -218,7 +217,7 @@ static void run_shape(void *context, trp_actor *actor, size_t i)
 void suite_dnn_rnn(suite *s)
 {
     const size_t count = COUNT_OF(types) * (suite_on_gpu(s) ? COUNT_OF(shapes) : COUNT_OF(small));
-    dnn_rows rows = dnn_rows_begin(s, "rnn");
+    dnn_rows rows = dnn_rows_begin(s);
     report_section(s->report, "Recurrent networks: LSTM and GRU",
                    "raw: PyTorch with cuDNN, of --torch FILE; Troupe: submit all, then drain");
     dnn_rows_run(&rows, count, run_shape, &rows);

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-dnn_rows dnn_rows_begin(suite *s, const char *section)
+dnn_rows dnn_rows_begin(suite *s)
 {
-    return (dnn_rows){.suite = s, .section = section, .begun = stats_now()};
+    return (dnn_rows){.suite = s, .begun = stats_now()};
 }
 
 bool dnn_rows_late(const dnn_rows *rows)
@@ -18,9 +18,9 @@ void dnn_rows_run(const dnn_rows *rows, size_t count, dnn_rows_layer layer, void
     dnn_place place;
     size_t done = 0;
     bool good = dnn_open(s, &place);
-    trp_actor *actor = good ? suite_actor(s, "dnn", rows->section) : NULL;
+    trp_actor *actor = good ? suite_actor(s, "dnn") : NULL;
     if (!good)
-        suite_fail(s, rows->section, "a device of its own");
+        suite_fail(s, "a device of its own");
     for (; actor && done < count && !dnn_rows_late(rows); done++)
         layer(context, actor, done);
     if (actor && dnn_rows_late(rows))
@@ -53,18 +53,14 @@ static bool time_it(suite *s, const dnn_work *work, report_row *row)
 bool dnn_rows_measure(const dnn_rows *rows, const dnn_work *work, report_row *out)
 {
     suite *s = rows->suite;
-    bool tera = suite_on_gpu(s);
-    *out = (report_row){.section = rows->section,
-                        .raw = work->raw.run ? work->raw_name
+    *out = (report_row){.raw = work->raw.run ? work->raw_name
                                : s->torch    ? "PyTorch"
                                              : NULL,
-                        .type = trp_dtype_name(work->type),
-                        .unit = tera ? "TFLOP/s" : "GFLOP/s",
-                        .rate = true,
-                        .scale = work->flop / (tera ? 1e3 : 1)};
+                        .type = trp_dtype_name(work->type)};
+    suite_set_flop(s, out, work->flop);
     snprintf(out->name, sizeof out->name, "%s", work->name);
     if (!time_it(s, work, out)) {
-        suite_fail(s, rows->section, out->name);
+        suite_fail(s, out->name);
         return false;
     }
     if (!work->raw.run)

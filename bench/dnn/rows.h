@@ -7,7 +7,6 @@
 
 typedef struct dnn_rows {
     suite *suite;
-    const char *section;
     int64_t begun;
 } dnn_rows;
 
@@ -22,7 +21,7 @@ typedef struct dnn_work {
     const trp_dnn_ran *ran; /* how the request ran; NULL: unknown */
 } dnn_work;
 
-dnn_rows dnn_rows_begin(suite *s, const char *section);
+dnn_rows dnn_rows_begin(suite *s);
 
 /* Tells whether the section has used up the time of --limit. */
 bool dnn_rows_late(const dnn_rows *rows);

@@ -179,5 +179,5 @@ void suite_dnn_training(suite *s)
 {
     report_section(s->report, "What a training step needs: bytes that must move by time",
                    "raw: a device copy of as many bytes, by turns; Troupe: submit all, then drain");
-    elements_measure(s, "training", rows, COUNT_OF(rows));
+    elements_measure(s, rows, COUNT_OF(rows));
 }

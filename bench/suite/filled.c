@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE = 1 << 20, POISON = 0xff };
+enum { SAMPLE = 1 << 20 };
 
 void filled_piece(trp_dtype type, unsigned char *piece, uint64_t seed)
 {
@@ -24,12 +24,10 @@ bool filled_buffer(suite *s, const void *piece, uint64_t bytes, trp_buffer *out)
 {
     trp_completion done = {0};
     uint64_t at = bytes < FILLED_PIECE ? bytes : FILLED_PIECE;
-    if (!suite_check(s, trp_buffer_create(s->device, bytes, out), "trp_buffer_create"))
-        return false;
     if (!piece)
-        return suite_await(s, trp_fill(s->device, *out, 0, bytes, POISON, 1, &done), &done,
-                           "trp_fill");
-    bool good = suite_await(s, trp_write(s->device, *out, 0, piece, at, &done), &done, "trp_write");
+        return suite_upload(s, NULL, bytes, out);
+    bool good = suite_check(s, trp_buffer_create(s->device, bytes, out), "trp_buffer_create") &&
+                suite_await(s, trp_write(s->device, *out, 0, piece, at, &done), &done, "trp_write");
     while (good && at < bytes) {
         uint64_t some = bytes - at < at ? bytes - at : at;
         done = (trp_completion){0};

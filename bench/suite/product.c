@@ -147,8 +147,7 @@ bool product_run_troupe(void *context, uint64_t count)
         if (!suite_check(p->suite, status, "a product"))
             return false;
     }
-    return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
-                       "trp_device_drain");
+    return suite_drain(p->suite, TRP_FOREVER);
 }
 
 /* Creates the plan, with a search if requested, and reports products that the library cannot
@@ -203,22 +202,18 @@ bool product_measure(product *p, report_row *row)
         good = plan.count > 0 && suite_measure(s, &plan, raw_side, troupe_side, row);
         placement_end(&where);
     } else {
-        suite_fail(s, row->section, row->name);
+        suite_fail(s, row->name);
     }
     product_end(p);
     return good;
 }
 
-report_row product_row(const suite *s, const char *section, const product *p)
+report_row product_row(const suite *s, const product *p)
 {
     const raw_product *w = &p->what;
     double flop = 2.0 * (double)w->m * (double)w->n * (double)w->k;
-    bool tera = suite_on_gpu(s);
-    report_row row = {.section = section,
-                      .type = trp_dtype_name(w->type),
-                      .unit = tera ? "TFLOP/s" : "GFLOP/s",
-                      .rate = true,
-                      .scale = flop / (tera ? 1e3 : 1)};
+    report_row row = {.type = trp_dtype_name(w->type)};
+    suite_set_flop(s, &row, flop);
     snprintf(row.name, sizeof row.name, "%s %lld x %lld x %lld", row.type, (long long)w->m,
              (long long)w->n, (long long)w->k);
     return row;
@@ -232,13 +227,12 @@ void mean_add(mean *sum, const report_row *row)
     sum->count++;
 }
 
-void mean_show(suite *s, const char *section, const mean *sum, double limit)
+void mean_show(suite *s, const mean *sum, double limit)
 {
     if (sum->count == 0)
         return;
     double speed = exp(sum->logarithms / sum->count);
-    report_row row = {.section = section,
-                      .raw = "1",
+    report_row row = {.raw = "1",
                       .unit = "of raw",
                       .rate = true,
                       .scale = 1,

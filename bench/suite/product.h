@@ -50,7 +50,7 @@ bool product_run_troupe(void *context, uint64_t count);
 /* Runs the first product alone, which creates the plan, with a search if requested. */
 bool product_run_first(product *p);
 
-report_row product_row(const suite *s, const char *section, const product *p);
+report_row product_row(const suite *s, const product *p);
 
 /* Prepares, measures and releases a product. Returns false after it has reported the failure. */
 bool product_measure(product *p, report_row *row);
@@ -62,6 +62,6 @@ typedef struct mean {
 } mean;
 
 void mean_add(mean *sum, const report_row *row);
-void mean_show(suite *s, const char *section, const mean *sum, double limit);
+void mean_show(suite *s, const mean *sum, double limit);
 
 #endif

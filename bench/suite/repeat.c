@@ -72,7 +72,7 @@ static bool send_round(suite *s, const repeat_gate *g, const repeat_sequence *q)
     for (int i = 0; i < REPEAT_REQUESTS && good; i++)
         good = q->send(q->context, false);
     good = suite_await(s, TRP_OK, &copied, "trp_write") && good;
-    return suite_check(s, trp_device_drain(s->device, TRP_FOREVER), "trp_device_drain") && good;
+    return suite_drain(s, TRP_FOREVER) && good;
 }
 
 static double run_round(suite *s, const repeat_gate *g, const repeat_sequence *q)
@@ -97,14 +97,13 @@ static double run_round(suite *s, const repeat_gate *g, const repeat_sequence *q
     return ns;
 }
 
-bool repeat_run(suite *s, const char *section, const repeat_gate *g, const repeat_sequence *q,
-                stats_summary *out)
+bool repeat_run(suite *s, const repeat_gate *g, const repeat_sequence *q, stats_summary *out)
 {
     double ns[REPEAT_ROUNDS];
     for (int i = 0; i < REPEAT_ROUNDS; i++) {
         ns[i] = run_round(s, g, q);
         if (ns[i] <= 0) {
-            suite_fail(s, section, q->name);
+            suite_fail(s, q->name);
             return false;
         }
     }

@@ -33,8 +33,7 @@ typedef struct repeat_sequence {
 } repeat_sequence;
 
 /* Returns false after it has reported the failure under the section's name. */
-bool repeat_run(suite *s, const char *section, const repeat_gate *g, const repeat_sequence *q,
-                stats_summary *out);
+bool repeat_run(suite *s, const repeat_gate *g, const repeat_sequence *q, stats_summary *out);
 
 /* Returns the median of the differences of `count` times without the first ones, or 0 if there are
  * too few. */

@@ -23,6 +23,7 @@ typedef struct failure {
 
 struct report {
     int64_t started;
+    const char *section; /* the current one */
     double seconds;
     size_t fact_count, row_count, failure_count;
     fact facts[MAX_FACTS];
@@ -130,6 +131,11 @@ static figure_text bound_text(const report_row *row)
     return text;
 }
 
+void report_begin(report *r, const char *section)
+{
+    r->section = section;
+}
+
 void report_section(report *r, const char *title, const char *explanation)
 {
     (void)r;
@@ -173,21 +179,23 @@ void report_add(report *r, const report_row *row)
         print_line(row, "", row->raw_ns.p50, row->troupe_ns.p50, true);
     }
     fflush(stdout);
-    if (r->row_count < MAX_ROWS)
-        r->rows[r->row_count++] = *row;
+    if (r->row_count == MAX_ROWS)
+        return;
+    r->rows[r->row_count] = *row;
+    r->rows[r->row_count++].section = r->section;
 }
 
-void report_failure(report *r, const char *section, const char *format, ...)
+void report_failure(report *r, const char *format, ...)
 {
     failure ignored;
     failure *f = r->failure_count < MAX_FAILURES ? &r->failures[r->failure_count++] : &ignored;
-    f->section = section;
+    f->section = r->section;
     va_list args;
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
     va_end(args);
     fflush(stdout);
-    fprintf(stderr, "troupe: bench: %s: %s\n", section, f->text);
+    fprintf(stderr, "troupe: bench: %s: %s\n", r->section, f->text);
 }
 
 size_t report_failures(const report *r)

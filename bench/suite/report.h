@@ -18,7 +18,7 @@ typedef enum report_bound {
 
 /* One comparison. The table shows medians and the ratio of Troupe to raw. */
 typedef struct report_row {
-    const char *section; /* name for --only */
+    const char *section; /* name for --only; set by report_add() */
     const char *raw;     /* the raw side's name in the JSON; NULL: no raw side */
     const char *type;    /* element type or NULL */
     const char *unit;
@@ -43,15 +43,17 @@ void report_text(report *r, const char *key, const char *label, const char *form
     __attribute__((format(printf, 4, 5)));
 void report_number(report *r, const char *key, const char *label, double value);
 
+/* Names the section that following rows and failures belong to. */
+void report_begin(report *r, const char *section);
+
 /* Begins a part of the table; `explanation` describes what each side does. */
 void report_section(report *r, const char *title, const char *explanation);
 
 /* Prints a row and stores it. Its strings must outlive the report. */
 void report_add(report *r, const report_row *row);
 
-/* Writes to standard error why a section could not be measured, and stores the message. */
-void report_failure(report *r, const char *section, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Writes to standard error why the section could not be measured, and stores the message. */
+void report_failure(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 size_t report_failures(const report *r);
 
 /* Prints the last lines: the number of met bounds and the duration. */

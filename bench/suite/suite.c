@@ -14,6 +14,29 @@ bool suite_check(suite *s, trp_status status, const char *call)
     return false;
 }
 
+bool suite_open(suite *s, trp_device **out)
+{
+    const trp_device_options options = {
+        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
+    return suite_check(s, trp_device_open(s->system, &options, out), "trp_device_open");
+}
+
+bool suite_drain(suite *s, int64_t timeout_ns)
+{
+    return suite_check(s, trp_device_drain(s->device, timeout_ns), "trp_device_drain");
+}
+
+bool suite_upload(suite *s, const void *from, uint64_t bytes, trp_buffer *out)
+{
+    enum { POISON = 0xff };
+    trp_completion done = {0};
+    if (!suite_check(s, trp_buffer_create(s->device, bytes, out), "trp_buffer_create"))
+        return false;
+    trp_status sent = from ? trp_write(s->device, *out, 0, from, bytes, &done)
+                           : trp_fill(s->device, *out, 0, bytes, POISON, 1, &done);
+    return suite_await(s, sent, &done, from ? "trp_write" : "trp_fill");
+}
+
 void suite_free(suite *s, const trp_buffer *buffers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -34,19 +57,19 @@ bool suite_await(suite *s, trp_status sent, const trp_completion *completion, co
                        call);
 }
 
-trp_actor *suite_actor(suite *s, const char *kind, const char *section)
+trp_actor *suite_actor(suite *s, const char *kind)
 {
     trp_actor *actor = NULL;
     trp_actor_options options = {.kind = kind};
     if (!suite_check(s, trp_actor_create(s->device, &options, &actor), "trp_actor_create"))
-        suite_fail(s, section, kind);
+        suite_fail(s, kind);
     return actor;
 }
 
-void suite_fail(suite *s, const char *section, const char *what)
+void suite_fail(suite *s, const char *what)
 {
     const char *why = *s->error ? s->error : *s->raw->error ? s->raw->error : "no memory";
-    report_failure(s->report, section, "%s: %s", what, why);
+    report_failure(s->report, "%s: %s", what, why);
     *s->error = *s->raw->error = '\0';
 }
 
@@ -103,11 +126,19 @@ bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_
                    report_row *row)
 {
     if (!suite_time(s, plan, raw_side, troupe_side, row)) {
-        suite_fail(s, row->section, row->name);
+        suite_fail(s, row->name);
         return false;
     }
     report_add(s->report, row);
     return true;
+}
+
+void suite_set_flop(const suite *s, report_row *row, double flop)
+{
+    const bool tera = suite_on_gpu(s);
+    row->unit = tera ? "TFLOP/s" : "GFLOP/s"; /* an operation in a ns is a GFLOP/s */
+    row->rate = true;
+    row->scale = flop / (tera ? 1e3 : 1);
 }
 
 void suite_bound(const suite *s, report_row *row, report_bound bound, double limit)

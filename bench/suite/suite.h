@@ -116,10 +116,24 @@ bool suite_failed(suite *s, const char *what);
 /* Waits for a request sent with a future; `sent` is the status of sending. */
 bool suite_await(suite *s, trp_status sent, const trp_completion *completion, const char *call);
 
-trp_actor *suite_actor(suite *s, const char *kind, const char *section);
+/* Creates an actor. Returns NULL after it has reported the failure. */
+trp_actor *suite_actor(suite *s, const char *kind);
 
-/* Reports a failed section or row with the recorded error of either side. */
-void suite_fail(suite *s, const char *section, const char *what);
+/* Opens the same device again, without a standby. */
+bool suite_open(suite *s, trp_device **out);
+
+/* Waits for all requests of the device. */
+bool suite_drain(suite *s, int64_t timeout_ns);
+
+/* Allocates a buffer and writes `bytes` bytes to it, or fills it with poison, NaNs in every type,
+ * if `from` is NULL. */
+bool suite_upload(suite *s, const void *from, uint64_t bytes, trp_buffer *out);
+
+/* Makes the figure of a row the rate of an operation of so many floating-point operations. */
+void suite_set_flop(const suite *s, report_row *row, double flop);
+
+/* Reports the failed section or row with the recorded error of either side. */
+void suite_fail(suite *s, const char *what);
 
 /* Measures both sides and checks that no request failed meanwhile. Returns false after it has
  * recorded the error. */
