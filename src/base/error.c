@@ -66,6 +66,11 @@ const char *trp_status_text(trp_status status)
     }
 }
 
+trp_status trp__fail_null(const char *name)
+{
+    return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL", name);
+}
+
 void trp__copy_string(char *to, size_t size, const char *from)
 {
     size_t n = strnlen(from, size - 1);

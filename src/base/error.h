@@ -25,6 +25,9 @@ const trp_error *trp__error_last(void);
 trp_status trp__fail(trp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Fails because the argument `name` is NULL. */
+trp_status trp__fail_null(const char *name);
+
 /* Copies a string into a fixed array, cut and terminated. */
 void trp__copy_string(char *to, size_t size, const char *from);
 

@@ -348,8 +348,7 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     if (status != TRP_OK)
         return status;
     if (!options || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         options ? "out" : "options");
+        return trp__fail_null(options ? "out" : "options");
     actor_spec spec = {0};
     trp__client_actor *actor = NULL;
     status = check_options(options, &spec);

@@ -303,8 +303,7 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
 {
     TRP__CALL(trp__call_refused());
     if (!system || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         system ? "out" : "system");
+        return trp__fail_null(system ? "out" : "system");
     trp_device_options filled = {0};
     if (options)
         filled = *options;
@@ -386,7 +385,7 @@ trp_status trp__device_info(trp_device *device, trp_device_info *out)
     if (status != TRP_OK)
         return status;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     *out = device->identity;
     out->isolation = device->options.isolation;
     out->state = (trp_device_state)atomic_load(&device->state);

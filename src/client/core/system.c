@@ -50,7 +50,7 @@ static bool is_free(const trp_device *device)
 trp_status trp__device_known(const trp_device *device)
 {
     if (!device)
-        return trp__fail(TRP_E_ARGUMENT, "device: expected a pointer, got NULL");
+        return trp__fail_null("device");
     if (!device->alive)
         return trp__fail(TRP_E_STALE, "device: it was closed");
     if (*device->alive == 0)
@@ -256,8 +256,7 @@ trp_status trp_system_worker_path(trp_system *system, char *out, size_t size)
 {
     TRP__CALL(trp__call_refused());
     if (!system || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         system ? "out" : "system");
+        return trp__fail_null(system ? "out" : "system");
     if (system->worker_path[0] == '\0')
         return trp__fail(TRP_E_MISSING, TRP__NO_WORKER);
     if (strlen(system->worker_path) >= size)
@@ -283,7 +282,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
 {
     TRP__CALL(trp__call_refused());
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     if (options && TRP__CHECK_ROOM(options) != TRP_OK)
         return TRP_E_ARGUMENT;
     const char *worker_path = options ? options->worker_path : NULL;
@@ -401,10 +400,7 @@ trp_status trp_system_list_devices(trp_system *system, trp_device_info *out, siz
 {
     TRP__CALL(trp__call_refused());
     if (!system || !count || (!out && capacity > 0))
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         !system  ? "system"
-                         : !count ? "count"
-                                  : "out");
+        return trp__fail_null(!system ? "system" : !count ? "count" : "out");
     uint32_t gpus = 0;
     trp_error error = {0};
     if (trp__cuda_device_count(&gpus, NULL) != TRP_OK)

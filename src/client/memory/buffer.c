@@ -351,8 +351,7 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
     if (status != TRP_OK)
         return status;
     if (!options || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         options ? "out" : "options");
+        return trp__fail_null(options ? "out" : "options");
     if (options->bytes == 0)
         return trp__fail(TRP_E_ARGUMENT, "bytes: expected at least 1, got 0");
     if (TRP__CHECK_ROOM(options) != TRP_OK)
@@ -441,7 +440,7 @@ trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer
     if (status != TRP_OK)
         return status;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     uint32_t slot;
     status = trp__buffer_hold(device, buffer, &slot);
     if (status != TRP_OK)

@@ -184,7 +184,7 @@ trp_status trp_buffer_export(trp_device *device, trp_buffer buffer, trp_exported
     if (status != TRP_OK)
         return status;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     status = trp__buffer_hold_readable(device, buffer, &slot);
     if (status != TRP_OK)
         return status;

@@ -84,7 +84,7 @@ trp_status trp_buffer_map(trp_device *device, trp_buffer buffer, void **out)
     if (status != TRP_OK)
         return status;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     if (device->backend != TRP_BACKEND_HOST)
         return trp__fail(TRP_E_UNSUPPORTED,
                          "device: expected the host backend, got cuda; copy the buffer with "

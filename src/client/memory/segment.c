@@ -187,7 +187,7 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
     if (status != TRP_OK)
         return status;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     if (bytes == 0 || bytes > INT64_MAX / 2)
         return trp__fail(TRP_E_ARGUMENT, "bytes: expected 1 to %lld, got %llu",
                          (long long)(INT64_MAX / 2), (unsigned long long)bytes);

@@ -197,8 +197,7 @@ trp_status trp_stats_metrics(const trp_device_stats *stats, size_t count, char *
                              size_t *needed)
 {
     if ((!stats && count > 0) || (!out && size > 0))
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         out || size == 0 ? "stats" : "out");
+        return trp__fail_null(out || size == 0 ? "stats" : "out");
     trp__text t = {.out = out, .size = size};
     if (size > 0)
         out[0] = '\0';
@@ -224,8 +223,7 @@ trp_status trp_system_metrics(trp_system *system, char *out, size_t size, size_t
 {
     TRP__CALL(trp__call_refused());
     if (!system || (!out && size > 0))
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         system ? "out" : "system");
+        return trp__fail_null(system ? "out" : "system");
     trp_status status = trp__system_usable(system);
     if (status != TRP_OK)
         return status;

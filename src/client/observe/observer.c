@@ -90,7 +90,7 @@ trp_status trp_observer_open(int64_t pid, trp_observer **out)
 {
     TRP__CALL(trp__call_refused());
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     if (pid <= 0 || pid > INT32_MAX)
         return trp__fail(TRP_E_ARGUMENT, "pid: expected the number of a process, got %lld",
                          (long long)pid);
@@ -253,10 +253,7 @@ trp_status trp_observer_read(trp_observer *o, trp_device_stats *out, size_t capa
 {
     TRP__CALL(trp__call_refused());
     if (!o || !count || (!out && capacity > 0))
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         !o       ? "observer"
-                         : !count ? "count"
-                                  : "out");
+        return trp__fail_null(!o ? "observer" : !count ? "count" : "out");
     trp_error error = {0};
     trp_status status = look(o, &error);
     if (status == TRP_OK && has_ended(o)) /* the pid may be reused by now */
@@ -359,8 +356,7 @@ trp_status trp_observer_find(int64_t *pids, size_t capacity, size_t *count)
     holders all = {0};
     bool ok = true;
     if (!count || (!pids && capacity > 0))
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         count ? "pids" : "count");
+        return trp__fail_null(count ? "pids" : "count");
     DIR *folder = trp__folder_apart("/proc");
     if (!folder)
         return trp__fail(TRP_E_SYSTEM, "/proc: %s", strerror(errno));

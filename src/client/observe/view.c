@@ -273,7 +273,7 @@ trp_status trp_device_get_stats(trp_device *device, trp_device_stats *out)
     if (status != TRP_OK)
         return status;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     trp__view_read(&device->observe.view, out);
     return TRP_OK;
 }

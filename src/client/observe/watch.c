@@ -290,8 +290,7 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     if (status != TRP_OK)
         return status;
     if (!options || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         options ? "out" : "options");
+        return trp__fail_null(options ? "out" : "options");
     status = check_options(device, options);
     if (status != TRP_OK)
         return status;

@@ -112,7 +112,7 @@ static trp_status copy_host(trp_device *device, const trp_request *header,
     call c;
     uint64_t bytes = copy->shape.bytes, segment_offset = 0;
     if (!copy->user && bytes > 0)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL", user_name);
+        return trp__fail_null(user_name);
     trp_status status;
     if (!call_begin(&c, device, header, &status))
         return status;
@@ -215,7 +215,7 @@ static trp_status check_fill(const trp_fill_request *r)
 {
     uint32_t width = r->width;
     if (!r->pattern)
-        return trp__fail(TRP_E_ARGUMENT, "pattern: expected a pointer, got NULL");
+        return trp__fail_null("pattern");
     if (width == 0 || width > 16 || (width & (width - 1)) != 0)
         return trp__fail(TRP_E_ARGUMENT, "width: expected 1, 2, 4, 8 or 16, got %u", width);
     if (r->offset % width != 0 || r->bytes % width != 0)
@@ -295,7 +295,7 @@ trp_status trp_device_submit(trp_device *device, const trp_request *request,
     if (status != TRP_OK)
         return status;
     if (!request)
-        return trp__fail(TRP_E_ARGUMENT, "request: expected a pointer, got NULL");
+        return trp__fail_null("request");
     if (request->op >= sizeof sizes / sizeof *sizes || sizes[request->op] == 0)
         return trp__fail(TRP_E_UNSUPPORTED, "op: the memory of a device has no operation %#x",
                          request->op);

@@ -201,8 +201,7 @@ static trp_status check_futures(const trp_future *futures, size_t count, const v
 {
     if ((futures || count == 0) && index)
         return TRP_OK;
-    return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                     index ? "futures" : "index");
+    return trp__fail_null(index ? "futures" : "index");
 }
 
 trp_status trp_await_any(trp_future *futures, size_t count, int64_t timeout_ns, size_t *index,

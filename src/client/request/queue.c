@@ -17,8 +17,7 @@ trp_status trp_queue_create(trp_system *system, trp_queue **out)
 {
     TRP__CALL(trp__call_refused());
     if (!system || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         system ? "out" : "system");
+        return trp__fail_null(system ? "out" : "system");
     trp_error error = {0};
     trp_status status = trp__system_usable(system);
     if (status != TRP_OK)
@@ -74,7 +73,7 @@ trp_status trp_queue_destroy(trp_queue *queue)
 int trp_queue_fd(const trp_queue *queue)
 {
     if (!queue) {
-        trp__fail(TRP_E_ARGUMENT, "queue: expected a pointer, got NULL");
+        trp__fail_null("queue");
         return -1;
     }
     return trp__queue_usable(queue, "queue") == TRP_OK ? queue->fd : -1;
@@ -215,8 +214,7 @@ trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out)
     TRP__CALL_QUICK(trp__call_refused());
     size_t count;
     if (!queue || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         queue ? "out" : "queue");
+        return trp__fail_null(queue ? "out" : "queue");
     return take(queue, timeout_ns, out, 1, &count);
 }
 
@@ -225,10 +223,7 @@ trp_status trp_queue_take(trp_queue *queue, int64_t timeout_ns, trp_event *event
 {
     TRP__CALL_QUICK(trp__call_refused());
     if (!queue || !events || !count)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         !queue    ? "queue"
-                         : !events ? "events"
-                                   : "count");
+        return trp__fail_null(!queue ? "queue" : !events ? "events" : "count");
     *count = 0;
     if (most == 0)
         return trp__fail(TRP_E_ARGUMENT, "most: expected at least 1, got 0");

@@ -343,7 +343,7 @@ trp__client_actor *trp__actor_live(const trp_actor *actor)
     trp__client_actor *live =
         actor ? atomic_load_explicit(&actor->live, memory_order_acquire) : NULL;
     if (!actor)
-        trp__fail(TRP_E_ARGUMENT, "actor: expected a pointer, got NULL");
+        trp__fail_null("actor");
     else if (!live)
         trp__fail(TRP_E_STALE, "actor: it was destroyed, or its device is closed");
     return live;
@@ -356,7 +356,7 @@ trp_status trp_submit(trp_actor *handle, const trp_request *request, trp_complet
     if (!actor)
         return trp__error_last()->status;
     if (!request)
-        return trp__fail(TRP_E_ARGUMENT, "request: expected a pointer, got NULL");
+        return trp__fail_null("request");
     trp_device *device = actor->device;
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)

@@ -371,7 +371,7 @@ trp_status trp__module_info(trp_device *device, trp_module module, trp_module_in
     trp__module_layout layout;
     trp__storage_output head;
     if (!out)
-        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+        return trp__fail_null("out");
     trp_status status = hold(device, module, &m);
     if (status != TRP_OK || !m)
         return status;
@@ -429,8 +429,7 @@ trp_status trp__module_read(trp_device *device, trp_module module, trp_module_pa
     if ((uint32_t)part > TRP_MODULE_HEADERS)
         return trp__fail(TRP_E_ARGUMENT, "part: expected a trp_module_part, got %d", (int)part);
     if (!bytes || (!out && size > 0))
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         bytes ? "out" : "bytes");
+        return trp__fail_null(bytes ? "out" : "bytes");
     trp_status status = hold(device, module, &m);
     if (status != TRP_OK || !m)
         return status;
