@@ -70,20 +70,12 @@ void matrix_release(struct run *run, matrix *m)
 
 bool matrix_upload(struct run *run, const matrix *m)
 {
-    trp_completion done = {0};
-    if (m->shape.data_bytes == 0)
-        return true;
-    return run_await(trp_write(run->device, m->buffer, 0, m->data, m->shape.data_bytes, &done),
-                     &done, "sending a matrix to the device");
+    return run_upload(run, m->buffer, m->data, m->shape.data_bytes, "a matrix");
 }
 
 bool matrix_download(struct run *run, const matrix *m)
 {
-    trp_completion done = {0};
-    if (m->shape.data_bytes == 0)
-        return true;
-    return run_await(trp_read(run->device, m->buffer, 0, m->data, m->shape.data_bytes, &done),
-                     &done, "reading the result from the device");
+    return run_download(run, m->buffer, m->data, m->shape.data_bytes);
 }
 
 matrix matrix_transposed(const matrix *m)

@@ -241,20 +241,12 @@ bool operand_convert(operand *o)
 
 bool operand_upload(struct run *run, const operand *o)
 {
-    trp_completion done = {0};
-    if (o->layout.bytes == 0)
-        return true;
-    return run_await(trp_write(run->device, o->buffer, 0, o->data, o->layout.bytes, &done), &done,
-                     "sending a matrix to the device");
+    return run_upload(run, o->buffer, o->data, o->layout.bytes, "a matrix");
 }
 
 bool operand_download(struct run *run, const operand *o)
 {
-    trp_completion done = {0};
-    if (o->layout.bytes == 0)
-        return true;
-    return run_await(trp_read(run->device, o->buffer, 0, o->data, o->layout.bytes, &done), &done,
-                     "reading the result from the device");
+    return run_download(run, o->buffer, o->data, o->layout.bytes);
 }
 
 bool operand_write(operand *o)

@@ -91,3 +91,20 @@ run_text run_device_text(const trp_device_info *info)
                  info->ordinal);
     return text;
 }
+
+bool run_upload(const struct run *run, trp_buffer buffer, const void *data, uint64_t bytes,
+                const char *what)
+{
+    trp_completion done = {0};
+    char doing[64];
+    snprintf(doing, sizeof doing, "sending %s to the device", what);
+    return bytes == 0 ||
+           run_await(trp_write(run->device, buffer, 0, data, bytes, &done), &done, doing);
+}
+
+bool run_download(const struct run *run, trp_buffer buffer, void *data, uint64_t bytes)
+{
+    trp_completion done = {0};
+    return bytes == 0 || run_await(trp_read(run->device, buffer, 0, data, bytes, &done), &done,
+                                   "reading the result from the device");
+}

@@ -62,6 +62,12 @@ bool run_fits(const struct run *run, const char *what, double need, double files
 /* Returns true for TRP_OK; otherwise reports what failed and why. */
 bool run_check(trp_status status, const char *doing);
 
+/* Copies bytes to or from the start of a buffer; 0 bytes: does nothing. `what` is sent, in
+ * messages; what is read is a result. */
+bool run_upload(const struct run *run, trp_buffer buffer, const void *data, uint64_t bytes,
+                const char *what);
+bool run_download(const struct run *run, trp_buffer buffer, void *data, uint64_t bytes);
+
 /* Waits for a request that trp_...(..., &completion) sent with status `sent`. */
 bool run_await(trp_status sent, const trp_completion *completion, const char *doing);
 

@@ -304,20 +304,12 @@ bool tensor_convert(tensor *t)
 
 bool tensor_upload(struct run *run, const tensor *t)
 {
-    trp_completion done = {0};
-    if (!t->data)
-        return true;
-    return run_await(trp_write(run->device, t->device.buffer, 0, t->data, t->bytes, &done), &done,
-                     "sending an array to the device");
+    return run_upload(run, t->device.buffer, t->data, t->data ? t->bytes : 0, "an array");
 }
 
 bool tensor_download(struct run *run, const tensor *t)
 {
-    trp_completion done = {0};
-    if (!t->data)
-        return true;
-    return run_await(trp_read(run->device, t->device.buffer, 0, t->data, t->bytes, &done), &done,
-                     "reading the result from the device");
+    return run_download(run, t->device.buffer, t->data, t->data ? t->bytes : 0);
 }
 
 bool tensor_write(tensor *t)

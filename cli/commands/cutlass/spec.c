@@ -264,6 +264,7 @@ static bool take(reader *r, const values *v, int field)
         return true;
     r->value = v->at;
     r->field = spec_fields[field].name;
+    r->which = spec_fields[field].which;
     return spec_fields[field].take(r);
 }
 

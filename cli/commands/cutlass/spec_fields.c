@@ -40,40 +40,18 @@ bool spec_expected(const reader *r, const char *what)
 
 /* Fields: each takes one value into the combination. */
 
-static bool take_type(reader *r, int first, int last)
+/* `which`: a bit for each matrix that the type is of. */
+static bool take_type(reader *r)
 {
     const trp_dtype type =
         cJSON_IsString(r->value) ? operand_named_type(r->value->valuestring) : TRP_DTYPE_NONE;
-    for (int i = first; i <= last && type != TRP_DTYPE_NONE; i++)
-        r->x.type[i] = type;
-    if (type != TRP_DTYPE_NONE)
-        return true;
-    return spec_expected(r, "a type, such as bf16");
-}
-
-static bool take_both(reader *r)
-{
-    return take_type(r, TRP__GEMM_A, TRP__GEMM_B);
-}
-
-static bool take_a(reader *r)
-{
-    return take_type(r, TRP__GEMM_A, TRP__GEMM_A);
-}
-
-static bool take_b(reader *r)
-{
-    return take_type(r, TRP__GEMM_B, TRP__GEMM_B);
-}
-
-static bool take_c(reader *r)
-{
-    return take_type(r, TRP__GEMM_C, TRP__GEMM_C);
-}
-
-static bool take_d(reader *r)
-{
-    return take_type(r, TRP__GEMM_D, TRP__GEMM_D);
+    if (type == TRP_DTYPE_NONE)
+        return spec_expected(r, "a type, such as bf16");
+    for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
+        if (r->which >> i & 1)
+            r->x.type[i] = type;
+    }
+    return true;
 }
 
 /* Letters as in BLAS: t is row-major, n column-major. */
@@ -196,7 +174,8 @@ static bool take_strided(reader *r)
     return take_bool(r, &r->x.strided);
 }
 
-static bool take_scale(reader *r, int which)
+/* `which`: 0 for the factors of A, 1 for those of B. */
+static bool take_scale(reader *r)
 {
     static const char *const names[] = {[TRP_SCALE_TENSOR] = "none",
                                         [TRP_SCALE_BLOCK_16] = "block_16",
@@ -205,22 +184,12 @@ static bool take_scale(reader *r, int which)
                                         [TRP_SCALE_BLOCK_128X128] = "block_128x128"};
     for (size_t i = 0; i < sizeof names / sizeof *names && cJSON_IsString(r->value); i++) {
         if (names[i] && !strcmp(names[i], r->value->valuestring)) {
-            r->x.scale[which] = (trp_scale_mode)i;
+            r->x.scale[r->which] = (trp_scale_mode)i;
             return true;
         }
     }
     return spec_expected(r, "\"none\", \"block_16\", \"block_32\", \"block_128\" or "
                             "\"block_128x128\"");
-}
-
-static bool take_scale_a(reader *r)
-{
-    return take_scale(r, 0);
-}
-
-static bool take_scale_b(reader *r)
-{
-    return take_scale(r, 1);
 }
 
 uint32_t spec_capability(const cJSON *value)
@@ -247,25 +216,25 @@ static bool take_rows(reader *r)
 }
 
 const spec_field spec_fields[SPEC_FIELDS] = {
-    [SPEC_ROWS] = {"rows", take_rows},
-    [SPEC_ARCH] = {"arch", take_arch},
-    [SPEC_OPERATION] = {"operation", take_operation},
-    [SPEC_TYPE] = {"type", take_both},
-    {"a", take_a},
-    {"b", take_b},
-    {"c", take_c},
-    {"d", take_d},
-    {"layouts", take_layouts},
-    {"compute", take_compute},
-    {"epilogue", take_epilogue},
-    {"align", take_align},
-    {"sizes", take_sizes},
-    {"groups", take_groups},
-    {"zeros", take_zeros},
-    {"scale_a", take_scale_a},
-    {"scale_b", take_scale_b},
-    {"batch", take_batch},
-    {"dims", take_dims},
-    {"channels", take_channels},
-    {"strided", take_strided},
+    [SPEC_ROWS] = {"rows", take_rows, 0},
+    [SPEC_ARCH] = {"arch", take_arch, 0},
+    [SPEC_OPERATION] = {"operation", take_operation, 0},
+    [SPEC_TYPE] = {"type", take_type, 1 << TRP__GEMM_A | 1 << TRP__GEMM_B},
+    {"a", take_type, 1 << TRP__GEMM_A},
+    {"b", take_type, 1 << TRP__GEMM_B},
+    {"c", take_type, 1 << TRP__GEMM_C},
+    {"d", take_type, 1 << TRP__GEMM_D},
+    {"layouts", take_layouts, 0},
+    {"compute", take_compute, 0},
+    {"epilogue", take_epilogue, 0},
+    {"align", take_align, 0},
+    {"sizes", take_sizes, 0},
+    {"groups", take_groups, 0},
+    {"zeros", take_zeros, 0},
+    {"scale_a", take_scale, 0},
+    {"scale_b", take_scale, 1},
+    {"batch", take_batch, 0},
+    {"dims", take_dims, 0},
+    {"channels", take_channels, 0},
+    {"strided", take_strided, 0},
 };

@@ -190,11 +190,9 @@ static trp_dnn_tensor view(const attention *job, int which)
 static bool send_lengths(attention *job)
 {
     for (int i = 0; i < 2; i++) {
-        trp_completion done = {0};
         const tensor *t = &job->layer.tensor[i ? ATTENTION_SEQ_KV : ATTENTION_SEQ_Q];
-        if (job->length[i] && !run_await(trp_write(job->layer.run.device, t->device.buffer, 0,
-                                                   job->length[i], t->bytes, &done),
-                                         &done, "sending lengths to the device"))
+        if (job->length[i] &&
+            !run_upload(&job->layer.run, t->device.buffer, job->length[i], t->bytes, "lengths"))
             return false;
     }
     return true;

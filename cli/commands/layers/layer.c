@@ -241,12 +241,10 @@ bool layer_fetch_one(layer *job, int which)
 {
     tensor *t = &job->tensor[which];
     struct run *run = &job->run;
-    trp_completion done = {0};
     if (t->use != OPERAND_OUTPUT || t->data || t->bytes == 0)
         return true;
     return run_check(trp_host_alloc(run->device, t->bytes, &t->data), "getting host memory") &&
-           run_await(trp_read(run->device, t->device.buffer, 0, t->data, t->bytes, &done), &done,
-                     "reading the result from the device");
+           run_download(run, t->device.buffer, t->data, t->bytes);
 }
 
 bool layer_write(layer *job)
