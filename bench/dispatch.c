@@ -77,18 +77,14 @@ static bool compile_nothing(jit_sides *x)
 static void measure_jit(suite *s, stats_plan plan, report_row *row)
 {
     jit_sides x = {.suite = s, .jit = suite_actor(s, "jit")};
-    placement where;
     if (!x.jit)
         return;
-    placement_begin(&where, s->device, false);
-    plan.placement = &where;
     snprintf(row->name, sizeof row->name, "empty kernel of the jit actor");
     if (compile_nothing(&x))
-        suite_measure(s, &plan, (stats_side){.run = raw_beside_jit, .context = &x},
-                      (stats_side){.run = jit_round_trip, .context = &x}, row);
+        suite_measure_placed(s, false, plan, (stats_side){.run = raw_beside_jit, .context = &x},
+                             (stats_side){.run = jit_round_trip, .context = &x}, row);
     else
         suite_fail(s, row->name);
-    placement_end(&where);
     trp_actor_destroy(x.jit);
 }
 
@@ -108,26 +104,16 @@ static bool troupe_sustained(void *context, uint64_t count)
     return suite_drain(x->suite, TRP_FOREVER);
 }
 
-static void measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
-                    report_row *row)
+/* Measures the probe actor; `both` means that both sides are Troupe's. */
+static void measure(suite *s, bool both, stats_plan plan, stats_side raw_side,
+                    stats_side troupe_side, report_row *row)
 {
     sides x = {.suite = s, .probe = suite_actor(s, "probe")};
     if (!x.probe)
         return;
     raw_side.context = troupe_side.context = &x;
-    suite_measure(s, plan, raw_side, troupe_side, row);
+    suite_measure_placed(s, both, plan, raw_side, troupe_side, row);
     trp_actor_destroy(x.probe);
-}
-
-/* Measures the same across the machine's processors; `both` means that both sides are Troupe's. */
-static void measure_placed(suite *s, bool both, stats_plan plan, stats_side raw_side,
-                           stats_side troupe_side, report_row *row)
-{
-    placement where;
-    placement_begin(&where, s->device, both);
-    plan.placement = &where;
-    measure(s, &plan, raw_side, troupe_side, row);
-    placement_end(&where);
 }
 
 void suite_round_trip(suite *s)
@@ -145,8 +131,8 @@ void suite_round_trip(suite *s)
     report_section(s->report, "Round trip of one request",
                    api->round_trip ? "raw: launch, record an event, poll it; Troupe: submit, await"
                                    : "raw: nothing comparable on the host; Troupe: submit, await");
-    measure_placed(s, false, plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
-                   (stats_side){.run = troupe_round_trip}, &row);
+    measure(s, false, plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
+            (stats_side){.run = troupe_round_trip}, &row);
     if (suite_on_gpu(s))
         measure_jit(s, plan, &row);
 }
@@ -167,8 +153,8 @@ void suite_sustained(suite *s)
                    api->launch ? "raw: launch all, then synchronize; Troupe: submit all, then drain"
                                : "raw: nothing comparable on the host; Troupe: submit all, then "
                                  "drain");
-    measure_placed(s, false, plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
-                   (stats_side){.run = troupe_sustained}, &row);
+    measure(s, false, plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
+            (stats_side){.run = troupe_sustained}, &row);
 }
 
 /* Measures tracing: both sides are Troupe's, the first without a trace, the second with one. The
@@ -226,10 +212,10 @@ void suite_trace(suite *s)
     suite_bound(s, &sustained, REPORT_RATIO_AT_MOST, 1.03);
     report_section(s->report, "What a trace costs",
                    "an empty kernel through Troupe; raw: without a trace; Troupe: with one");
-    measure_placed(s, true, each, (stats_side){.run = untraced_round_trip},
-                   (stats_side){.run = traced_round_trip}, &round_trip);
+    measure(s, true, each, (stats_side){.run = untraced_round_trip},
+            (stats_side){.run = traced_round_trip}, &round_trip);
     suite_check(s, trp_device_trace_stop(s->device), "trp_device_trace_stop");
-    measure_placed(s, true, all, (stats_side){.run = untraced_sustained},
-                   (stats_side){.run = traced_sustained}, &sustained);
+    measure(s, true, all, (stats_side){.run = untraced_sustained},
+            (stats_side){.run = traced_sustained}, &sustained);
     suite_check(s, trp_device_trace_stop(s->device), "trp_device_trace_stop");
 }

@@ -157,16 +157,12 @@ static void measure(const passes *p, const dnn_shape *x)
     const stats_side side = {.run = run, .context = &c};
     const stats_side raw_side = {.run = p->lib ? run_direct : NULL, .context = &c};
     stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    placement where;
     report_row row = row_of(p, x);
     bool good = begin(&c) && run_first(&c) && (!p->lib || compare(&c, row.note));
     if (good)
         suite_plan_blocks(s, p->lib ? raw_side : side, &plan);
     if (plan.count > 0) {
-        placement_begin(&where, s->device, false);
-        plan.placement = &where;
-        suite_measure(s, &plan, raw_side, side, &row);
-        placement_end(&where);
+        suite_measure_placed(s, false, plan, raw_side, side, &row);
         printf("  %s%s%s%s\n", c.chosen.kernel, c.chosen.tuned ? ", found by a search" : "",
                p->lib ? "; cuDNN's " : "", p->lib ? c.direct.plan->step[0].engine.name : "");
     } else {

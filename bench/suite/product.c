@@ -191,16 +191,12 @@ bool product_measure(product *p, report_row *row)
     stats_side raw_side = {.run = p->raw ? product_run_raw : NULL, .context = p};
     stats_side troupe_side = {.run = product_run_troupe, .context = p};
     stats_plan plan = {.blocks = s->quick ? 3 : 7};
-    placement where;
     row->raw = p->raw ? s->raw->api->matmul_label : NULL;
     bool good = product_begin(p) && product_run_first(p) &&
                 (!p->raw || p->epilogue || product_compare(p, row->note));
     if (good) {
         suite_plan_blocks(s, p->raw ? raw_side : troupe_side, &plan);
-        placement_begin(&where, s->device, false);
-        plan.placement = &where;
-        good = plan.count > 0 && suite_measure(s, &plan, raw_side, troupe_side, row);
-        placement_end(&where);
+        good = plan.count > 0 && suite_measure_placed(s, false, plan, raw_side, troupe_side, row);
     } else {
         suite_fail(s, row->name);
     }

@@ -133,6 +133,17 @@ bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_
     return true;
 }
 
+bool suite_measure_placed(suite *s, bool both, stats_plan plan, stats_side raw_side,
+                          stats_side troupe_side, report_row *row)
+{
+    placement where;
+    placement_begin(&where, s->device, both);
+    plan.placement = &where;
+    bool good = suite_measure(s, &plan, raw_side, troupe_side, row);
+    placement_end(&where);
+    return good;
+}
+
 void suite_set_flop(const suite *s, report_row *row, double flop)
 {
     const bool tera = suite_on_gpu(s);

@@ -156,6 +156,10 @@ void suite_plan_blocks(suite *s, stats_side side, stats_plan *plan);
 bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                    report_row *row);
 
+/* The same across the machine's processors. `both`: both sides are Troupe's. */
+bool suite_measure_placed(suite *s, bool both, stats_plan plan, stats_side raw_side,
+                          stats_side troupe_side, report_row *row);
+
 /* Sets a bound that the project requires on its reference GPU, and only there. */
 void suite_bound(const suite *s, report_row *row, report_bound bound, double limit);
 

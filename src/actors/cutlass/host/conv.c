@@ -252,14 +252,9 @@ static void run_part(const part *p, const trp__tree_eval *eval)
     }
 }
 
-/* The arguments of the enqueued function. */
-typedef struct run_arguments {
-    trp__conv_run *state; /* in the ring */
-} run_arguments;
-
 static void run(void *arguments)
 {
-    trp__conv_run *x = ((run_arguments *)arguments)->state;
+    trp__conv_run *x = *(trp__conv_run **)arguments; /* in the ring */
     const trp__tree_eval eval = {.tree = &x->epilogue.tree,
                                  .m = trp__conv_rows(&x->g),
                                  .n = trp__conv_columns(&x->g),
@@ -301,8 +296,7 @@ trp_status trp__cutlass_host_conv(trp_instance *instance, trp_job *job, trp__con
         (trp__tree_data){.at = trp__job_address(job, g->access[TRP__GEMM_C]), .ld = g->c_ld};
     x->epilogue.slot[TRP__TREE_SLOT_D] =
         (trp__tree_data){.at = trp__job_address(job, g->access[TRP__GEMM_D]), .ld = g->d_ld};
-    run_arguments arguments = {x};
-    status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
+    status = instance->services->enqueue(instance, run, &x, sizeof(void *), error);
     if (status != TRP_OK)
         free(x->epilogue.sums);
     return status;

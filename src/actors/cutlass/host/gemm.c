@@ -56,14 +56,9 @@ static void run_tile(const run_state *x, const trp__tree_eval *eval, trp__tree_t
         finish_integers(x, tile);
 }
 
-/* The arguments of the enqueued function. */
-typedef struct run_arguments {
-    run_state *state; /* in the ring */
-} run_arguments;
-
 static void run(void *arguments)
 {
-    run_state *x = ((run_arguments *)arguments)->state;
+    run_state *x = *(run_state **)arguments; /* in the ring */
     const trp__cutlass_gemm *g = &x->g;
     const trp__tree_eval eval = {.tree = &x->epilogue.tree,
                                  .m = g->m,
@@ -157,8 +152,7 @@ trp_status trp__cutlass_host_gemm(trp_instance *instance, trp_job *job, trp__gem
     status = trp__epilogue_make_sums(&x->epilogue, g->m, g->n, g->batch, error);
     if (status != TRP_OK)
         return status;
-    run_arguments arguments = {x};
-    status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
+    status = instance->services->enqueue(instance, run, &x, sizeof(void *), error);
     if (status != TRP_OK)
         free(x->epilogue.sums);
     return status;

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The arguments of the enqueued function. */
-typedef struct run_arguments {
-    trp__grouped_run *state; /* in the ring */
-} run_arguments;
-
 /* Returns the size of an element that a node reads. */
 static size_t element_of(const trp__tree *tree, const trp__tree_node *node)
 {
@@ -101,7 +96,7 @@ static void run_group(const trp__grouped_run *x, uint32_t index)
 
 static void run(void *arguments)
 {
-    trp__grouped_run *x = ((run_arguments *)arguments)->state;
+    trp__grouped_run *x = *(trp__grouped_run **)arguments; /* in the ring */
     for (uint32_t i = 0; i < x->g.groups; i++) {
         if (x->group[i].m > 0 && x->group[i].n > 0)
             run_group(x, i);
@@ -133,7 +128,7 @@ static trp_status look_at_ends(trp__grouped_run *x, const int32_t *end, trp_erro
 
 static void look(void *arguments)
 {
-    trp__grouped_run *x = ((run_arguments *)arguments)->state;
+    trp__grouped_run *x = *(trp__grouped_run **)arguments; /* in the ring */
     x->error.status = TRP_OK;
     if (x->g.grouping == TRP_CUTLASS_GROUPS_BY_TABLE)
         look_at_rows(x, x->table, &x->error);
@@ -180,7 +175,6 @@ trp_status trp__cutlass_host_grouped(trp_instance *instance, trp_job *job, trp__
                                      trp_error *error)
 {
     trp__cutlass_room *s = instance->state;
-    run_arguments arguments = {x};
     trp_status status = TRP_OK;
     if (job->progress == 0) {
         memcpy(&x->g, job->payload, sizeof x->g);
@@ -190,8 +184,7 @@ trp_status trp__cutlass_host_grouped(trp_instance *instance, trp_job *job, trp__
         if (status != TRP_OK)
             return status;
         if (x->table) {
-            status =
-                instance->services->enqueue(instance, look, &arguments, sizeof arguments, error);
+            status = instance->services->enqueue(instance, look, &x, sizeof(void *), error);
             if (status != TRP_OK) {
                 free(x->group);
                 return status;
@@ -208,7 +201,7 @@ trp_status trp__cutlass_host_grouped(trp_instance *instance, trp_job *job, trp__
         *error = x->error;
         status = error->status;
     } else {
-        status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
+        status = instance->services->enqueue(instance, run, &x, sizeof(void *), error);
     }
     if (status != TRP_OK)
         free(x->group);
