@@ -6,27 +6,6 @@ TROUPE_TEST("one isolation", "computes");
 TROUPE_TEST_FAKE_GPU("as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all", "TROUPE_TEST_REGULAR=1");
 TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
-static uint32_t then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b)
-{
-    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
-    n->pointwise = mode;
-    n->x = x;
-    n->b = b;
-    return n->y = dp_virtual(p, TRP_DTYPE_NONE);
-}
-
-static trp_dnn_node *then_activate(dp_problem *p, uint32_t x, uint32_t y)
-{
-    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
-    n->pointwise = (trp_dnn_pointwise)dp_from(TRP_DNN_RELU, TRP_DNN_SWISH);
-    dd_parameters(n);
-    n->x = x;
-    n->y = y;
-    p->layer.activation.mode = n->pointwise;
-    memcpy(p->layer.activation.parameter, n->parameter, sizeof n->parameter);
-    return n;
-}
-
 static void copy_windows(const trp_dnn_node *n, int64_t *pre, int64_t *post, int64_t *stride)
 {
     memcpy(pre, n->pre_pad, sizeof n->pre_pad);
@@ -52,23 +31,26 @@ static void conv(dp_problem *p, trp_dtype type, int way)
     memcpy(p->tensor[sum].dim, p->tensor[to].dim, sizeof p->tensor[to].dim);
     if (dp_below(2)) {
         l->alpha = trp_real(-1.5);
-        sum = then(p, TRP_DNN_MUL, sum, dp_value(p, -1.5));
+        sum = dd_then(p, TRP_DNN_MUL, sum, dp_value(p, -1.5), TRP_DTYPE_NONE);
     }
     if (dp_below(2)) {
         l->z = dp_memory(p, type, p->tensor[to].rank, p->tensor[to].dim);
         l->beta = trp_real(dp_below(2) ? 0.75 : 1);
-        sum = then(p, TRP_DNN_ADD, sum,
-                   l->beta.re == 1 ? l->z : then(p, TRP_DNN_MUL, l->z, dp_value(p, 0.75)));
+        sum = dd_then(p, TRP_DNN_ADD, sum,
+                      l->beta.re == 1
+                          ? l->z
+                          : dd_then(p, TRP_DNN_MUL, l->z, dp_value(p, 0.75), TRP_DTYPE_NONE),
+                      TRP_DTYPE_NONE);
     }
     if (way == 0 && dp_below(2)) {
         int64_t dim[TRP_DNN_RANK_MAX];
         for (uint32_t i = 0; i < p->tensor[to].rank; i++)
             dim[i] = i == 1 ? p->tensor[to].dim[i] : 1;
         l->bias = dp_memory(p, type, p->tensor[to].rank, dim);
-        sum = then(p, TRP_DNN_ADD, sum, l->bias);
+        sum = dd_then(p, TRP_DNN_ADD, sum, l->bias, TRP_DTYPE_NONE);
     }
     if (way == 0 && dp_below(2)) {
-        then_activate(p, sum, to);
+        dd_activate(p, sum, to);
     } else {
         trp_dnn_node *store = dp_node(p, TRP_DNN_POINTWISE);
         store->x = sum;
@@ -173,7 +155,7 @@ static void norm(dp_problem *p)
     p->layer.y = n->y;
     if (dp_below(2)) {
         n->y = dp_virtual(p, TRP_DTYPE_NONE);
-        then_activate(p, n->y, p->layer.y);
+        dd_activate(p, n->y, p->layer.y);
     }
 }
 
@@ -231,7 +213,7 @@ static void activation(dp_problem *p, trp_dtype type, int way)
     const int64_t dim[] = {dp_from(1, 3), dp_from(1, 9), dp_from(1, 9)};
     (void)way;
     uint32_t x = dp_memory(p, type, 3, dim), y = dp_memory(p, type, 3, dim);
-    trp_dnn_node *n = then_activate(p, x, y), *back = dp_node(p, TRP_DNN_POINTWISE_BACKWARD);
+    trp_dnn_node *n = dd_activate(p, x, y), *back = dp_node(p, TRP_DNN_POINTWISE_BACKWARD);
     p->fill[x] = DP_AWAY;
     back->pointwise = n->pointwise;
     memcpy(back->parameter, n->parameter, sizeof n->parameter);

@@ -30,25 +30,6 @@ static uint32_t intercept(dp_problem *p, uint32_t *field, trp_dtype type)
     return kept;
 }
 
-static uint32_t then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b, trp_dtype type)
-{
-    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
-    n->pointwise = mode;
-    n->x = x;
-    n->b = b;
-    return n->y = dp_virtual(p, type);
-}
-
-static trp_dnn_node *then_activate(dp_problem *p, uint32_t x, uint32_t y)
-{
-    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
-    n->pointwise = (trp_dnn_pointwise)dp_from(TRP_DNN_RELU, TRP_DNN_SWISH);
-    dd_parameters(n);
-    n->x = x;
-    n->y = y;
-    return n;
-}
-
 /* A tensor of the dimensions of another one, 1 but at the channels. */
 static uint32_t per_channel(dp_problem *p, trp_dtype type, uint32_t like, uint32_t axis)
 {
@@ -69,8 +50,8 @@ static void conv_chain(dp_problem *p)
     dd_conv(p, n, type, 4);
     uint32_t y = intercept(p, &n->y, draw_between());
     uint32_t bias = per_channel(p, type, y, 1);
-    uint32_t sum = then(p, TRP_DNN_ADD, n->y, bias, draw_between());
-    then_activate(p, sum, y);
+    uint32_t sum = dd_then(p, TRP_DNN_ADD, n->y, bias, draw_between());
+    dd_activate(p, sum, y);
 }
 
 /* The sum is written too, and pooled. */
@@ -101,7 +82,7 @@ static void product_chain(dp_problem *p)
     n->a = dp_memory(p, type, 3, (const int64_t[]){2, m, k});
     n->b = dp_memory(p, type, 3, (const int64_t[]){1, k, columns});
     n->y = dp_virtual(p, draw_between());
-    uint32_t scaled = then(p, TRP_DNN_MUL, n->y, dp_value(p, 0.25), draw_between());
+    uint32_t scaled = dd_then(p, TRP_DNN_MUL, n->y, dp_value(p, 0.25), draw_between());
     trp_dnn_node *power = dp_node(p, TRP_DNN_POINTWISE);
     power->pointwise = TRP_DNN_EXP;
     power->x = scaled;
@@ -124,9 +105,9 @@ static void norm_chain(dp_problem *p)
     dd_training(p, dd_wide(), (trp_dnn_norm)dp_below(4), false);
     trp_dnn_node *n = &p->node[0];
     uint32_t y = intercept(p, &n->y, draw_between()), twice = dp_value(p, 1.5);
-    uint32_t more = then(p, TRP_DNN_MUL, n->y, twice, draw_between());
-    uint32_t sum = then(p, TRP_DNN_SUB, more, twice, TRP_DTYPE_NONE);
-    then_activate(p, sum, y);
+    uint32_t more = dd_then(p, TRP_DNN_MUL, n->y, twice, draw_between());
+    uint32_t sum = dd_then(p, TRP_DNN_SUB, more, twice, TRP_DTYPE_NONE);
+    dd_activate(p, sum, y);
 }
 
 static void (*const chains[])(dp_problem *) = {conv_chain, pool_chain, product_chain, norm_chain};

@@ -211,6 +211,27 @@ void dd_parameters(trp_dnn_node *n)
     }
 }
 
+uint32_t dd_then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b, trp_dtype type)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
+    n->pointwise = mode;
+    n->x = x;
+    n->b = b;
+    return n->y = dp_virtual(p, type);
+}
+
+trp_dnn_node *dd_activate(dp_problem *p, uint32_t x, uint32_t y)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
+    n->pointwise = (trp_dnn_pointwise)dp_from(TRP_DNN_RELU, TRP_DNN_SWISH);
+    dd_parameters(n);
+    n->x = x;
+    n->y = y;
+    p->layer.activation.mode = n->pointwise;
+    memcpy(p->layer.activation.parameter, n->parameter, sizeof n->parameter);
+    return n;
+}
+
 /* --- pooling --- */
 
 static uint32_t draw_windows(trp_dnn_node *n, int64_t *x, int64_t *y)

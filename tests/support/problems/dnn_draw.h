@@ -29,6 +29,12 @@ void dd_conv(dp_problem *p, trp_dnn_node *n, trp_dtype type, int64_t most);
 /* Parameters of an activation, or none. */
 void dd_parameters(trp_dnn_node *n);
 
+/* Adds an element-wise node of x and b behind others; returns its result, a virtual tensor. */
+uint32_t dd_then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b, trp_dtype type);
+
+/* Adds an activation of x, which is the layer's too, with its parameters. */
+trp_dnn_node *dd_activate(dp_problem *p, uint32_t x, uint32_t y);
+
 /* Pooling forward. With an index, which is a virtual tensor at times, y has the type of x. */
 void dd_pool(dp_problem *p, trp_dtype type, bool index);
 
