@@ -1,4 +1,5 @@
-/* Batch norm, and instance norm whose rows do not stay in registers. */
+/* Plans and launches the kernels of batch.h: batch norm, and instance norm whose rows registers do
+ * not hold. */
 #include "actors/dnn/kernels/norm/batch.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -11,28 +12,29 @@
 #include <string.h>
 
 enum {
-    BLOCKS_EACH = 8,     /* of each processor, */
-    BLOCKS_SUMS = 2,     /* for the sums of columns, as many as it has at a time, */
-    BLOCKS_COLUMNS = 32, /* and for their elements */
-    RUN_MAX = 1 << 30,   /* elements of rows that follow each other, where there are several */
-    SMALL_BLOCKS = 8,    /* of a processor, that have a group each, at most */
-    PLANE_LEAST = 2048,  /* elements of a plane whose gradient blocks hold well */
-    BYTES_CYCLE = 13,    /* that a processor moves, about */
-    ALIGNMENT = 256,     /* of what lies in the workspace */
+    BLOCKS_EACH = 8,     /* rows: blocks per multiprocessor */
+    BLOCKS_SUMS = 2,     /* columns: blocks per multiprocessor for sums, all resident */
+    BLOCKS_COLUMNS = 32, /* columns: blocks per multiprocessor for elements */
+    RUN_MAX = 1 << 30,   /* elements of one of several runs, and of a part of rows, at most */
+    SMALL_BLOCKS = 8,    /* resident blocks of a multiprocessor with a group each, at most */
+    PLANE_LEAST = 2048,  /* elements, at least, of a plane whose gradient is computed here */
+    BYTES_CYCLE = 13,    /* bytes that a multiprocessor moves in a cycle, about */
+    ALIGNMENT = 256,     /* of arrays in the workspace, in bytes */
 };
 
 typedef struct batch {
     const trp__dnn_node *node;
-    const trp__dnn_tensor *tensor[TRP__BATCH_OPERANDS]; /* NULL: there is none */
+    const trp__dnn_tensor *tensor[TRP__BATCH_OPERANDS]; /* NULL: absent */
     uint8_t number[TRP__BATCH_OPERANDS];
     trp__rows rows;
     bool back, columns;
-    int unit; /* elements of a load; 1: of any type */
+    int unit; /* elements of a load; 1: their types may be any */
     trp__batch p;
-    int64_t totals; /* of dscale: elements; groups are a multiple of it */
+    int64_t totals; /* elements of dscale, which divide the number of groups */
 } batch;
 
-/* Ports of TRAINING and INFERENCE; those of BACKWARD are the first, with another meaning. */
+/* Returns the port of an operand. TRAINING and INFERENCE number ports alike; BACKWARD has the first
+ * of these, with other meanings. */
 static uint8_t port_of(const batch *m, int operand)
 {
     static const uint8_t ports[TRP__BATCH_OPERANDS] = {
@@ -69,7 +71,8 @@ static bool find_operands(const trp__dnn_graph *g, batch *m)
     return true;
 }
 
-/* Tells whether a stride of all large operands is 1, or divides by a number. */
+/* Tells whether x, y and dx have a stride along `dim` of 1 or, for `by` above 1, of multiples of
+ * `by`. */
 static bool strides(const batch *m, const trp__space *s, int dim, int by)
 {
     for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
@@ -79,8 +82,8 @@ static bool strides(const batch *m, const trp__space *s, int dim, int by)
     return true;
 }
 
-/* Tells whether all large operands have one type and are aligned to loads of so many elements,
- * wherever the dimensions from `from` on lead. */
+/* Tells whether x, y and dx have one type and are aligned for loads of `unit` elements: at their
+ * beginning, and after any step along the kept dimensions from `from` on. */
 static bool all_aligned(const batch *m, int from, int unit)
 {
     const uint8_t type = m->tensor[TRP__BATCH_X]->type;
@@ -138,7 +141,8 @@ static bool describe_columns(batch *m)
     return true;
 }
 
-/* dscale and dbias have the elements of scale, in the order of the groups. */
+/* Finds the strides of dscale and dbias, which have an element per channel. False: channels are not
+ * the innermost dimension of groups, or share one element of scale. */
 static bool find_totals(const trp__dnn_graph *g, batch *m, int64_t step[2])
 {
     const uint8_t ports[2] = {TRP__DNN_NORM_DSCALE, TRP__DNN_NORM_BIAS};
@@ -192,7 +196,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
     batch m;
     int64_t step[2] = {0};
-    /* f64: as of the other norms, the reference kernel scales what leaves the range. */
+    /* The reference kernel does f64, as for norm.c. */
     return most > 0 && describe(g, &g->node[first], &m, step) &&
                    g->tensor[g->node[first].port[TRP__DNN_NORM_X]].type != TRP_F64
                ? 1
@@ -209,20 +213,20 @@ bool trp__batch_holds_planes(const trp__dnn_graph *g, const trp__dnn_node *n)
 
 /* Steps. */
 
-/* Launches, in their order. */
+/* Passes, in the order of their launches. */
 enum { PREPARE, PARTS, FINISH, APPLY, PASSES };
 
 typedef struct step {
     trp__batch p;
-    int64_t part[PASSES], parts[PASSES]; /* of PARTS and APPLY; others need those of PARTS */
+    int64_t part[PASSES], parts[PASSES]; /* APPLY has its own; FINISH needs those of PARTS */
     trp__norm_sum sum;
     uint8_t number[TRP__BATCH_OPERANDS], epsilon, average, out[2];
     bool back;
     uint64_t blocks[PASSES];
-    uint64_t factors, totals;        /* where they lie in the workspace */
-    trp__kernel kernel[PASSES], add; /* without a name: there is no such pass */
-    uint32_t cluster; /* blocks that have a group of rows, in one pass; 0: parts, in more */
-    int64_t bytes;    /* that a processor moves while each of its blocks has a group */
+    uint64_t factors, totals;        /* offsets in the workspace, in bytes */
+    trp__kernel kernel[PASSES], add; /* an empty name: no such pass */
+    uint32_t cluster; /* blocks of a cluster that does a group in one pass; 0: several passes */
+    int64_t bytes;    /* that a multiprocessor moves while each of its blocks does a group */
 } step;
 
 static uint64_t align(uint64_t bytes)
@@ -230,18 +234,19 @@ static uint64_t align(uint64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Cuts a group in parts, multiples of `unit`, for so many blocks of the device. */
+/* Cuts a group into parts of multiples of `unit` elements, at most `wanted` unless RUN_MAX asks for
+ * more. */
 static void cut(const step *s, int64_t unit, int64_t wanted, int64_t *part, int64_t *parts)
 {
     const int64_t units = (s->p.n + unit - 1) / unit;
     const int64_t most = wanted < units ? wanted : units;
     *part = (units + most - 1) / most * unit;
-    if (s->p.columns == 1 && *part > RUN_MAX) /* so that places in it are below 2^31 */
+    if (s->p.columns == 1 && *part > RUN_MAX) /* an index in it is below 2^31 */
         *part = RUN_MAX / unit * unit;
     *parts = (s->p.n + *part - 1) / *part;
 }
 
-/* Parts of each group, and where they leave what they know. */
+/* Plans the parts of groups, the blocks of passes, and the workspace, whose bytes it returns. */
 static uint64_t plan_parts(const batch *m, int processors, step *s)
 {
     const int64_t groups = s->p.space.rows * s->p.columns;
@@ -270,8 +275,9 @@ static uint64_t plan_parts(const batch *m, int processors, step *s)
     return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
 }
 
-/* Single blocks, as many of a processor as hold a group each but for a seventh, which is read
- * again, or clusters of larger ones. */
+/* Shares groups out to single blocks, several resident on a multiprocessor, if the shared memory of
+ * one holds six sevenths of a group; the rest is read again. Else to clusters of blocks of half a
+ * multiprocessor or a whole one. */
 static bool find_slices(const batch *m, const trp__kernel_modules *modules, int64_t rows, int loads,
                         trp__slices *out)
 {
@@ -286,8 +292,8 @@ static bool find_slices(const batch *m, const trp__kernel_modules *modules, int6
     return trp__rows_slices(modules, rows, units, loads, 2, 1, out);
 }
 
-/* Groups in clusters, which have one after the other. There is room for tiles of the next one, too.
- */
+/* Plans clusters that do one group after the other. Shared memory that a group does not need holds
+ * tiles of the next. */
 static void plan_slices(const batch *m, const trp__kernel_modules *modules, step *s)
 {
     const int size = m->tensor[TRP__BATCH_X]->type == TRP_F32 ? 4 : 2;
@@ -306,7 +312,7 @@ static void plan_slices(const batch *m, const trp__kernel_modules *modules, step
     s->bytes = s->part[APPLY] * size * (m->back ? 3 : 2) * TRP__SLICE_THREADS / slices.threads;
 }
 
-/* The kernels of each pass: of the way that the elements lie, and of their type and loads. */
+/* Names the kernels of the passes, by layout, type, and elements of a load. */
 static void plan_names(const batch *m, step *s)
 {
     const uint8_t type = m->tensor[TRP__BATCH_X]->type;
@@ -412,7 +418,8 @@ static void set_addresses(step *s, const trp__kernel_launch *l)
     s->p.totals = s->sum.sums = s->p.sums + s->totals;
 }
 
-/* Clusters that the device has at a time, each of about as many groups. */
+/* Returns the blocks of the clusters that the device holds at a time; each does about as many
+ * groups as the others. */
 static uint64_t count_blocks(step *s, const trp__kernel_launch *l, const trp__kernel *k)
 {
     const uint64_t groups = (uint64_t)s->p.space.rows;

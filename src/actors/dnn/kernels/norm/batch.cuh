@@ -1,4 +1,4 @@
-/* Common parts of the kernels of batch norm: the numbers of a group, and how they are found. */
+/* Common parts of the kernels of batch norm: sums, statistics and factors of a group. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_CUH
 
@@ -11,7 +11,7 @@ TRP__DEVICE double trp__batch_value(const trp__batch_number &n)
     return n.at ? trp__load_float<double>(n.at, 0, n.type) : n.value;
 }
 
-/* The offsets of a block's groups. */
+/* The offsets of a block's groups in each operand, in elements. */
 struct trp__batch_place {
     int64_t at[TRP__BATCH_OPERANDS];
 
@@ -33,20 +33,22 @@ struct trp__batch_place {
     }
 };
 
-/* Returns the number that differences are taken from. Any number near the group's will do. */
+/* Returns the number that differences are taken from, near the elements of a group: its first one,
+ * or 0 where that is not finite. */
 TRP__DEVICE float trp__batch_pivot(float first)
 {
     return first - first == 0 ? first : 0.0f;
 }
 
-/* Mean and sum of squared differences from it, of elements that come in batches. The mean has two
- * parts, `mid` and `rest`, the rounding of `mid`. Differences of a batch are all taken from `mid`:
- * only a share of its squares is subtracted again, so that no digits cancel. */
+/* The mean of elements that come in batches, and the sum of their squared differences from it. The
+ * mean is mid + rest; `rest` is the rounding error of `mid`. All differences of a batch are taken
+ * from `mid`. The correction for that subtracts only a share of the batch's squares, so that no
+ * digits cancel. */
 struct trp__batch_moments {
     float mid, rest, squares;
 
-    /* s1 and s2: sums of the differences of `some` elements from mid, and of their squares; `all`:
-     * elements with these. */
+    /* Adds a batch of `some` elements. s1, s2: sums of their differences from mid, and of the
+     * squares of these. share: 1 / the number of all elements, with the batch. */
     TRP__DEVICE void join(float s1, float s2, float some, float share)
     {
         const float sum = s1 - some * rest;
@@ -56,7 +58,7 @@ struct trp__batch_moments {
         rest = (mid - (next - back)) + (by - back);
         mid = next;
     }
-    /* The sums of differences from a pivot, and of their squares. */
+    /* Returns the sums of differences from a pivot, and of their squares. */
     TRP__DEVICE void sums(float count, float pivot, double out[2]) const
     {
         const double away = count > 0 ? ((double)mid - (double)pivot) + (double)rest : 0.0;
@@ -70,9 +72,9 @@ struct trp__batch_moments {
     }
 };
 
-/* The factors of V groups that follow each other. The mean and its rest are halved, and elements
- * with them: f32 cannot hold the difference of its largest numbers. The backward pass halves the
- * bias and the slope, too, and doubles the scale. */
+/* The factors of V adjacent groups. The mean, its rest and elements are halved, as f32 cannot hold
+ * the difference of its largest numbers. The backward pass also halves the bias and the slope, and
+ * doubles the scale. */
 template <int V> struct trp__batch_factors {
     float mean[V], rest[V], inverse[V], scale[V], bias[V], slope[V];
 
@@ -99,7 +101,7 @@ template <int V> struct trp__batch_factors {
         }
         halve(p.back, apply);
     }
-    /* Sets numbers that are loaded already. */
+    /* Sets the factors of a single group from numbers that are loaded already. */
     TRP__DEVICE void set(bool back, const float number[TRP__BATCH_FACTORS])
     {
         mean[0] = number[TRP__BATCH_F_MEAN];
@@ -128,7 +130,7 @@ template <int V> struct trp__batch_factors {
     {
         return fmaf((fmaf(0.5f, x, -mean[j]) - rest[j]) * inverse[j] * 2.0f, scale[j], bias[j]);
     }
-    /* A given mean is one number. */
+    /* Returns h, backward: the mean is an input, without a rest. */
     TRP__DEVICE float normal(int j, float x) const
     {
         return fmaf(0.5f, x, -mean[j]) * inverse[j] * 2.0f;
@@ -138,7 +140,8 @@ template <int V> struct trp__batch_factors {
         return inverse[j] * scale[j] *
                fmaf(-normal(j, x), slope[j], fmaf(0.5f, dy, -bias[j]));
     }
-    /* The results of a pack, in the place of x: of one group, or of one for each element. */
+    /* Replaces a pack of x by its results. All elements belong to one group if V is 1, else element
+     * j to group j. */
     template <bool BACK, typename PACK> TRP__DEVICE void apply(PACK *x, const PACK *dy) const
     {
         float v[PACK::ELEMENTS];
@@ -157,7 +160,8 @@ TRP__DEVICE bool trp__batch_is_finite(const double s[2])
     return s[0] - s[0] == 0 && s[1] - s[1] == 0;
 }
 
-/* Adds an element's dy h and dy in f64, where a sum of them does not fit f32. */
+/* Adds dy h and dy of an element in f64, where f32 cannot hold their sums. x, dy: addresses of the
+ * element. */
 TRP__SHARED_CODE void trp__batch_precise_back(const trp__batch &p, double mean, double inverse,
                                               uint64_t x, uint64_t dy, double s[2])
 {
@@ -167,11 +171,12 @@ TRP__SHARED_CODE void trp__batch_precise_back(const trp__batch &p, double mean, 
     s[1] += slope;
 }
 
-/* Results of the sums of a group: statistics or, backward, the means of dy and of dy h. */
+/* Results of the sums of a group: its statistics or, backward, the mean of dy, and the mean of dy h
+ * as `slope`. */
 struct trp__batch_found {
     double mean, variance, inverse, slope;
 
-    /* Sets what elements are computed with, but for what is given. */
+    /* Sets the factors that follow from sums; others come from inputs. */
     TRP__DEVICE void set(const trp__batch &p, float out[TRP__BATCH_FACTORS]) const
     {
         if (p.back) {
@@ -196,7 +201,8 @@ TRP__DEVICE trp__batch_found trp__batch_solve(const trp__batch &p, float pivot, 
     return {(double)pivot + away, variance, 1 / sqrt(variance + epsilon), 0};
 }
 
-/* Statistics, and running ones from those before: `running`, mean and variance. */
+/* Writes the statistics of a group, and its running ones. `running`: the mean and variance before;
+ * `factor`: the weight of the new ones. */
 TRP__DEVICE void trp__batch_write(const trp__batch &p, const trp__batch_place &place,
                                   int64_t column, const trp__batch_found &found,
                                   const double running[2], double factor)

@@ -1,17 +1,17 @@
-/* Batch norm of groups whose elements are a step apart, neighbours of which belong to others. */
+/* Batch norm of groups of columns, in passes over memory: see batch.h. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_COLUMNS_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_COLUMNS_CUH
 
 #include "actors/dnn/kernels/norm/batch.cuh"
 #include "actors/dnn/kernels/common/packs.cuh"
 
-/* `across` loads of V columns and a part of their elements for a block: of these each lane of
- * threads has every `lanes`th. */
+/* A block's columns, `across` loads of V each, and its part of their elements. Each load has a
+ * thread in each of `lanes` lanes; lane l has every `lanes`-th element from element l on. */
 template <int TYPE, int V> struct trp__batch_columns {
     typedef trp__pack<TYPE, V> pack;
     const trp__batch &p;
     trp__batch_place place;
-    int64_t outer, part, first, column, begin, end; /* first: column of the block */
+    int64_t outer, part, first, column, begin, end; /* first: the first column of the block */
     int lane, lanes;
 
     TRP__DEVICE void start(int64_t block)
@@ -44,7 +44,7 @@ template <int TYPE, int V> struct trp__batch_columns {
     {
         return outer * p.columns + column;
     }
-    /* Adds up what the lanes of a block have for each column, and leaves it. */
+    /* Adds up the sums of a block's lanes for each column, and writes them for trp_batch_finish. */
     TRP__DEVICE void leave(const double s[2][V]) const
     {
         __shared__ double shared[2][TRP__BATCH_THREADS * V];
@@ -76,7 +76,8 @@ template <int TYPE, int V> struct trp__batch_columns {
     }
 };
 
-/* Column `column` of a thread, in f64. */
+/* Adds up a thread's differences from the pivot in a column, and their squares, in f64, where
+ * squares do not fit f32. at: offset of the column in x. */
 TRP__SHARED_CODE void trp__batch_precise_column(const trp__batch &p, int64_t at, int64_t begin,
                                                 int64_t end, int lanes, float pivot, double s[2])
 {
@@ -91,7 +92,7 @@ TRP__SHARED_CODE void trp__batch_precise_column(const trp__batch &p, int64_t at,
     }
 }
 
-/* Adds up column `column` of a thread for the backward pass, in f64. */
+/* Adds up a thread's dy h and dy of a column in f64. x, dy: offsets of the column. */
 TRP__SHARED_CODE void trp__batch_precise_back_column(const trp__batch &p, double mean,
                                                      double inverse, int64_t x, int64_t dy,
                                                      int64_t begin, int64_t end, int lanes,
@@ -105,8 +106,8 @@ TRP__SHARED_CODE void trp__batch_precise_back_column(const trp__batch &p, double
             slope.at + (uint64_t)((dy + k * slope.step) * trp__element_bytes(slope.type)), s);
 }
 
-/* The moments of V columns of a thread. A batch of elements has some loads, half of which are under
- * way while the other half is added. */
+/* The moments of V columns of a thread. A batch has DEEP loads: one half is in flight while the
+ * other is added. */
 template <int TYPE, int V> struct trp__batch_column_moments {
     typedef trp__batch_columns<TYPE, V> B;
     typedef typename B::pack pack;

@@ -1,4 +1,4 @@
-/* Batch norm in three passes: sums of parts, the numbers of each group, and the elements. */
+/* Batch norm in three passes: sums of parts, statistics and factors of groups, and elements. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_PASSES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_PASSES_CUH
 
@@ -11,7 +11,7 @@ TRP__DEVICE void trp__batch_factor(const trp__batch &p, int which, int64_t group
     trp__to<float>(p.factors, which * p.pitch + group) = (float)value;
 }
 
-/* Statistics that are given: a thread for each group. */
+/* Loads the factors that are inputs: a thread for each group. */
 TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_prepare(const TRP__CONSTANT trp__batch p)
 {
     const int64_t group = (p.first + blockIdx.x) * TRP__BATCH_THREADS + threadIdx.x;
@@ -28,7 +28,7 @@ TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_prepare(const TRP__CONSTANT trp__batch
         trp__batch_factor(p, TRP__BATCH_F_BIAS, group, place.load(p, TRP__BATCH_BIAS, column, 0));
 }
 
-/* A warp adds up the parts of each group. */
+/* Adds up the parts of a group and writes its statistics and factors: a warp for each group. */
 TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch p)
 {
     const int lane = (int)threadIdx.x % 32;
@@ -70,7 +70,8 @@ TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch 
 
 TRP__ENTRY(trp_batch_add, trp__norm_sum, (TRP__NORM_SUM_WARPS * 32), trp__norm_add<double>)
 
-/* Blocks that a processor has at a time, at least, so that enough loads are under way. */
+/* Launch bounds: threads of a block, and blocks that a multiprocessor holds at a time, at least, so
+ * that enough loads are in flight. */
 #define TRP__BATCH_rows_MOMENTS    TRP__BATCH_THREADS, 4
 #define TRP__BATCH_rows_APPLY      TRP__BATCH_THREADS, 4
 #define TRP__BATCH_rows_BACK       TRP__BATCH_THREADS, 4
@@ -78,7 +79,7 @@ TRP__ENTRY(trp_batch_add, trp__norm_sum, (TRP__NORM_SUM_WARPS * 32), trp__norm_a
 #define TRP__BATCH_columns_APPLY   TRP__BATCH_THREADS, 3
 #define TRP__BATCH_columns_BACK    TRP__BATCH_THREADS, 2
 
-/* All passes of a way to read elements. */
+/* The kernels of all passes for a layout, a type and a load of V elements. */
 #define TRP__BATCH_KERNELS(name, way, TYPE, V)                                                     \
     TRP__ENTRY(name##_moments, trp__batch, (TRP__BATCH_##way##_MOMENTS),                           \
                trp__batch_moments_##way<TYPE, V>)                                                  \

@@ -1,19 +1,19 @@
-/* Batch norm of groups whose elements follow each other, in passes over memory. */
+/* Batch norm of groups of rows, in passes over memory: see batch.h. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_ROWS_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_ROWS_CUH
 
 #include "actors/dnn/kernels/norm/batch.cuh"
 #include "actors/dnn/kernels/common/packs.cuh"
 
-/* A block's part of a group: loads are dealt out to its threads in turn. Places count from the run
- * that the part begins in, so that 32 bits hold them. */
+/* A block's part of a group, whose loads are dealt out to its threads in turn. Indices of elements
+ * count from the start of the run that the part begins in, so that 32 bits hold them. */
 template <int TYPE, int V> struct trp__batch_rows {
     typedef trp__pack<TYPE, V> pack;
     enum { SPAN = TRP__BATCH_THREADS * V };
     const trp__batch &p;
-    int64_t run; /* that the part begins in */
+    int64_t run; /* run that the part begins in */
     uint32_t begin, end;
-    uint64_t from[3]; /* addresses of the run, of x, y and dx */
+    uint64_t from[3]; /* addresses of the run in x, y and dx */
 
     TRP__DEVICE void part(int64_t number)
     {
@@ -23,7 +23,7 @@ template <int TYPE, int V> struct trp__batch_rows {
         begin = (uint32_t)(first - run * p.run.by) + threadIdx.x * V;
         end = begin - threadIdx.x * V + (uint32_t)length;
     }
-    /* The address of the run, of an operand of which the group begins `at`. */
+    /* Returns the address of the run in an operand in which the group begins at element `at`. */
     TRP__DEVICE uint64_t address(int o, int64_t at) const
     {
         return p.io[o].at + (uint64_t)((at + run * p.again[o]) * trp__element_bytes(p.io[o].type));
@@ -36,7 +36,7 @@ template <int TYPE, int V> struct trp__batch_rows {
         for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++)
             from[o] = address(o, at[o]);
     }
-    /* Returns the group. */
+    /* Finds the part of a block, and returns its group. */
     TRP__DEVICE int64_t start(int64_t block)
     {
         const int64_t group = block / p.parts;
@@ -59,7 +59,8 @@ template <int TYPE, int V> struct trp__batch_rows {
     }
 };
 
-/* In f64, where squares do not fit f32. */
+/* Adds up a thread's differences from the pivot and their squares in f64, where squares do not fit
+ * f32. v: elements of a load. */
 TRP__SHARED_CODE void trp__batch_precise_rows(const trp__batch &p, int64_t group, int64_t part,
                                               int v, float pivot, double s[2])
 {
@@ -79,7 +80,7 @@ TRP__SHARED_CODE void trp__batch_precise_rows(const trp__batch &p, int64_t group
     }
 }
 
-/* Adds up a part of a group for the backward pass, in f64. */
+/* Adds up a thread's dy h and dy in f64. v: elements of a load. */
 TRP__SHARED_CODE void trp__batch_precise_back_rows(const trp__batch &p, int64_t group, int64_t part,
                                                    int v, double mean, double inverse, double s[2])
 {
@@ -99,7 +100,7 @@ TRP__SHARED_CODE void trp__batch_precise_back_rows(const trp__batch &p, int64_t 
     }
 }
 
-/* The sums of a block, left for trp_batch_finish. */
+/* Adds up the sums of a block's threads and writes them for trp_batch_finish. */
 TRP__DEVICE void trp__batch_leave(const trp__batch &p, double s[2])
 {
     trp__rows_together<trp__rows_sum, double, 2>(s, TRP__BATCH_THREADS, 0.0);

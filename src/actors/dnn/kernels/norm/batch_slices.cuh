@@ -1,6 +1,6 @@
-/* Groups of rows in one pass, by clusters: each block has a slice of a group. A cluster has one
- * group after the other, and while it works on one, it copies tiles of the next into slots of
- * shared memory that are free again: memory never waits for sums. */
+/* Batch norm of groups of rows in one pass, by clusters: each block has a slice of a group. A
+ * cluster does one group after the other. While it works on one, it copies tiles of the next into
+ * free slots of shared memory, so that memory does not idle while sums are exchanged. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_BATCH_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_BATCH_SLICES_CUH
 
@@ -9,9 +9,9 @@
 #include "actors/dnn/kernels/common/cluster.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
 
-/* The ring of a block's tiles, in which each thread has slots of its own. The entries of a group
- * are its tiles, and then again the tiles that did not stay until the sums were known, the last
- * first. They are copied and freed in one order. */
+/* The ring of a block's tiles in shared memory, in whose slots each thread has places of its own.
+ * The entries of a group are all its tiles, and then, the last first, those that were overwritten
+ * before the sums were known. Entries are copied and freed in one order. */
 template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<TYPE, V> {
     typedef trp__batch_rows<TYPE, V> R;
     typedef typename R::pack pack;
@@ -22,10 +22,10 @@ template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<T
         LOADS = OPERANDS * DEEP,
     };
     raw *shared;
-    uint32_t ahead, step; /* the group whose entries are copied next, and from one to the next */
+    uint32_t ahead, step; /* group whose entries are copied next; from it to the next */
     int tiles, room, entries;
-    int entry, to; /* that is copied next, and its slot */
-    int under_way; /* entries behind the one that is looked at */
+    int entry, to; /* entry that is copied next; its slot */
+    int under_way; /* batches of copies after that of the current entry */
 
     TRP__DEVICE int tile(int e) const
     {
@@ -98,7 +98,7 @@ template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<T
     }
 };
 
-/* Sums of a thread's elements of a group. */
+/* The moments of a thread's elements of a group. */
 template <int TYPE, int V> struct trp__batch_slice_moments {
     typedef trp__pack<TYPE, V> pack;
     trp__batch_moments m;
@@ -187,8 +187,8 @@ template <int TYPE, int V> struct trp__batch_slice_adds<true, TYPE, V> {
     typedef trp__batch_slice_sums<TYPE, V> type;
 };
 
-/* Numbers of a group in memory, and of the request, which a warp reads a group ahead: each lane one
- * of them. */
+/* Indices of the numbers of a group and of the request: first those of operands, then these. Each
+ * lane of a warp reads one of them, a group ahead. */
 enum { TRP__BATCH_EPSILON = TRP__BATCH_OPERANDS, TRP__BATCH_AVERAGE, TRP__BATCH_NUMBERS };
 
 template <bool BACK> TRP__DEVICE double trp__batch_number_of(const trp__batch &p, uint32_t group)
@@ -210,7 +210,7 @@ template <bool BACK> TRP__DEVICE double trp__batch_number_of(const trp__batch &p
     return o.at ? trp__load_float<double>(o.at, at, o.type) : lane == TRP__BATCH_SCALE;
 }
 
-/* Sets the factors of elements from numbers in memory and from results. */
+/* Sets the factors of a group from its numbers and the results of its sums. */
 template <bool BACK>
 TRP__DEVICE void trp__batch_set_factors(const trp__batch &p, const double from[TRP__BATCH_NUMBERS],
                                         const trp__batch_found &found,
@@ -253,7 +253,7 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
     const uint32_t first = blockIdx.x / (uint32_t)blocks, step = gridDim.x / (uint32_t)blocks;
     const uint32_t part = blockIdx.x % (uint32_t)blocks;
     T ring = {{p}};
-    int slot = 0, odd = 0, turn = 0; /* slot of the entry that is looked at */
+    int slot = 0, odd = 0, turn = 0; /* slot: that of the current entry */
     ring.part(part);
     if (first % 2 == 1)
         trp__pause(p.pause);
@@ -293,7 +293,7 @@ template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const t
         sums.end(p, group, part, numbers[odd], s);
         trp__rows_together<trp__rows_sum, double, 2>(s, (int)blockDim.x, 0.0);
         if (warp == reader && lane < TRP__BATCH_NUMBERS)
-            numbers[!odd][lane] = early; /* all are done with those of the group before */
+            numbers[!odd][lane] = early; /* all threads are done with those of the group before */
         trp__cluster_exchange(s, blocks, none, turn++);
         trp__batch_found found = {0, 0, 0, 0};
         if (warp == 0) {

@@ -1,4 +1,4 @@
-/* Layer, RMS, instance and group norm over rows that lie along the fastest dimension. */
+/* Plans and launches layer, RMS, instance and group norm of rows along the fastest dimension. */
 #include "actors/dnn/kernels/norm/norm.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-    BLOCKS_MAX = 1 << 30, /* that add up dscale */
-    ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
-    HELD_LEAST = 6144, /* loads of a row that a cluster's registers hold, if elements have scales */
+    BLOCKS_MAX = 1 << 30, /* backward blocks: one launch, since they do not read `first` */
+    ROWS_EACH = 1024,     /* groups of rows that a backward block walks over, about, at most */
+    HELD_LEAST = 6144, /* loads of 16 bytes, at least, of a row with `each` that a cluster holds */
 };
 
 typedef trp__norm_node norm;
@@ -20,10 +20,10 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
     norm m = {0};
     const uint32_t nodes = trp__norm_describe(g, first, most, &m);
-    /* Squares of f64 leave its range where the result does not: the reference kernel scales them.
-     */
     if (nodes == 1 && trp__batch_holds_planes(g, &g->node[first]))
         return 0;
+    /* The reference kernel does f64, as it scales: squares overflow or underflow where the result
+     * does not. */
     return m.wide ? 0 : nodes;
 }
 
@@ -38,12 +38,13 @@ typedef struct step {
     trp__kernel kernel, add;
 } step;
 
-/* Rows of a block: those of TRP__NORM_GROUP threads or, backward in packs, as many as there are
- * threads for. */
+/* Returns the rows of a block: as many as fit TRP__NORM_GROUP threads or, in backward kernels of
+ * packs, TRP__NORM_BACK_THREADS. */
 static uint32_t rows_of_block(const norm *m)
 {
     const uint32_t threads = (uint32_t)m->p.threads;
-    const uint32_t warp = threads < 32 ? 32 / threads : 1; /* blocks are warps as a whole */
+    const uint32_t warp =
+        threads < 32 ? 32 / threads : 1; /* rows of a warp; blocks have whole ones */
     uint32_t rows = TRP__NORM_BACK_THREADS / threads;
     if (m->p.bytes == 0)
         return threads <= 32 ? TRP__NORM_GROUP / threads : 1;
@@ -54,8 +55,8 @@ static uint32_t rows_of_block(const norm *m)
     return rows;
 }
 
-/* Plans rows that the registers of a cluster's blocks hold. Rows of f32 with one scale each stay
- * with one block if its registers hold them, which is faster. */
+/* Plans rows that a cluster of blocks holds in registers; false: it does not suit. An f32 row with
+ * one scale stays with one block if the registers of that hold it, which is faster. */
 static bool plan_held(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
@@ -78,8 +79,8 @@ static bool plan_held(norm *m, const trp__kernel_modules *modules)
     return true;
 }
 
-/* Rows that registers do not hold become a cluster's, and many that leave a processor nothing to do
- * while one block waits. */
+/* Gives a row to a cluster of blocks where the registers of one block do not hold it, or where its
+ * only block would take a whole multiprocessor, which idles while that block waits. */
 static void plan_slices(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
@@ -98,7 +99,8 @@ static void plan_slices(norm *m, const trp__kernel_modules *modules)
     snprintf(m->kernel, sizeof m->kernel, "%s_each_slices", trp__row_packs_type(m->p.io, 2));
 }
 
-/* Takes as much shared memory as the device has for a block, or does without. */
+/* Reduces the shared memory of a backward block of packs to what the device has; without any, plans
+ * a kernel of runs instead. */
 static void plan_shared(norm *m, const trp__kernel_modules *modules)
 {
     const uint32_t most = trp__kernel_shared_most(modules) - TRP__NORM_STATIC_BYTES;
@@ -108,8 +110,9 @@ static void plan_shared(norm *m, const trp__kernel_modules *modules)
         trp__norm_plan_runs(m, false);
 }
 
-/* Blocks of the backward pass, no more than the device has at a time, and where they leave their
- * sums. */
+/* Chooses the number of backward blocks, and the layout of partial sums, whose bytes it returns. A
+ * multiprocessor holds all its blocks at a time, unless a block would walk over more than about
+ * ROWS_EACH groups of rows. */
 static uint64_t plan_sums(const norm *m, int processors, step *s)
 {
     const uint64_t size = m->wide ? 8 : 4, rows = s->blocks;

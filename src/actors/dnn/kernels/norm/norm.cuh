@@ -8,11 +8,12 @@
 #include "actors/dnn/kernels/norm/norm_slices.cuh"
 #include "actors/dnn/kernels/norm/norm_tiles.cuh"
 
-/* One row of a thread's. */
+/* A row as one of its threads sees it: where it begins in each operand, in elements, and the
+ * elements of the thread. */
 struct trp__norm_row {
     int64_t at[TRP__NORM_OPERANDS];
     trp__rows_lanes lanes;
-    int n; /* 0 behind the last row */
+    int n; /* elements of the row; 0 past the last row */
 
     TRP__DEVICE void find(const trp__norm &p, int64_t row)
     {
@@ -59,15 +60,15 @@ struct trp__norm_row {
     }
 };
 
-/* In f64, where squares in f32 overflow, or vanish against an epsilon that is as small: the same of
- * all threads of a row. */
+/* Turns v into h in f64, where squares overflow f32, or underflow where epsilon is as small. All
+ * threads of a row find the same mean and 1 / sqrt(variance + epsilon). */
 template <typename T, int RUNS>
 TRP__DEVICE void trp__norm_wide(const trp__norm &p, const trp__norm_row &r, double epsilon, T *v,
                                 double *mean, double *inverse)
 {
     enum { COUNT = RUNS * TRP__ROWS_RUN };
     double sum = 0, squares = 0;
-    if (p.threads < 32) { /* a warp has other rows, too, that need not come here */
+    if (p.threads < 32) { /* other rows of the warp may not come here: no exchange */
         for (int pass = p.centred ? 0 : 1; pass < 2; pass++) {
             double all = 0;
             for (int k = 0; k < r.n; k++) {
@@ -99,8 +100,9 @@ TRP__DEVICE void trp__norm_wide(const trp__norm &p, const trp__norm_row &r, doub
         v[i] = (T)(((double)v[i] - sum) * *inverse);
 }
 
-/* Turns v into h. Differences are taken from a mean that may be off by some roundings, and
- * corrected by the mean difference: a mean far larger than deviations does no harm. */
+/* Turns v, a thread's elements of x, into h, and writes the statistics. Differences are taken from
+ * a mean with some rounding error, and corrected by their own mean, `more`: a mean far larger than
+ * the deviations costs no digits. */
 template <typename T, int RUNS>
 TRP__DEVICE void trp__norm_statistics(const trp__norm &p, const trp__norm_row &r, T *v)
 {
@@ -163,9 +165,9 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows(const trp__norm 
     r.write<T, RUNS>(p, TRP__NORM_Y, v);
 }
 
-/* --- Backward: blocks walk over rows, and add up what belongs to dscale and dbias --- */
+/* --- Backward: blocks walk over rows and add up their terms of dscale and dbias --- */
 
-/* The sums of a block that has several rows at a time become one. */
+/* Adds up the sums of the rows that a block has at a time, in the threads of its first row. */
 template <typename T, int RUNS>
 TRP__DEVICE void trp__norm_join(const trp__norm &p, const trp__rows_lanes &l, T *v)
 {
@@ -173,7 +175,7 @@ TRP__DEVICE void trp__norm_join(const trp__norm &p, const trp__rows_lanes &l, T 
     __shared__ T shared[TRP__NORM_GROUP * COUNT];
     const int group = (int)threadIdx.x / p.threads, groups = (int)blockDim.x / p.threads;
     const int width = p.threads * COUNT;
-    __syncthreads(); /* what was joined before has been read */
+    __syncthreads(); /* all threads have read the sums joined before */
     for (int c = 0; c < RUNS; c++) {
         for (int j = 0; j < TRP__ROWS_RUN; j++)
             shared[group * width + l.place(c, j)] = v[c * TRP__ROWS_RUN + j];
@@ -187,6 +189,7 @@ TRP__DEVICE void trp__norm_join(const trp__norm &p, const trp__rows_lanes &l, T 
     }
 }
 
+/* Writes the sums of a block: of dy h for `which` 0, of dy for 1. */
 template <typename T, int RUNS>
 TRP__DEVICE void trp__norm_leave(const trp__norm &p, const trp__rows_lanes &l, T *v, int which)
 {
@@ -217,20 +220,20 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows_back(const trp__
         scale[i] = 1;
     }
     r.find(p, 0);
-    if (p.each) /* no row's begins elsewhere */
+    if (p.each) /* all rows have the same scale */
         r.read_each<T, RUNS>(p, TRP__NORM_SCALE, scale);
     for (int64_t base = (int64_t)blockIdx.x * rows; base < p.space.rows;
          base += (int64_t)gridDim.x * rows) {
         const int64_t row = base + (int)threadIdx.x / p.threads;
-        T h[COUNT], dy[COUNT], s[2] = {0, 0}; /* means: a sum may leave T where they do not */
+        T h[COUNT], dy[COUNT], s[2] = {0, 0}; /* means: a sum may overflow T where they do not */
         r.find(p, row);
         r.read<T, RUNS>(p, TRP__NORM_X, h);
         r.read<T, RUNS>(p, TRP__NORM_Y, dy);
-        /* Halves, for the difference of the largest numbers has no T. */
+        /* Halves x and the mean: the difference of the largest numbers overflows T. */
         const T mean = T(0.5) * r.load<T>(p, TRP__NORM_MEAN, T(0));
         const T inverse = r.load<T>(p, TRP__NORM_INVERSE, T(0));
         for (int i = 0; i < COUNT; i++) {
-            /* Beside the row x is 0, which may be further from the mean than T reaches. */
+            /* Elements outside the row are 0, whose h may overflow. */
             const int k = r.lanes.place(i / TRP__ROWS_RUN, i % TRP__ROWS_RUN);
             h[i] = k >= 0 && k < r.n ? (T(0.5) * h[i] - mean) * inverse * T(2) : T(0);
             s[0] += dy[i] * scale[i] * share;
@@ -263,7 +266,7 @@ TRP__ENTRY(trp_norm_any_2, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float,
 TRP__ENTRY(trp_norm_any_4, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float, 4>)
 TRP__ENTRY(trp_norm_f64_1, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<double, 1>)
 
-/* Registers so that a processor has TRP__NORM_RESIDENT_1 threads. */
+/* Limits registers so that a multiprocessor holds TRP__NORM_RESIDENT_1 threads. */
 #define TRP__NORM_BACK_BOUNDS TRP__NORM_THREADS_1, TRP__NORM_RESIDENT_1 / TRP__NORM_THREADS_1
 
 TRP__ENTRY(trp_norm_back_any_1, trp__norm, (TRP__NORM_BACK_BOUNDS), trp__norm_rows_back<float, 1>)

@@ -1,11 +1,12 @@
-/* Adds up what blocks or rows have left for dscale and dbias. */
+/* Adds up the partial sums that blocks or rows have written for dscale and dbias. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_ADD_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_ADD_CUH
 
 #include "actors/dnn/kernels/norm/norm.h"
 #include "actors/dnn/kernels/common/rows.cuh"
 
-/* A block for 32 columns: each warp adds up every 32nd of the sums, of both kinds at a time. */
+/* A block has 32 columns: each warp adds up every 32nd partial sum, for dscale and dbias at a time,
+ * and then warp 0 finishes dscale, warp 1 dbias. */
 template <typename T> TRP__DEVICE void trp__norm_add(const trp__norm_sum &p)
 {
     __shared__ double shared[2][TRP__NORM_SUM_WARPS][33];

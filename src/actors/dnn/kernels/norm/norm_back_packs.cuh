@@ -1,6 +1,6 @@
-/* Backward passes of norms with a scale for each element, of rows of one type: groups of a block's
- * threads walk over rows and add up their terms of dscale and dbias. Later rows are on their way
- * into shared memory, each thread's elements into a ring of its own. */
+/* Backward norms of rows of one type, with a scale per element of a row. Each group of a block's
+ * threads walks over rows and adds up its terms of dscale and dbias. Meanwhile each thread copies
+ * its elements of later rows into a ring of its own in shared memory. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_BACK_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_BACK_PACKS_CUH
 
@@ -13,10 +13,11 @@ template <int TYPE> struct trp__norm_back_row {
     enum { V = trp__row_type<TYPE>::V, SIZE = trp__row_type<TYPE>::SIZE };
     enum { PACKS = TRP__NORM_BACK_ELEMENTS / V };
     pack x[PACKS], dy[PACKS];
-    float mean, twice; /* half of the mean, for the difference of the largest numbers has no f32, and
-                          twice 1 / sqrt(variance) */
+    /* Half of the mean, as the difference of the largest numbers overflows f32, and twice
+     * 1 / sqrt(variance + epsilon). */
+    float mean, twice;
 
-    /* The normalised x, times `twice` / 2. */
+    /* Returns h for a factor of `twice`, and in proportion for others. */
     TRP__DEVICE float normal(int c, int j, float factor) const
     {
         return fmaf(0.5f, x[c].get(j), -mean) * factor;
@@ -30,7 +31,8 @@ template <int TYPE> struct trp__norm_back_row {
     }
 };
 
-/* A statistic as it lies in memory, converted only when it is needed: the load does not wait. */
+/* The bits of a statistic, converted only where they are used, so that no thread waits for the load
+ * before. */
 struct trp__norm_back_number {
     uint32_t bits;
 
@@ -49,14 +51,14 @@ struct trp__norm_back_number {
     }
 };
 
-/* The ring of a thread, with its part of a row in each stage. */
+/* A thread's ring in shared memory. Each stage holds the thread's part of a row. */
 template <int TYPE> struct trp__norm_back_ring {
     typedef trp__norm_back_row<TYPE> R;
     enum { PACKS = R::PACKS };
     trp__pack16 *at;
     int thread, threads, n, stages, stage;
     uint32_t rows;
-    trp__norm_back_number mean, inverse; /* of the row behind the one that was read last */
+    trp__norm_back_number mean, inverse; /* of the row after the one that next() returned last */
 
     TRP__DEVICE trp__pack16 *slot(int stage, int number) const
     {
@@ -70,7 +72,8 @@ template <int TYPE> struct trp__norm_back_ring {
     {
         return place(c) < n;
     }
-    /* Begins to read a row, which may be behind the last one. */
+    /* Starts to copy a row into stage `to`. Past the last row the batch of copies is empty, as
+     * next() counts batches. */
     TRP__DEVICE void begin(const trp__norm &p, uint32_t row, int to)
     {
         if (row < rows) {
@@ -108,7 +111,8 @@ template <int TYPE> struct trp__norm_back_ring {
         mean.bits = inverse.bits = 0;
         numbers(p, row);
     }
-    /* The next row, `row`, once it has come; those behind it, `step` apart, are on their way. */
+    /* Waits for `row` and returns it, and starts to copy the row stages - 1 steps later; rows are
+     * `step` apart. */
     TRP__DEVICE void next(const trp__norm &p, uint32_t row, uint32_t step, R *out)
     {
         begin(p, row + (uint32_t)(stages - 1) * step, stage == 0 ? stages - 1 : stage - 1);
@@ -129,8 +133,8 @@ template <int TYPE> struct trp__norm_back_ring {
     }
 };
 
-/* Both sums of a group: each half of a warp has one of them. One meeting a row, as those of the
- * next one have another place. */
+/* Adds up both sums of a group's threads, each in one half of a warp. There is one barrier per row:
+ * `odd` alternates between two buffers, so that none is overwritten before it was read. */
 TRP__DEVICE void trp__norm_back_together(float s[2], int threads, int group, int odd)
 {
     __shared__ float part[2][2][32];
@@ -152,7 +156,7 @@ TRP__DEVICE void trp__norm_back_together(float s[2], int threads, int group, int
         float *const from = part[odd][half] + group * warps;
         if (k == 0)
             part[odd][half][threadIdx.x / 32] = v;
-        trp__group_sync(1 + group, threads); /* barrier 0 is the block's */
+        trp__group_sync(1 + group, threads); /* barrier 0 is __syncthreads() */
         v = k < warps ? from[k] : 0.0f;
         v += k + 16 < warps ? from[k + 16] : 0.0f;
         TRP__UNROLL
@@ -163,14 +167,14 @@ TRP__DEVICE void trp__norm_back_together(float s[2], int threads, int group, int
     s[1] = __shfl_sync(0xffffffffu, v, 16);
 }
 
-/* Leaves the sums of a block, after those of its groups have been added up. */
+/* Adds up the sums of a block's groups and writes them: of dy h for `which` 0, of dy for 1. */
 template <int PACKS, int V>
 TRP__DEVICE void trp__norm_back_leave(const trp__norm &p, int thread, int group,
                                       const float v[PACKS][V], int which)
 {
     TRP__DYNAMIC(float, shared);
     const int groups = (int)blockDim.x / p.threads, width = p.threads * PACKS * V;
-    __syncthreads(); /* nothing that lay here is read any more */
+    __syncthreads(); /* all threads are done with the ring, or with the sums before */
     TRP__EACH(c, PACKS) {
         TRP__EACH(j, V)
             shared[group * width + (c * p.threads + thread) * V + j] = v[c][j];
@@ -209,13 +213,14 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
     TRP__ROLLED
     for (; row - (uint32_t)group < ring.rows; row += step) {
         R now;
-        float s[2] = {0, 0}; /* means: a sum may leave f32 where they do not */
+        float s[2] = {0, 0}; /* means: a sum may overflow f32 where its mean does not */
         ring.next(p, row, step, &now);
         TRP__EACH(c, PACKS) {
-            if (!ring.has(c)) /* nothing may be further from the mean than f32 reaches */
+            if (!ring.has(c)) /* absent elements are 0, whose h may overflow */
                 continue;
             TRP__EACH(j, V) {
-                /* Not x times a share of `twice`, which is denormal where x is very large. */
+                /* h is multiplied by p.share: `twice` times p.share is denormal where x is very
+                 * large. */
                 const float h = now.normal(c, j, now.twice), dy = now.dy[c].get(j);
                 const float g = dy * scale[c][j];
                 s[0] = fmaf(g, p.share, s[0]);
@@ -229,7 +234,7 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
         odd ^= 1;
         if (row >= ring.rows)
             continue;
-        /* Halves, as of the mean. */
+        /* Halves, as x and the mean are; `twice` makes up for it. */
         const float offset = p.centred ? 0.5f * s[0] : 0.0f, slope = 0.5f * s[1];
         int64_t to;
         trp__row_packs_find<1>(p.space, row, p.io + TRP__NORM_DX, &to);

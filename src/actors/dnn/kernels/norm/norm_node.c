@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 enum {
-    WALK_MAX = 1 << 20, /* elements of a row that is walked through */
-    TILE_THREADS = 8,   /* of a short row, at most */
+    WALK_MAX = 1 << 20, /* elements of a row that a block walks over, at most */
+    TILE_THREADS = 8,   /* threads of a short row, at most */
     RUNS_FORWARD = 4,
     RUNS_BACKWARD = 2,
 };
@@ -60,7 +60,8 @@ void trp__norm_rows(const trp__dnn_node *n, const trp__dnn_tensor *const tensor[
     trp__rows_finish(rows, 0);
 }
 
-/* dscale has an element for each row of some that follow each other, and the same ones again. */
+/* Counts the elements of dscale, the columns: one per row along the inner dimensions, and the same
+ * ones again along the outer. False: scale varies in another way. */
 static bool find_columns(norm *m)
 {
     const trp__space *kept = &m->rows.kept;
@@ -86,8 +87,8 @@ static bool is_vector(const norm *m, int operand)
            (is_dense(m, operand) && trp__space_is_aligned(m->tensor[operand], 16));
 }
 
-/* Finds the strides of dscale and dbias, whose elements must lie in the order of scale's. A scale
- * with one element for several says neither how many elements they have nor in which order. */
+/* Finds the strides of dscale and dbias, whose elements must lie in the order of scale's. Refuses a
+ * scale with a stride of 0, which tells neither the number nor the order of their elements. */
 static bool find_steps(const trp__dnn_graph *g, norm *m)
 {
     const uint8_t ports[2] = {TRP__DNN_NORM_DSCALE, TRP__DNN_NORM_BIAS};
@@ -106,7 +107,7 @@ static bool find_steps(const trp__dnn_graph *g, norm *m)
             return false;
         trp__space_begin(&s, scale);
         trp__space_add(&s, scale, t);
-        trp__space_add(&s, scale, scale); /* whose order is that of columns */
+        trp__space_add(&s, scale, scale); /* so that only dimensions in the order of scale merge */
         trp__space_order(&s, 0);
         trp__space_merge(&s);
         if (s.rank != 1)
@@ -116,7 +117,8 @@ static bool find_steps(const trp__dnn_graph *g, norm *m)
     return true;
 }
 
-/* Each thread has a run of elements, and shared memory for some more of them. */
+/* Plans a backward kernel of packs: each thread holds its elements of a row in registers, and those
+ * of later rows in shared memory. */
 static bool plan_back_packs(norm *m, const char *type)
 {
     static const trp__row_packs_ways wide = {{2, 32}, {2, TRP__NORM_BACK_THREADS}};
@@ -128,17 +130,18 @@ static bool plan_back_packs(norm *m, const char *type)
            trp__row_packs_share(code == TRP_F32 ? narrow : wide, m->p.n, code, &m->p.threads) > 0;
 }
 
-/* Tells whether a block has room for the channels of its rows. */
+/* Tells whether a block's shared memory holds the channels of its rows. */
 static bool has_channels(const norm *m)
 {
     return m->p.threads >= TRP__NORM_GROUP ||
            m->p.channels <= TRP__NORM_CHANNELS / TRP__NORM_GROUP * m->p.threads;
 }
 
-/* Rows of 16 bits that do not all begin at a multiple of 8 elements, but at one of 4. */
+/* Plans rows of 16-bit elements that all begin at multiples of 4 elements, but not all at multiples
+ * of 8. */
 static bool plan_halves(norm *m, const char *type)
 {
-    static const trp__row_packs_ways ways = {{4, 32}}; /* longer ones have few ragged packs */
+    static const trp__row_packs_ways ways = {{4, 32}}; /* longer rows have few ragged packs */
     const trp__space *kept = &m->rows.kept;
     if (m->each || m->p.io[TRP__NORM_X].type == TRP_F32 || m->p.n % 4 != 0)
         return false;
@@ -146,12 +149,13 @@ static bool plan_halves(norm *m, const char *type)
         if (kept->stride[TRP__NORM_X][i] % 4 != 0)
             return false;
     }
-    /* of as many elements as packs of f32 */
+    /* packs of 4 elements, as many as in one of f32 */
     snprintf(m->kernel, sizeof m->kernel, "%s_half_4", type);
     return trp__row_packs_share(ways, m->p.n, TRP_F32, &m->p.threads) > 0;
 }
 
-/* Short rows of one type without a gap between them, that do not lie as packs do. */
+/* Plans short rows of one type that follow each other without a gap and do not all begin at
+ * multiples of 16 bytes. */
 static bool plan_tiles(norm *m, const char *type)
 {
     const int64_t least = (m->p.n + TRP__NORM_TILE_ELEMENTS - 1) / TRP__NORM_TILE_ELEMENTS;
@@ -172,7 +176,8 @@ static bool plan_tiles(norm *m, const char *type)
     return true;
 }
 
-/* Kernels of one type, of rows whose numbers for each element lie as packs do. */
+/* Plans a kernel of packs: all rows have one type, and a scale and bias per element are aligned as
+ * packs are. */
 static bool plan_packs(norm *m, bool ragged)
 {
     static const trp__row_packs_ways ways = {{2, 32}, {4, 32}, {4, 512}, {8, 1024}};
@@ -227,7 +232,7 @@ static bool plan_rows(norm *m)
         if (!is_dense(m, o))
             return false;
     }
-    /* The first three are those of rows; a missing one lies nowhere. */
+    /* Runs are compared among x, y and dx; x stands in for a dx that is absent. */
     trp__space moved = *kept;
     for (int i = 0; i < kept->rank && !m->tensor[TRP__NORM_DX]; i++)
         moved.stride[TRP__NORM_DX][i] = kept->stride[TRP__NORM_X][i];
@@ -248,11 +253,12 @@ static bool plan_rows(norm *m)
     return plan_packs(m, ragged) || (m->p.channels == 0 && trp__norm_plan_runs(m, ragged));
 }
 
-/* Group norms: [RESHAPE], an instance norm of groups, [RESHAPE], MUL by a factor of each channel,
- * [ADD of a term]. Tensors by number; TRP__DNN_NO_PORT: there is none. */
+/* A group norm in a graph: [RESHAPE], an instance norm of groups, [RESHAPE], MUL by a factor per
+ * channel, [ADD of a term per channel]; nodes in brackets may be absent. Tensors are numbers in the
+ * graph; TRP__DNN_NO_PORT: absent. */
 
 typedef struct group {
-    uint32_t norm, nodes; /* the norm's number in the graph; of all */
+    uint32_t norm, nodes; /* number of the norm in the graph; nodes matched so far */
     uint8_t x, grouped, normal, whole, product, y, factor, term;
 } group;
 
@@ -263,7 +269,7 @@ static const trp__dnn_node *next_of(const trp__dnn_graph *g, uint32_t first, uin
     return found->nodes < most && n->kind == kind ? n : NULL;
 }
 
-/* Tells whether the next node is that function of `a` and another tensor. */
+/* Tells whether the next node is POINTWISE `mode` of `a` and another tensor, and steps over it. */
 static bool next_pair(const trp__dnn_graph *g, uint32_t first, uint32_t most, group *found,
                       trp_dnn_pointwise mode, uint8_t a, uint8_t *other, uint8_t *out)
 {
@@ -306,7 +312,8 @@ static bool find_group(const trp__dnn_graph *g, uint32_t first, uint32_t most, g
     return true;
 }
 
-/* Tells whether nothing is rounded on the way, or read by others. */
+/* Tells whether the tensors between x and y are computed inside the part and not rounded: no other
+ * node reads them, and they are f32 or, before the norm, of the type of x. */
 static bool is_closed(const trp__dnn_graph *g, uint32_t first, const group *f)
 {
     const uint8_t inside[] = {f->grouped, f->normal, f->whole, f->product};
@@ -325,7 +332,8 @@ static bool is_closed(const trp__dnn_graph *g, uint32_t first, const group *f)
            (f->term == TRP__DNN_NO_PORT || place[f->term] == TRP__DNN_PLACE_MEMORY);
 }
 
-/* A number of each channel as one of each group, that of its first channel. */
+/* Turns a tensor with one number per channel into one with a number per group, that of the group's
+ * first channel. */
 static bool view_channels(const trp__dnn_tensor *y, const trp__dnn_tensor *groups, int64_t channels,
                           trp__dnn_tensor *t)
 {
@@ -344,7 +352,7 @@ static bool view_channels(const trp__dnn_tensor *y, const trp__dnn_tensor *group
     return true;
 }
 
-/* Makes the norm of groups one of the whole tensors. */
+/* Gives the instance norm the operands of the whole group norm, in the shape of groups. */
 static bool view_group(const trp__dnn_graph *g, const group *f, norm *m)
 {
     static const uint8_t operand[4] = {TRP__NORM_X, TRP__NORM_Y, TRP__NORM_FACTOR, TRP__NORM_TERM};

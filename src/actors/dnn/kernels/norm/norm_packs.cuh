@@ -1,4 +1,4 @@
-/* Norms of rows of one type, as packs. */
+/* Forward norms of rows of one type, in packs. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_PACKS_CUH
 
@@ -31,7 +31,8 @@ template <int TYPE, int V> TRP__DEVICE void trp__norm_numbers_as(uint64_t at, in
     }
 }
 
-/* Numbers k on of those for each element of a row: the same of all rows, and aligned as packs. */
+/* Loads the numbers of elements k to k + V - 1 of a row from scale or bias. All rows share them; k
+ * is a multiple of V, and their address is aligned as a pack. */
 template <int V>
 TRP__DEVICE void trp__norm_numbers(const trp__norm &p, int which, int k, float out[V])
 {
@@ -44,7 +45,7 @@ TRP__DEVICE void trp__norm_numbers(const trp__norm &p, int which, int k, float o
         trp__norm_numbers_as<TRP_F16, V>(o.at, k, out);
 }
 
-/* Scale and bias of each element. */
+/* Applies a scale and a bias that have one number per element of a row. */
 struct trp__norm_each {
     enum { RAGGED = false };
 
@@ -74,12 +75,13 @@ struct trp__norm_each {
     }
 };
 
-/* Scale and bias of each row, and a factor and a term of each of its channels, which a block has in
- * shared memory. */
+/* Applies a scale and a bias that have one number per row, and the factor and the term of each of
+ * its channels. A block computes one factor and one term per channel from all of these, in shared
+ * memory. */
 template <bool IS_RAGGED = true> struct trp__norm_row_affine {
     enum { RAGGED = IS_RAGGED };
     float scale, bias;
-    int first; /* channel of the row in shared memory */
+    int first; /* the row's first channel in shared memory */
 
     static TRP__DEVICE float *shared(int which)
     {
@@ -103,7 +105,8 @@ template <bool IS_RAGGED = true> struct trp__norm_row_affine {
         if (t.at)
             *b += trp__norm_number(t, from[1] + number * t.step);
     }
-    /* All threads of the block come here, of its row `group`. */
+    /* Loads the numbers of row `number`, which is row `group` of the block. All threads of the
+     * block call this: it has a barrier. */
     TRP__DEVICE void begin(const trp__norm &p, int64_t number, int group, int thread)
     {
         scale = bias = 0;
@@ -120,11 +123,12 @@ template <bool IS_RAGGED = true> struct trp__norm_row_affine {
         }
         __syncthreads();
     }
-    /* Elements k on, of which those of the row are. */
+    /* Applies to elements k to k + V - 1; those outside the row are not used. A channel has at
+     * least V elements, so these lie in at most two. */
     template <int V> TRP__DEVICE void apply(const trp__norm &p, int k, float h[V]) const
     {
         float a = scale, b = bias, next_a = 0, next_b = 0;
-        int next = V; /* element that the next channel begins with */
+        int next = V; /* the next channel's first element, from k on */
         if (p.channels > 0 && k < p.n) {
             const int c = k < 0 ? 0 : (int)((uint64_t)(uint32_t)k * p.spread_factor >> 32);
             a = shared(0)[first + c];
@@ -158,9 +162,9 @@ template <bool IS_RAGGED = true> struct trp__norm_row_affine {
 
 /* --- Rows --- */
 
-/* Adds up a whole row in f64, from memory: squares in f32 overflow, or vanish against an epsilon
- * that is as small. All threads of a row come here; a single one does the work where a warp also
- * has rows that need not come. */
+/* Normalises a whole row in f64, from memory: its squares overflow f32, or underflow where epsilon
+ * is as small. All threads of a row call this. One of them does all the work where a warp has
+ * several rows, as the others may not call it. */
 template <typename A>
 TRP__SHARED_CODE void trp__norm_wide_row(const trp__norm &p, int64_t row, int thread,
                                          double epsilon)
@@ -197,7 +201,7 @@ TRP__SHARED_CODE void trp__norm_wide_row(const trp__norm &p, int64_t row, int th
     }
 }
 
-/* A thread's row: its packs, and the places of x and y from which these count. */
+/* A thread's part of a row: its packs, and the addresses of x and y that the packs count from. */
 template <int TYPE, typename A, int LENGTH = trp__row_type<TYPE>::V>
 struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     typedef trp__row_packs<TYPE, A::RAGGED, LENGTH> packs;
@@ -205,17 +209,18 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     enum { V = packs::V };
     int64_t row;
     uint64_t x, y;
-    int thread, group; /* of the row, and which of the block it is */
-    int from; /* element of the row at place 0 */
-    bool leads; /* writes the row's statistics */
+    int thread, group; /* thread of the row; row of the block */
+    int from; /* element of the row that has place 0 */
+    bool leads; /* this thread writes the row's statistics */
     A affine;
-    /* Differences are taken from a mean that may be off by some roundings, and corrected by theirs,
-     * `more`: a mean far larger than deviations does no harm. */
+    /* Differences are taken from `mean`, which has some rounding error, and corrected by their own
+     * mean, `more`: a mean far larger than the deviations costs no digits. settle() multiplies
+     * `more` by `inverse`. */
     float mean, more, inverse;
 
     TRP__DEVICE void find(const trp__norm &p)
     {
-        const int shift = 31 - __clz(p.threads); /* of several rows: a power of two each */
+        const int shift = 31 - __clz(p.threads); /* a row of several has a power of two */
         const bool several = (int)blockDim.x > p.threads;
         int64_t from[2];
         group = several ? (int)threadIdx.x >> shift : 0;
@@ -246,7 +251,7 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
         s[0] += away;
         s[1] = fmaf(away, away, s[1]);
     }
-    /* Adds differences from the mean, and their squares. */
+    /* Adds the differences of a thread's elements from the mean, and their squares. */
     template <int PACKS> TRP__DEVICE void add(pack v[PACKS], float s[2]) const
     {
         TRP__EACH(c, PACKS) {
@@ -264,12 +269,15 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     {
         return p.epsilon_at ? trp__load_float<double>(p.epsilon_at, 0, p.epsilon_type) : p.epsilon;
     }
-    /* False: f32 does not do. */
+    /* Finds the statistics from the row's sums of differences and of their squares; false: see
+     * settle(). */
     TRP__DEVICE bool finish(const trp__norm &p, const float s[2])
     {
         more = p.centred ? s[0] * p.share : 0.0f;
         return settle(p, s[1] * p.share - more * more);
     }
+    /* Sets and writes the statistics. False: f32 cannot hold the variance, wide() is to be called.
+     */
     TRP__DEVICE bool settle(const trp__norm &p, float variance)
     {
         const double least = epsilon(p);
@@ -331,8 +339,9 @@ TRP__DEVICE void trp__norm_forward(const trp__norm &p)
     }
 }
 
-/* Rows that do not fit: walked through by tiles, from the mean of the first, and back to apply, for
- * what was read last is in the cache yet. */
+/* Rows that registers do not hold. The first pass adds up differences from the mean of the first
+ * tile. The second applies, from the last tile back, since the tiles read last are still in the
+ * cache. */
 template <int TYPE, typename A> TRP__DEVICE void trp__norm_walk(const trp__norm &p)
 {
     typedef trp__norm_packs<TYPE, A> R;
@@ -369,7 +378,7 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_walk(const trp__norm 
     }
 }
 
-/* Threads of a block, and blocks of a processor at a time, at least. */
+/* Launch bounds: threads of a block at most, and blocks of a multiprocessor at least. */
 #define TRP__NORM_BOUNDS_2    TRP__NORM_GROUP, 12
 #define TRP__NORM_BOUNDS_4    512, 2
 #define TRP__NORM_BOUNDS_8    1024
@@ -391,7 +400,7 @@ TRP__NORM_KERNELS(trp_norm_f32_row, TRP_F32, trp__norm_row_affine<>)
 TRP__NORM_KERNELS(trp_norm_bf16_row, TRP_BF16, trp__norm_row_affine<>)
 TRP__NORM_KERNELS(trp_norm_f16_row, TRP_F16, trp__norm_row_affine<>)
 
-/* Rows that begin at multiples of 4 elements of 16 bits. */
+/* Rows of 16-bit elements that begin at multiples of 4 elements, in packs of 8 bytes. */
 #define TRP__NORM_HALF_KERNELS(name, TYPE)                                                         \
     TRP__NORM_PACKED(name##_4, 2, forward, TYPE, trp__norm_row_affine<false>, 4, 4)
 

@@ -1,4 +1,5 @@
-/* Norms of rows of one type that are a cluster's: see kernels/common/slices.cuh. */
+/* Forward norms of rows of one type that the blocks of a cluster share, a slice each: see
+ * kernels/common/slices.cuh. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_SLICES_CUH
 
@@ -24,13 +25,13 @@ template <int TYPE, typename A> struct trp__norm_slice : trp__norm_packs<TYPE, A
         rows::x = p.io[TRP__NORM_X].at + (uint64_t)((from[TRP__NORM_X] + rows::from) * packs::SIZE);
         rows::y = p.io[TRP__NORM_Y].at + (uint64_t)((from[TRP__NORM_Y] + rows::from) * packs::SIZE);
     }
-    /* Elements of a block. */
+    /* Returns the elements of a block's slice. */
     TRP__DEVICE int count(const trp__norm &p, int block) const
     {
         return block + 1 < p.blocks ? p.slice : (int)p.n - block * p.slice;
     }
-    /* Joins the means and sums of squared differences of all blocks to those of the row, or the
-     * mean squares where nothing is centred. */
+    /* Joins the means and the sums of squared differences of all slices into those of the row, and
+     * settles its statistics; false: see settle(). Where nothing is centred, the means are 0. */
     TRP__DEVICE bool join(const trp__norm &p, double mean, double squares)
     {
         const int lane = (int)threadIdx.x % 32;
@@ -70,7 +71,7 @@ template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
         tiles.take(0, t, ring.next(t), v);
         r.first = tiles.first;
         r.step = tiles.step;
-        if (t == 0 && p.centred) { /* the mean of a tile is near that of all */
+        if (t == 0 && p.centred) { /* the mean of the first tile is near that of the slice */
             const int own = tiles.end < tiles.size() ? tiles.end : tiles.size();
             r.mean = trp__rows_together<trp__rows_sum, float>(r.template sum<T::DEEP>(v),
                                                               p.threads, 0.0f) /
@@ -89,13 +90,13 @@ template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
                 r.apply(p, c, &v[c]);
             ring.copy_before(tiles, t);
         }
-    } else if (r.from == 0) { /* the first block does it, when all have read */
+    } else if (r.from == 0) { /* the first block does the whole row; all blocks have read it */
         r.wide(p);
     }
     trp__cluster_end(p.blocks);
 }
 
-/* Slices that registers hold. */
+/* Slices that the registers of a block hold. */
 template <int TYPE, typename A> TRP__DEVICE void trp__norm_held(const trp__norm &p)
 {
     typedef trp__norm_slice<TYPE, A> R;

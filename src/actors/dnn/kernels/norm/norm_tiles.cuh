@@ -1,19 +1,19 @@
-/* Norms of short rows that follow each other without a gap, also where they do not begin at a pack:
- * a block copies some rows unchanged into shared memory, in packs, a few threads work on each row,
- * and results leave in packs again. */
+/* Norms of short rows that follow each other without a gap and need not begin at multiples of 16
+ * bytes. A block copies some rows unchanged to shared memory, by 16 bytes, a few threads work on
+ * each row, and results are written by 16 bytes again. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_TILES_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_NORM_TILES_CUH
 
 #include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/norm/norm_packs.cuh"
 
-/* Elements of a row in shared memory, every p.threads th of which is a thread's. */
+/* A thread's elements of a row in shared memory: each p.threads-th one. */
 template <int TYPE> struct trp__norm_tile {
     typedef trp__norm_packs<TYPE, trp__norm_row_affine<>> rows;
     enum { SIZE = rows::packs::SIZE, SLOTS = TRP__NORM_TILE_ELEMENTS };
     typedef typename trp__stored<TYPE>::word word;
-    word *at;       /* of the thread's first element */
-    int left, step; /* elements from there to the end of the row; from one to the next */
+    word *at;       /* the thread's first element */
+    int left, step; /* elements from `at` to the end of the row, and between the thread's */
     float v[SLOTS];
 
     static TRP__DEVICE float value(word bits)
@@ -58,7 +58,8 @@ template <int TYPE> struct trp__norm_tile {
     }
 };
 
-/* Copies elements, so many bytes, to or from shared memory. */
+/* Copies so many bytes of elements to shared memory, and waits until all threads have.
+ * trp__norm_tile_write() waits for all threads, and copies them back. */
 template <typename T>
 TRP__DEVICE void trp__norm_tile_read(T *shared, uint64_t from, int bytes)
 {

@@ -1,5 +1,6 @@
-/* Norms of tensors whose elements do not lie in the order of their dimensions, as of channels last:
- * inputs are packed first, and outputs are laid out again. */
+/* Norms of tensors that are not packed in the order of their dimensions, such as channels last:
+ * copies inputs to packed tensors in the workspace, runs the norm on these, and copies the outputs
+ * back. */
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/space.h"
 #include "actors/dnn/kernels/move/views.h"
@@ -8,9 +9,9 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256 }; /* of the packed tensors in the workspace, in bytes */
 
-/* A node with packed tensors in place of its own. */
+/* A graph whose node has packed tensors in place of its own, and the numbers of these. */
 typedef struct packed {
     trp__dnn_graph graph;
     trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
@@ -21,23 +22,23 @@ typedef struct packed {
     } moved[TRP__DNN_PORTS];
 } packed;
 
-/* A tensor on its way to its packed form, or back. */
+/* The copy of a tensor to its packed form, or back. */
 typedef struct move {
-    void *step; /* of the kernels that move */
+    void *step; /* a step of trp__kernels_move */
     uint8_t number;
     bool written;
-    uint64_t at; /* of the packed form, in the workspace */
+    uint64_t at; /* offset of the packed form in the workspace, in bytes */
 } move;
 
 typedef struct step {
     void *norm;
-    uint64_t norm_at; /* its workspace */
+    uint64_t norm_at; /* offset of the norm's workspace in that of the step */
     uint32_t tensors;
     int moves;
     move move[TRP__DNN_PORTS];
 } step;
 
-/* Makes it packed; false: it was packed. */
+/* Gives a tensor a packed layout; false: it has one already. */
 static bool pack(trp__dnn_tensor *t)
 {
     if (trp__dnn_is_packed(t))
@@ -70,7 +71,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, packed *ou
     return out->count > 0;
 }
 
-/* The graph of a move between the two forms of a tensor. */
+/* Makes the graph of a copy from a tensor to its packed form or, if it is written, back. */
 static void describe_move(const trp__dnn_graph *g, const packed *p, int which, trp__move_graph *out)
 {
     const uint8_t t = p->moved[which].number;
@@ -147,7 +148,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     return status;
 }
 
-/* Enqueues the moves to packed forms, or those from them. */
+/* Enqueues the copies to packed forms or, for `written`, those back. */
 static trp_status launch_moves(const step *s, const trp__kernel_launch *l, bool written,
                                trp_error *error)
 {
