@@ -12,22 +12,22 @@
 enum {
     NODES_MAX = 6,
     LETTERS = 128,
-    ROW_THREADS = 128,    /* of a block of rows that have at most a warp each */
-    PART_MIN = 1 << 14,   /* elements of a part of a row */
-    PACKED_MAX = 1 << 30, /* elements of a row in parts whose places have 32 bits */
-    BLOCKS_EACH = 4,      /* of parts, for each processor */
-    SLICE_MIN = 1 << 15,  /* elements: what registers hold for less, they read faster */
+    ROW_THREADS = 128,    /* threads of a block whose rows have at most a warp each */
+    PART_MIN = 1 << 14,   /* elements of a part of a row, at least */
+    PACKED_MAX = 1 << 30, /* elements of a row of packs, at most: its indices have 32 bits */
+    BLOCKS_EACH = 4,      /* blocks of parts per multiprocessor */
+    SLICE_MIN = 1 << 15,  /* elements of a row, at most, for which registers beat a cluster */
 };
 
-/* Patterns: a letter for each tensor. x, y and d (dy) are read and o is written; m, n and l have
- * one element for each row; all others are inside. */
+/* Patterns of nodes, with a letter for each tensor. x, y and d (dy) are read and o is written. The
+ * others are inside the pattern; m, n and l of them have one element per row. */
 
 typedef struct pattern {
     bool back, log;
     uint32_t nodes;
     struct {
         uint8_t kind, mode;
-        char a, b, out; /* b: 0 where there is none */
+        char a, b, out; /* b: 0 if absent */
     } node[NODES_MAX];
 } pattern;
 
@@ -92,7 +92,7 @@ static bool binds_node(match *m, uint32_t i, const trp__dnn_node *n)
     return good && bind(m, out, n->port[TRP__DNN_POINTWISE_Y]);
 }
 
-/* The letters of a pattern once each. */
+/* Returns the letters of all tensors inside patterns, or of those outside. */
 static const char *letters_of(bool inside)
 {
     return inside ? "msenlp" : "xydo";
@@ -185,7 +185,8 @@ static bool all_aligned(const trp__dnn_graph *g, const step *s)
            trp__space_is_aligned(&g->tensor[s->tensor[2]], 16);
 }
 
-/* Tells whether the strides along rows of all operands divide by something, or are 1. */
+/* Tells whether all operands have a stride along rows of 1 or, for `by` above 1, of a multiple of
+ * `by`. */
 static bool steps_divide(const trp__rows *r, int64_t by)
 {
     for (int o = 0; o < 3; o++) {
@@ -195,7 +196,7 @@ static bool steps_divide(const trp__rows *r, int64_t by)
     return true;
 }
 
-/* Rows whose neighbours lie next to each other, and not their elements. */
+/* Tells whether adjacent elements belong to different rows. */
 static bool are_columns(const trp__rows *r)
 {
     for (int o = 0; o < 3; o++) {
@@ -205,7 +206,8 @@ static bool are_columns(const trp__rows *r)
     return r->reduced.dim[0] == 1 || !steps_divide(r, 1);
 }
 
-/* Parts of `unit` elements or a multiple, for as many blocks as the device wants. */
+/* Cuts rows into parts of multiples of `unit` elements, and at least about `least`, for enough
+ * blocks. others: the blocks without parts. */
 static void share_parts(step *s, uint64_t others, int64_t unit, int64_t least, int processors)
 {
     const uint64_t wanted = (uint64_t)(processors > 0 ? processors : 1) * BLOCKS_EACH;
@@ -230,7 +232,7 @@ static void plan_blocks(step *s)
     s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
 }
 
-/* A row for each cluster. */
+/* Plans a cluster of blocks for each row; false: it does not suit. */
 static bool plan_slices(const trp__kernel_modules *m, bool back, bool ragged, step *s)
 {
     const int64_t unit = s->p.io[0].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */

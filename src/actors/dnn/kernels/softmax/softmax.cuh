@@ -69,9 +69,9 @@ template <typename T, int RUNS> TRP__DEVICE void trp__softmax_rows_back(const tr
 
 /* --- Parts of rows --- */
 
-/* An element of the second pass. */
+/* Computes elements in the second pass, from the sum of their row. */
 template <typename T> struct trp__softmax_last {
-    T most, sum; /* sum: 1 / sum, or its logarithm; of the backward pass as it is */
+    T most, sum; /* sum: forward 1 / sum, or its logarithm; backward the sum */
     bool log;
 
     TRP__DEVICE void begin(const trp__softmax_sum<T> &s, bool back, bool is_log)
@@ -92,7 +92,8 @@ template <typename T> struct trp__softmax_last {
     }
 };
 
-/* A part of a row for a block: where it begins and ends, and where the row is in the operands. */
+/* A block's part of a row: elements `begin` to `end` of the row, the addresses of the row in the
+ * operands, and the elements between a multiple of 8 and its first one. */
 struct trp__softmax_slice {
     int64_t begin, end;
     uint64_t from[3];
@@ -130,7 +131,7 @@ TRP__DEVICE void trp__softmax_walk(const trp__softmax &p, const trp__softmax_sli
     }
 }
 
-/* A block for each part of a row. */
+/* Both passes over parts of rows: a block for each part. */
 template <typename T, bool BACK> TRP__DEVICE void trp__softmax_parts(const trp__softmax &p)
 {
     const int64_t block = p.first + blockIdx.x, row = block / p.parts, part = block % p.parts;
@@ -166,8 +167,8 @@ template <typename T, bool BACK> TRP__DEVICE void trp__softmax_parts(const trp__
 
 /* --- Columns --- */
 
-/* A block has 256 neighbouring columns, 8 of each lane, and a part of their elements: each warp has
- * every 8th of these, and reads DEEP of them before it looks at any. */
+/* A block has 256 adjacent columns, 8 per lane, and a part of their elements. Each warp has every
+ * 8th of these elements, and reads DEEP of them before it uses any. */
 template <typename T, int DEEP> struct trp__softmax_tile {
     T v[DEEP][TRP__ROWS_RUN], dy[DEEP][TRP__ROWS_RUN];
 };
@@ -180,7 +181,7 @@ template <typename T, bool BACK> struct trp__softmax_block {
     };
     const trp__softmax &p;
     trp__rows_lanes l;
-    int64_t at[3]; /* of the first column */
+    int64_t at[3]; /* offsets of the first column, in elements */
     int64_t end;
     int width;
     trp__softmax_sum<T> s[COUNT];
@@ -221,7 +222,7 @@ template <typename T, bool BACK> struct trp__softmax_block {
                                   t->v[d]);
         }
     }
-    /* Combines the sums of the warps for each column, in the first warp's place. */
+    /* Combines the sums of the warps for each column, in the place of the first warp. */
     TRP__DEVICE void together(T shared[2][WARPS][TRP__SOFTMAX_COLUMNS])
     {
         const int warp = (int)threadIdx.x / 32, k = (int)threadIdx.x;

@@ -1,4 +1,4 @@
-/* Softmax of rows of one type, which lie in registers or are walked through as packs. */
+/* Softmax of rows of one type, in packs: in registers, in parts, or in slices of a cluster. */
 #ifndef TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_PACKS_CUH
 
@@ -6,19 +6,20 @@
 #include "actors/dnn/kernels/common/slices.cuh"
 #include "actors/dnn/kernels/softmax/softmax_sums.cuh"
 
-/* e^x. For 16 bits a rounded product with log2(e) is exact enough. */
+/* e^x. For 16-bit results, a rounded product with log2(e) is exact enough. */
 template <int TYPE> TRP__DEVICE float trp__softmax_exp(float x)
 {
     return TYPE == TRP_F32 ? exp(x) : exp2f(x * TRP__LOG2E);
 }
 
-/* e^x of x <= 0, as a share of a sum of such. */
+/* e^x of x <= 0, for 16-bit types times 2^64, as a term of a sum and a share of it. */
 template <int TYPE> TRP__DEVICE float trp__softmax_term(float x)
 {
     return trp__exp_raised<TYPE, 64>(x);
 }
 
-/* Returns the factor of a row's elements from a sum of such terms: 1 / sum, or its logarithm. */
+/* Returns the factor of the elements of a row from the sum of such terms: 1 / sum, or its
+ * logarithm. */
 template <int TYPE> TRP__DEVICE float trp__softmax_factor(const trp__softmax &p, float sum)
 {
     if (p.log)
@@ -26,7 +27,7 @@ template <int TYPE> TRP__DEVICE float trp__softmax_factor(const trp__softmax &p,
     return 1 / sum;
 }
 
-/* A thread's row: its packs, and the places in the operands from which these count. */
+/* A thread's part of a row: its packs, and the addresses in the operands that they count from. */
 template <int TYPE> struct trp__softmax_place : trp__row_packs<TYPE> {
     typedef trp__row_packs<TYPE> packs;
     uint64_t at[3];
@@ -116,8 +117,8 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__softmax_backward(const trp_
 
 /* --- Parts of rows --- */
 
-/* A part of a row for a block, which walks through it by tiles: forwards to add up, and back to
- * apply, for what was read last is in the cache yet. */
+/* A block's part of a row. The block goes over it by tiles: forwards to add up, and backwards to
+ * apply, since the tiles read last are still in the cache. */
 template <int TYPE, bool BACK, int THREADS, int DEEP_> struct trp__softmax_part {
     typedef trp__row_packs<TYPE> R;
     typedef typename R::pack pack;
@@ -227,7 +228,7 @@ template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_parts_packed(const 
     }
 }
 
-/* --- Rows of the blocks of a cluster --- */
+/* --- Rows that the blocks of a cluster share --- */
 
 template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_slices(const trp__softmax &p)
 {
@@ -282,7 +283,7 @@ template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_slices(const trp__s
     trp__cluster_end(blocks);
 }
 
-/* Blocks of a processor at a time, at least. */
+/* Launch bounds: threads of a block at most, and blocks of a multiprocessor at least. */
 #define TRP__SOFTMAX_BOUNDS_2    TRP__SOFTMAX_THREADS, 3
 #define TRP__SOFTMAX_BOUNDS_4    TRP__SOFTMAX_THREADS, 3
 #define TRP__SOFTMAX_BOUNDS_8    1024

@@ -1,4 +1,4 @@
-/* Sums of exponentials that grow as larger elements come. */
+/* Sums of exponentials relative to the largest element so far. */
 #ifndef TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_SUMS_CUH
 #define TRP_ACTORS_DNN_KERNELS_SOFTMAX_SOFTMAX_SUMS_CUH
 
@@ -7,13 +7,14 @@
 #include "actors/dnn/kernels/softmax/softmax.h"
 
 /* Returns the base of exponents: `most`, or 0 where all elements are -infinity. Terms of such a
- * part are 0, and a row of such parts becomes NaN at last. */
+ * part are 0, and results of a row of such parts are NaN. */
 template <typename T> TRP__DEVICE T trp__softmax_base(T most)
 {
     return most == -INFINITY ? T(0) : most;
 }
 
-/* The sum of a thread, and then of a part, of a row. */
+/* The sum of a thread's elements, and then of a part of a row: sum - lost, where `lost` is a
+ * rounding error. Backward `most` is unused. */
 template <typename T> struct trp__softmax_sum {
     T most, sum, lost;
 
@@ -22,6 +23,7 @@ template <typename T> struct trp__softmax_sum {
         most = T(-INFINITY);
         sum = lost = 0;
     }
+    /* Makes the sum relative to a larger maximum. */
     TRP__DEVICE void rise(T next)
     {
         const T factor = trp__exp(most - trp__softmax_base(next));
@@ -36,7 +38,7 @@ template <typename T> struct trp__softmax_sum {
         sum = s.sum;
         lost = s.lost;
     }
-    /* Adds `count` elements, or terms of a sum of the backward pass. */
+    /* Adds `count` elements or, backward, terms of the sum. */
     TRP__DEVICE void add_all(const T *v, int count, bool back)
     {
         T top = most;
@@ -52,7 +54,7 @@ template <typename T> struct trp__softmax_sum {
             some += back ? v[i] : trp__exp(v[i] - top);
         add(some);
     }
-    /* Adds what another one knows. */
+    /* Adds the sum of other elements, which is relative to their largest one. */
     TRP__DEVICE void join(T other_most, T other_sum, bool back)
     {
         if (!back && other_most > most)
@@ -61,6 +63,7 @@ template <typename T> struct trp__softmax_sum {
     }
 };
 
+/* Combines the sums of all threads of a block. */
 template <typename T> TRP__DEVICE void trp__softmax_together(trp__softmax_sum<T> *s, bool back)
 {
     const int threads = (int)blockDim.x;
