@@ -1,4 +1,4 @@
-/* Cross-entropy: launches the kernels of entropy.h for a node. */
+/* Plans and launches the kernels of entropy.h for a node. */
 #include "actors/dnn/kernels/losses/entropy.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -9,8 +9,8 @@
 
 enum {
     CLASSES_MAX = 1 << 30,
-    COUNT_BYTES = 256,    /* of the workspace, before the losses of rows */
-    SHARED_OWN = 1 << 10, /* static shared memory of the kernels, at most */
+    COUNT_BYTES = 256,    /* bytes of the workspace before the losses of rows */
+    SHARED_OWN = 1 << 10, /* bytes of static shared memory of the kernels, at most */
 };
 
 /* The ports of operands, in the order of entropy.h. */
@@ -21,7 +21,7 @@ static const uint8_t ports[TRP__ENTROPY_OPERANDS] = {TRP__LOSS_X,     TRP__LOSS_
 typedef struct step {
     trp__entropy p;
     uint8_t tensor[TRP__ENTROPY_OPERANDS]; /* TRP__DNN_NO_PORT: none */
-    uint8_t dy_value;                      /* the tensor of a dy by value; else none */
+    uint8_t dy_value;                      /* tensor of a dy by value; TRP__DNN_NO_PORT: none */
     bool counts, totals;
     bool packs;   /* logits, gradients and probabilities have one type */
     bool targets; /* there are probabilities */
@@ -29,7 +29,7 @@ typedef struct step {
     trp__kernel count, rows, total;
 } step;
 
-/* Rows of logits whose classes lie next to each other. */
+/* Takes rows of logits, gradients and probabilities whose classes lie next to each other. */
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
     const trp__dnn_node *n = &g->node[first];
@@ -46,7 +46,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return classes >= 1 && classes <= CLASSES_MAX;
 }
 
-/* Adds an operand of one element a row, with the last dimension or without. */
+/* Adds an operand with one element per row, whose last dimension may be missing. */
 static void add_rows(trp__rows *r, const trp__dnn_tensor *t, int rank)
 {
     trp__dnn_tensor own = {0};
@@ -60,8 +60,8 @@ static void add_rows(trp__rows *r, const trp__dnn_tensor *t, int rank)
     trp__rows_add(r, &own);
 }
 
-/* Threads for a row of so many runs of so many packs: several blocks share a processor where rows
- * are short. */
+/* Returns the threads for a row of `runs` runs of `packs` packs each: few for short rows, so that
+ * several blocks share a multiprocessor. */
 static uint32_t threads_for(int64_t runs, int64_t packs)
 {
     static const struct {
@@ -76,9 +76,9 @@ static uint32_t threads_for(int64_t runs, int64_t packs)
 }
 
 /* Returns the threads for a row of packs, as measured. Without a gradient, few threads with many
- * packs are fastest; with one, a single block of a processor with sixteen packs a thread. Threads
- * that read probabilities have as many packs as they read at a time, as fewer would be little but
- * masks. */
+ * packs are fastest; with one (`again`), a long row takes a whole multiprocessor with 16 packs per
+ * thread. With probabilities (`targets`) a thread has at least as many packs as it reads at a time:
+ * with fewer most of its work would be masked. */
 static uint32_t threads_for_packs(int64_t packs, bool again, bool targets)
 {
     const uint32_t threads = threads_for(packs, 1);
@@ -91,12 +91,12 @@ static uint32_t threads_for_packs(int64_t packs, bool again, bool targets)
     return packs > 16 * 1024 ? 1024 : (uint32_t)((packs + 15) / 16 + 31) / 32 * 32;
 }
 
-/* Shares runs, or packs, of 16 * `size` bytes of each row among threads. Some remain in shared
- * memory, of which a block has `most` bytes. */
+/* Shares the `count` runs or packs of a row, of 16 * `size` bytes each, out to threads. As many as
+ * fit stay in shared memory, of which a block has `most` bytes. */
 static void share_out(step *s, int64_t count, int64_t size, uint32_t most)
 {
     const bool again = s->p.used[TRP__ENTROPY_DX];
-    const int64_t rows = s->packs && s->targets ? 2 : 1; /* that are kept */
+    const int64_t rows = s->packs && s->targets ? 2 : 1; /* logits, and probabilities */
     const int64_t deep = s->packs ? TRP__ENTROPY_DEEP : 1;
     s->rows.threads =
         s->packs ? threads_for_packs(count, again, s->targets) : threads_for(count, size);
@@ -115,13 +115,14 @@ static void share_rows(step *s, const trp__kernel_modules *modules, bool ragged)
     const uint32_t limit = trp__kernel_shared_most(modules), half = limit / 2 - 2 * SHARED_OWN;
     share_out(s, count, run * bytes / 16, limit - SHARED_OWN);
     s->is_long = s->p.used[TRP__ENTROPY_DX] && (int64_t)s->p.cached * s->rows.threads < count;
-    /* Two blocks of a processor: one reads while the other writes. Packs that have no room are read
-     * again, from the L2 cache unless rows are much longer. */
+    /* Two blocks share a multiprocessor: one reads while the other writes. Packs that do not fit
+     * are read again, from the L2 cache unless rows are much longer. */
     if (s->packs && s->rows.threads <= TRP__ENTROPY_PAIRED && s->rows.shared > half)
         share_out(s, count, run * bytes / 16, half);
 }
 
-/* Finds the rows; whether they are ragged. */
+/* Finds the rows, and returns whether they lie in runs that do not all begin at a multiple of 8
+ * elements. */
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
 {
     const trp__dnn_tensor *x = trp__dnn_tensor_at(g, n, TRP__LOSS_X);

@@ -5,7 +5,7 @@
 
 /* --- Runs of a row --- */
 
-/* Eight logits as they lie in memory; minus infinity for those that are outside. */
+/* Eight logits as they lie in memory; -infinity outside the row. */
 template <typename T, int TYPE> struct trp__entropy_raw {
     enum {
         SIZE = TYPE == TRP_F64 ? 8 : TYPE == TRP_F32 ? 4 : 2,
@@ -65,7 +65,7 @@ template <typename T, int TYPE> struct trp__entropy_raw {
     }
 };
 
-/* A run of another operand, of any float type. */
+/* Reads a run of probabilities of any float type; 0 outside the row. */
 template <typename T>
 TRP__DEVICE void trp__entropy_read(const trp__rows_lanes &l, int c, uint64_t at, uint8_t type,
                                    int n, T v[TRP__ROWS_RUN])
@@ -99,7 +99,7 @@ TRP__DEVICE void trp__entropy_write(const trp__rows_lanes &l, int c, uint64_t at
 
 /* --- Rows --- */
 
-/* All of its gradients are one number. */
+/* Sets all gradients of a row to one number. */
 template <typename T>
 TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row<T> &r, T value)
 {
@@ -111,7 +111,7 @@ TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row
                               v);
 }
 
-/* Adds the weights of probabilities of some runs, as trp__entropy_packs::weigh(). */
+/* Adds smoothed probabilities of DEEP runs, like trp__entropy_packs::weigh_smooth(). */
 template <typename T, int DEEP>
 TRP__DEVICE void trp__entropy_weigh(const trp__entropy &p, const trp__entropy_row<T> &r, int c,
                                     const T v[DEEP][TRP__ROWS_RUN], trp__entropy_sums<T> *sums)
@@ -175,7 +175,7 @@ TRP__DEVICE void trp__entropy_first(const trp__entropy &p, const trp__entropy_ro
     }
 }
 
-/* The gradient. */
+/* Writes the gradient of a row, in the second pass. */
 template <typename T, int TYPE, int DEEP>
 TRP__DEVICE void trp__entropy_last(const trp__entropy &p, const trp__entropy_row<T> &r,
                                      double factor, double log_sum, const trp__pack16 *cache)
@@ -228,7 +228,8 @@ TRP__DEVICE double trp__entropy_factor(const trp__entropy &p, int64_t at)
     return divisor > 0 ? factor / divisor : 0;
 }
 
-/* A block for each row. DEEP 0: packs, of TARGET see there. */
+/* The loss and the gradient of a row: a block for each. DEEP: runs that a thread reads at a time;
+ * 0: by trp__entropy_packs<TYPE, TARGET>. */
 template <typename T, int TYPE, int DEEP, int TARGET = 0>
 TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
 {
@@ -309,15 +310,16 @@ TRP__GLOBAL(TRP__ENTROPY_THREADS) trp_entropy_total(const TRP__CONSTANT trp__ent
                            sum / (p.count ? trp__at<double>(p.count, 0) : p.divisor));
 }
 
-/* Kernels of one type of logits and gradients, by packs. */
+/* Kernels of packs, for each type of logits and gradients. */
 #define TRP__ENTROPY_KERNELS(name, bounds, ...)                                                    \
     TRP__ENTRY(name##_f32, trp__entropy, bounds, trp__entropy_rows<float, TRP_F32, 0, __VA_ARGS__>)\
     TRP__ENTRY(name##_bf16, trp__entropy, bounds,                                                  \
                trp__entropy_rows<float, TRP_BF16, 0, __VA_ARGS__>)                                 \
     TRP__ENTRY(name##_f16, trp__entropy, bounds, trp__entropy_rows<float, TRP_F16, 0, __VA_ARGS__>)
 
-/* Labels; probabilities, with two blocks of a processor whose rows lie in shared memory; and longer
- * rows, of which the cache has no more than those of a few blocks. */
+/* packs: with labels. targets: with probabilities, two blocks per multiprocessor, whose rows shared
+ * memory holds. long: with probabilities and longer rows, one block per multiprocessor, as the L2
+ * cache holds the rows of a few blocks only. */
 TRP__ENTROPY_KERNELS(trp_entropy_packs, (1024), 0)
 TRP__ENTROPY_KERNELS(trp_entropy_targets, (TRP__ENTROPY_PAIRED, 2), TRP__ENTROPY_DEEP / 2)
 TRP__ENTROPY_KERNELS(trp_entropy_long, (TRP__ENTROPY_PAIRED), TRP__ENTROPY_DEEP)

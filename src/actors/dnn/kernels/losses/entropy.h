@@ -6,7 +6,7 @@
  *     total    adds up all losses
  *
  * A row stays in shared memory between the two passes, as far as it fits, and is then read once.
- * The loss of a row with probabilities is found in the first pass, relative to the largest logit so
+ * The first pass also finds the loss of a row with probabilities, relative to the largest logit so
  * far: no term of it is negative, so that no digits cancel. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_H
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_H
@@ -14,21 +14,21 @@
 #include "actors/dnn/kernels/common/rows.h"
 
 enum {
-    TRP__ENTROPY_X,
+    TRP__ENTROPY_X, /* logits, [rows, classes] */
     TRP__ENTROPY_DX,
-    TRP__ENTROPY_T,
-    TRP__ENTROPY_INDEX,
+    TRP__ENTROPY_T,     /* probabilities, [rows, classes] */
+    TRP__ENTROPY_INDEX, /* labels, [rows] */
     TRP__ENTROPY_DY,
-    TRP__ENTROPY_Y,
-    TRP__ENTROPY_ROWS,
-    TRP__ENTROPY_STATS,
+    TRP__ENTROPY_Y,     /* the loss: one number, or [rows] */
+    TRP__ENTROPY_ROWS,  /* losses, [rows] */
+    TRP__ENTROPY_STATS, /* log(sum of exp(x)), [rows] */
     TRP__ENTROPY_OPERANDS,
 };
 
 enum {
-    TRP__ENTROPY_THREADS = 1024, /* of a block that goes over all rows */
-    TRP__ENTROPY_PAIRED = 512,   /* of each of two blocks of a processor, at most */
-    TRP__ENTROPY_DEEP = 4,       /* packs that a thread has on their way */
+    TRP__ENTROPY_THREADS = 1024, /* threads of a block that goes over all rows */
+    TRP__ENTROPY_PAIRED = 512,   /* threads of a block, at most, where a multiprocessor has two */
+    TRP__ENTROPY_DEEP = 4,       /* packs that a thread has in flight */
 };
 
 typedef struct trp__entropy {
@@ -36,15 +36,15 @@ typedef struct trp__entropy {
     trp__rows_space space;
     int64_t classes;
     int64_t first;       /* the first row of the launch */
-    int64_t ignore;      /* a label, if `ignores` */
-    double smooth, even; /* of labels; and of each class */
-    double z;            /* of the squared logarithm of the sum */
-    double dy, divisor;  /* where they are not in memory */
-    uint64_t losses;     /* f64 of each row */
-    uint64_t count;      /* f64: how many rows count; 0: `divisor` is right */
-    int32_t cached;      /* runs or packs of each thread that remain in shared memory */
+    int64_t ignore;      /* the label of ignored rows, if `ignores` */
+    double smooth, even; /* label smoothing; smooth / classes */
+    double z;            /* weight of the square of log(sum of exp(x)) in the loss */
+    double dy, divisor;  /* used where they are not in memory */
+    uint64_t losses;     /* f64 [rows] */
+    uint64_t count;      /* f64, the rows that are not ignored; 0: `divisor` is used */
+    int32_t cached;      /* runs or packs of each thread that stay in shared memory */
     uint8_t used[TRP__ENTROPY_OPERANDS];
-    uint8_t ignores, each; /* each: no sum over rows */
+    uint8_t ignores, each; /* each: y has a loss per row */
     uint8_t runs;          /* rows are read by 16 bytes */
     uint8_t reserved;
 } trp__entropy;

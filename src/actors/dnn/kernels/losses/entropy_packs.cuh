@@ -1,6 +1,6 @@
 /* Cross-entropy of rows of one type, with labels or probabilities of that type: packs of 16 bytes,
  * which stay in shared memory between the two passes as far as they fit. TARGET: packs of logits,
- * and as many of probabilities, that a thread has on their way; 0 with labels. */
+ * and as many of probabilities, that a thread has in flight; 0 with labels. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_PACKS_CUH
 
@@ -16,7 +16,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
         RAISED = TYPE == TRP_F32 ? 0 : 32,
     };
     trp__pack16 *cache;
-    int cached; /* packs of a thread */
+    int cached; /* packs of a thread in shared memory */
 
     TRP__DEVICE trp__entropy_packs(const trp__entropy &p, const trp__entropy_row<float> &r,
                                    trp__pack16 *shared)
@@ -28,13 +28,13 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
         cache = shared + threadIdx.x;
         cached = p.cached;
     }
-    /* Returns the address that element 0 of the first pack of a row would have. */
+    /* Returns the address of the first pack of a row, which may begin before the row does. */
     TRP__DEVICE uint64_t place_of(const trp__entropy &p, const trp__entropy_row<float> &r,
                                   int operand) const
     {
         return r.place(p, operand) - (uint64_t)(R::begin * R::SIZE);
     }
-    /* Packs of x are kept before those of probabilities. */
+    /* Stores pack c in shared memory, if it has room: logits first, then probabilities. */
     TRP__DEVICE void keep(int c, const pack &v, bool target)
     {
         if (c < cached)
@@ -56,8 +56,8 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
     {
         return TARGET != 0 && R::end > DEEP * R::step && cached * R::step >= R::end;
     }
-    /* Copies both there, a batch for each DEEP packs, but for the packs at the ends of a ragged
-     * row. */
+    /* Starts to copy both there, in batches of DEEP packs, but for the packs at the ends of a
+     * ragged row. */
     TRP__DEVICE void fetch(uint64_t x, uint64_t t)
     {
         for (int c = 0; R::place(c) < R::end; c++) {
@@ -70,7 +70,8 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
                 trp__async_commit();
         }
     }
-    /* Packs from c on, which fetch() has copied, or as many as it has not. */
+    /* Returns DEEP packs from c on, which fetch() has copied. Loads those that it has not, and
+     * stores them in shared memory. */
     TRP__DEVICE void fetched(int c, const R &at, uint64_t from, float other, bool target,
                              pack v[DEEP])
     {
@@ -87,8 +88,8 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
             keep(c + d, v[d], target);
         }
     }
-    /* Adds the weights of probabilities: their sum, and the sum of weights times the distance of
-     * logits from the largest. */
+    /* Adds probabilities t, and their products with the distances of logits from the largest one.
+     */
     TRP__DEVICE void weigh(const R &at, const pack v[DEEP], const pack t[DEEP],
                            trp__entropy_sums<float> *sums) const
     {
@@ -113,7 +114,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
         sums->total.add(some);
         sums->away.add(away);
     }
-    /* Adds the weights of smoothed probabilities. */
+    /* Adds smoothed probabilities, likewise. */
     TRP__DEVICE void weigh_smooth(const trp__entropy &p, const R &at, const pack v[DEEP],
                            const pack t[DEEP], trp__entropy_sums<float> *sums) const
     {
@@ -166,7 +167,7 @@ template <int TYPE, int TARGET> struct trp__entropy_packs : trp__row_packs<TYPE>
                 float e[R::V];
                 if (at.place(d) >= at.end)
                     continue;
-                TRP__EACH(j, R::V) /* not raised: a sum has a term of 1 */
+                TRP__EACH(j, R::V) /* not raised: the largest term of a sum is 1 */
                     e[j] = trp__exp_raised<TYPE, 0>(v[d].get(j) - base);
                 TRP__UNROLL
                 for (int by = R::V / 2; by > 0; by /= 2) {

@@ -1,4 +1,4 @@
-/* A row of cross-entropy, as its threads know it. */
+/* A row of cross-entropy and its sums, in the threads of its block. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_ROW_CUH
 #define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_ROW_CUH
 
@@ -6,19 +6,21 @@
 #include "actors/dnn/kernels/common/functions.cuh"
 #include "actors/dnn/kernels/common/rows.cuh"
 
-/* One copy of the long one. */
+/* log(x), whose long code exists once. */
 TRP__SHARED_CODE double trp__entropy_log(double x)
 {
     return log(x);
 }
 
-/* A row; `sum` is that of exp(x - most). */
+/* A row, and what its threads found together: the largest logit, `most`, and sums over classes:
+ * `sum` of exp(x - most), `linear` of x, `total` of smoothed probabilities, `away` of these times
+ * most - x. */
 template <typename T> struct trp__entropy_row {
     trp__rows_lanes l;
-    int64_t at[TRP__ENTROPY_OPERANDS]; /* where it begins, in elements */
+    int64_t at[TRP__ENTROPY_OPERANDS]; /* where the row begins in each operand, in elements */
     int n, runs;                       /* classes; runs of a thread */
     int64_t label;                     /* -1: none */
-    bool ignored, wrong;
+    bool ignored, wrong; /* wrong: the label is not a class */
     T most, own; /* own: the logit of the label */
     double sum, linear, total, away;
 
@@ -34,18 +36,18 @@ template <typename T> struct trp__entropy_row {
     }
 };
 
-/* Sums over a thread's elements. */
+/* Sums over a thread's elements, as in trp__entropy_row; `most` is the largest logit so far. */
 template <typename T> struct trp__entropy_sums {
     T most;
-    trp__exact_sum<T> sum, linear, total; /* total: of probabilities, smoothed */
-    trp__exact_sum<T> away; /* of these times how far the logits are below the largest */
+    trp__exact_sum<T> sum, linear, total;
+    trp__exact_sum<T> away;
 
     TRP__DEVICE void begin()
     {
         most = T(-INFINITY);
         sum = linear = total = away = {0, 0};
     }
-    /* The largest element so far, or 0 where there is none. */
+    /* Returns the largest logit so far, or 0 where there is none. */
     TRP__DEVICE T base() const
     {
         return most == T(-INFINITY) ? T(0) : most;
@@ -75,7 +77,7 @@ template <typename T> struct trp__entropy_sums {
         const T all = r->most == T(-INFINITY) ? T(0) : r->most;
         const T scaled = (sum.sum - sum.lost) * trp__exp(most - all);
         r->sum = (double)trp__rows_together<trp__rows_sum, T>(scaled, threads, T(0));
-        if (r->most == T(-INFINITY)) /* there is no largest one */
+        if (r->most == T(-INFINITY)) /* all logits are -infinity or NaN */
             r->sum = NAN;
         r->linear = p.smooth > 0 ? trp__rows_together<trp__rows_sum, double>(
                                        (double)linear.sum - (double)linear.lost, threads, 0.0)
@@ -94,7 +96,8 @@ template <typename T> struct trp__entropy_sums {
     }
 };
 
-/* Factors of the gradient, which is exp(x - most) * scale - rest, less share for the label. */
+/* Factors of the gradient: exp(x - most) * scale - rest - share * t, where t is a probability or,
+ * of the label, 1. */
 template <typename T> struct trp__entropy_factors {
     T scale, rest, share;
 

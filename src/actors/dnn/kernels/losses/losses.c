@@ -1,4 +1,4 @@
-/* Losses element by element: launches the kernels of losses.h for a node. */
+/* Plans and launches the kernels of losses.h for a node. */
 #include "actors/dnn/kernels/losses/losses.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -10,7 +10,7 @@
 
 enum { PART_STEP = 1 << 13 /* elements: a multiple of what a block reads at a time */ };
 
-/* The ports of operands, in the order of losses.h; y is one of them without a sum. */
+/* The ports of operands, in the order of losses.h; y is an operand only without a reduction. */
 static const uint8_t ports[TRP__LOSSES_OPERANDS] = {TRP__LOSS_X,    TRP__LOSS_T,  TRP__LOSS_W,
                                                     TRP__LOSS_B,    TRP__LOSS_DY, TRP__LOSS_DX,
                                                     TRP__LOSS_ROWS, TRP__LOSS_Y};
@@ -19,14 +19,14 @@ typedef struct step {
     trp__losses p;
     uint8_t tensor[TRP__LOSSES_OPERANDS]; /* TRP__DNN_NO_PORT: none */
     bool is_value[TRP__LOSSES_OPERANDS];
-    uint8_t total; /* the tensor of the sum */
+    uint8_t total; /* tensor of the sum */
     bool wide;
-    bool packs;  /* there is a kernel for all arrays of this type */
+    bool packs;  /* x, t and dx have one type, and there is no other array */
     bool narrow; /* all arrays have one type of 16 bits */
     trp__kernel elements, finish;
 } step;
 
-/* An operand; false: the kernels don't take it. */
+/* Describes an operand; false: the kernels don't take it. */
 static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o, bool each, step *s)
 {
     const uint8_t number = n->port[ports[o]];
@@ -59,9 +59,8 @@ static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o,
     return trp__dnn_same_dims(t, x) && trp__dnn_is_packed(t);
 }
 
-/* Kernels of packs and of 16 bits multiply with the reciprocal of beta: beta, or 0, which nothing
- * is divided by.
- */
+/* Tells whether beta and 1 / beta are far from overflow and underflow, for kernels of packs and of
+ * 16 bits, which multiply by 1 / beta. Nothing is divided by a beta of 0. */
 static bool has_reciprocal(const trp__dnn_node *n)
 {
     const double beta = n->parameter[0];

@@ -26,7 +26,8 @@ TRP__DEVICE double trp__losses_log1p(double e)
     return log1p(e);
 }
 
-/* Formulas know what they are for: elements of a TYPE, or TRP_DTYPE_NONE for those of any. */
+/* TYPE of a formula is the type of all arrays, of which those of 16 bits need fewer digits;
+ * TRP_DTYPE_NONE: arrays may have any types. */
 
 TRP__DEVICE constexpr bool trp__losses_is_narrow(int type)
 {
@@ -53,8 +54,8 @@ template <int TYPE, typename T> TRP__DEVICE T trp__losses_log1p_of(T e)
         return trp__losses_log1p(e);
 }
 
-/* e^x of x <= 0. For 16 bits in three steps, to 2^-19, raised by 2^32 meanwhile, so that none that
- * is denormal becomes 0. */
+/* e^x of x <= 0. For 16 bits to 2^-19, and raised by 2^32 meanwhile, since the instruction flushes
+ * denormal results to 0. */
 template <int TYPE, typename T> TRP__DEVICE T trp__losses_exp(T x)
 {
     if constexpr (trp__losses_is_narrow(TYPE))
@@ -63,12 +64,12 @@ template <int TYPE, typename T> TRP__DEVICE T trp__losses_exp(T x)
         return exp(x);
 }
 
-/* beta and its reciprocal, which kernels of a type multiply with: numbers far from the largest and
- * the smallest. */
+/* beta and its reciprocal, by which kernels of a TYPE multiply: both are far from overflow and
+ * underflow. */
 template <typename T> struct trp__losses_beta {
     T beta, inverse;
 
-    /* n / beta, where n is no larger. */
+    /* Returns n / beta, for n from -beta to beta. */
     template <int TYPE> TRP__DEVICE T share(T n) const
     {
         if constexpr (TYPE == TRP_DTYPE_NONE)
@@ -102,7 +103,7 @@ TRP__DEVICE T trp__losses_value(const trp__losses_beta<T> &beta, T x, T t, T b)
     }
 }
 
-/* 1 / d of a d from 1 to 2. */
+/* Returns 1 / d, for d from 1 to 2. */
 template <int TYPE, typename T> TRP__DEVICE T trp__losses_share(T d)
 {
     if constexpr (trp__losses_is_narrow(TYPE))
@@ -111,8 +112,8 @@ template <int TYPE, typename T> TRP__DEVICE T trp__losses_share(T d)
         return trp__part(T(1), d);
 }
 
-/* The derivative by x; of MSE a quarter: the difference of the largest numbers has no T where its
- * share of a mean has. */
+/* Returns the derivative by x or, for MSE, a quarter of it: the difference of the largest numbers
+ * overflows T, where its share of a mean does not. */
 template <int MODE, typename T, int TYPE>
 TRP__DEVICE T trp__losses_slope(const trp__losses_beta<T> &beta, T x, T t, T b)
 {
@@ -134,7 +135,7 @@ TRP__DEVICE T trp__losses_slope(const trp__losses_beta<T> &beta, T x, T t, T b)
     }
 }
 
-/* The number of an operand that has one for all elements. */
+/* Returns the number of an operand that has one for all elements. */
 template <typename T> TRP__DEVICE T trp__losses_one(const trp__losses_operand &o)
 {
     return o.at ? trp__load_float<T>(o.at, 0, o.type) : (T)o.value;
@@ -168,7 +169,7 @@ template <typename T> struct trp__losses_all {
     }
 };
 
-/* Keeps the sum of a block. */
+/* Writes the sum of a block, if the total is wanted. */
 template <typename T>
 TRP__DEVICE void trp__losses_keep(const trp__losses &p, const trp__exact_sum<T> &sum)
 {
@@ -182,7 +183,7 @@ TRP__DEVICE void trp__losses_keep(const trp__losses &p, const trp__exact_sum<T> 
 
 /* --- Elements of one type, 16 bytes at a time --- */
 
-/* All else is one number, and of results the sum and the gradient are wanted alone. */
+/* x, t and dx are arrays. Other operands have one number; the sum is the only other result. */
 template <int MODE, int TYPE> struct trp__losses_packs {
     typedef typename trp__row_type<TYPE>::pack pack;
     enum {
@@ -204,7 +205,7 @@ template <int MODE, int TYPE> struct trp__losses_packs {
         const float v[TRP__LOSSES_READ] = {x, t, all.one[TRP__LOSSES_W], all.one[TRP__LOSSES_B], 1};
         return all.template slope<MODE, TYPE>(v, false);
     }
-    /* The elements of a pack that begins at element i. */
+    /* Adds the losses of the pack at element i, and writes its gradients. */
     template <bool GRADIENT> TRP__DEVICE void run(int64_t i, const pack &x, const pack &t)
     {
         float out[V], some = 0;
@@ -238,7 +239,7 @@ template <int MODE, int TYPE> struct trp__losses_packs {
                     run<GRADIENT>(at + d * STEP, x[d], t[d]);
             }
         }
-        const int64_t i = whole + threadIdx.x; /* the last ones, which fill no pack */
+        const int64_t i = whole + threadIdx.x; /* the last elements, which do not fill a pack */
         if (i >= end)
             return;
         const float x = trp__load_float<float>(p.io[TRP__LOSSES_X].at, i, TYPE);
@@ -273,7 +274,7 @@ template <int MODE, int TYPE> struct trp__losses_packs {
     TRP__LOSSES_PACKED(name##_bf16, MODE, TRP_BF16)                                                \
     TRP__LOSSES_PACKED(name##_f16, MODE, TRP_F16)
 
-/* Four blocks of a processor at a time, at least. */
+/* Launch bounds: threads of a block at most, and blocks of a multiprocessor at least. */
 #define TRP__LOSSES_BOUNDS TRP__LOSSES_THREADS, 4
 
 TRP__LOSSES_KERNELS(trp_losses_mse, TRP_DNN_MSE)
@@ -285,7 +286,7 @@ TRP__LOSSES_KERNELS(trp_losses_kl_log, TRP_DNN_KL_LOG)
 
 /* --- Elements of any types --- */
 
-/* Elements of an operand as they lie in memory: RUN of 16 bits are one load. */
+/* RUN elements of an operand as they lie in memory: one load, of 4 elements or of 8 of 16 bits. */
 template <typename T, int RUN> struct trp__losses_raw {
     enum { PARTS = RUN / TRP__RUNS_EACH };
     trp__runs_raw<T> part[PARTS];
@@ -304,8 +305,8 @@ template <typename T, int RUN> struct trp__losses_raw {
     }
 };
 
-/* Runs of elements, and what is left one by one. FORMULA: the type that formulas are for, and all
- * arrays if it is one of 16 bits. */
+/* Goes over a part by runs of elements, and over the rest one by one. FORMULA: the TYPE of
+ * formulas; one of 16 bits is the type of all arrays. */
 template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
     enum {
         EACH = TRP__RUNS_EACH,
