@@ -74,6 +74,7 @@ typedef struct cf_problem {
     int block_count;
     bool may_fault; /* if its worker dies: it reads what it writes */
     bool in_parts;  /* several requests: what some have written stays when another faults */
+    bool any_bits;  /* run again, another kernel may compute it: right, with other bits */
     /* What TRP_E_UNSUPPORTED says if a library or device may refuse it; NULL: it may not. */
     const char *may_refuse;
 } cf_problem;

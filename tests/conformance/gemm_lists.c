@@ -6,6 +6,7 @@ enum { ITEMS = 48, TIGHT_ITEMS = 3 };
 
 typedef struct list {
     int count;
+    trp_joining joining;
     problem item[ITEMS];
     block blocks[CF_BLOCKS]; /* of all items */
 } list;
@@ -55,6 +56,8 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     if (kind == CF_TIGHT && options.step > 0) /* with a size or place changed */
         p->may_refuse = "expected a multiple of 4";
     p->in_parts = true;
+    l->joining = (trp_joining)blas_below(2);
+    p->any_bits = l->joining == TRP_JOINING_DEFAULT && h_backend() == TRP_BACKEND_CUDA;
     p->own = l;
     p->blocks = l->blocks;
     return true;
@@ -85,6 +88,7 @@ static void make_request(const cf_problem *p, void *out)
     }
     trp_gemm_request *c = &r->list.common;
     *c = one.gemm;
+    c->joining = l->joining;
     c->a = c->b = c->c = (trp_buffer){0};
     c->a_offset = c->b_offset = c->c_offset = 0;
     c->a_stride = c->b_stride = c->c_stride = c->batch = 0;
