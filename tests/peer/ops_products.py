@@ -143,7 +143,8 @@ def matmul_actor(c):
     if by_library and epilogue:
         if free is not None:  # what lies in D's type before the epilogue may be infinite
             free = free | (torch.isfinite(ref) & (ref.abs() > TYPES[to].most * (1 - 2 * TYPES[to].unit)))
-        bound = bound + TYPES[to].unit * torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
+        rounded = TYPES[to].unit * torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
+        bound = bound + rounded + (2.0 ** (TYPES[to].least - TYPES[to].bits) if TYPES[to].floating else 0.0)
     slack = {"f64": 2.0**-29, "f32": 2.0**-17}[compute_type(TYPES[kind]).name] if by_library else 0.0  # of GELU
     if "bias" in epilogue:
         one = _vector(c, "bias", to, m if order == 0 else n)
@@ -160,9 +161,9 @@ def matmul_actor(c):
                                     (bound, None, None), [0.0, math.inf, 0.0])
         if mode == "GELU":
             bound = bound + slack * before
-            free = before > 1.7e38 if by_library and free is None else free
-        if by_library:  # RELU of NaN is 0; GELU of what D's type does not hold may be no number
-            lost = torch.isnan(ref) if mode == "RELU" else before > TYPES[to].most
+        if by_library:  # RELU of NaN is 0; GELU of what D's type does not hold, or twice of f32, may be no number
+            most = TYPES[to].most if kind == "f64" else min(1.7e38, TYPES[to].most)
+            lost = torch.isnan(ref) if mode == "RELU" else before > most
             free = lost if free is None else free | lost
     elif epilogue == "dgelu":
         c.set(activation=constant("ACTIVATION_DGELU"))

@@ -115,6 +115,8 @@ def softmax(c):
             bound = u * (pairwise(n) + 4 * ref.abs() + 4 * span) + u * v.abs().clamp(max=0)
         else:
             bound = u * ref * (pairwise(n) + 4 + 2 * span)
+            if c.backend == "cuda" and kind in ("f16", "bf16"):
+                bound = bound + 2.0**-18 * ref  # dnn.md
         c.write("y", kind, dims, ref, tidy(ref, bound), form=form)
         return
     y = torch.softmax(c.numbers(math.prod(dims), c.pick("normal", "saturating"), "f32").reshape(dims), axis)
