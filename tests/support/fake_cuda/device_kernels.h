@@ -212,6 +212,7 @@
     X(trp_norm_any_1, trp__norm)                                                                   \
     X(trp_norm_any_2, trp__norm)                                                                   \
     X(trp_norm_any_4, trp__norm)                                                                   \
+    X(trp_norm_any_walk, trp__norm)                                                                \
     X(trp_norm_f64_1, trp__norm)                                                                   \
     X(trp_norm_back_any_1, trp__norm)                                                              \
     X(trp_norm_back_any_2, trp__norm)                                                              \

@@ -165,6 +165,51 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows(const trp__norm 
     r.write<T, RUNS>(p, TRP__NORM_Y, v);
 }
 
+/* A row of any types that no block's registers hold: the block walks through it three times, for the
+ * mean, the squares and the results. Sums are in f64, which neither overflows nor loses the terms of
+ * a row of any length. */
+TRP__DEVICE void trp__norm_walk_any(const trp__norm &p)
+{
+    const trp__rows_operand *io = p.io;
+    const double epsilon =
+        p.epsilon_at ? trp__load_float<double>(p.epsilon_at, 0, p.epsilon_type) : p.epsilon;
+    const int64_t first = threadIdx.x, step = TRP__NORM_WALK_THREADS;
+    trp__norm_row r;
+    r.find(p, p.first + blockIdx.x);
+    const uint64_t x = r.place(p, TRP__NORM_X), y = r.place(p, TRP__NORM_Y);
+    const uint64_t scale = r.place(p, TRP__NORM_SCALE), bias = r.place(p, TRP__NORM_BIAS);
+    double mean = 0, squares = 0;
+#pragma unroll 4
+    for (int64_t k = first; k < p.n && p.centred; k += step)
+        mean += trp__load_float<double>(x, k * io[TRP__NORM_X].step, io[TRP__NORM_X].type);
+    if (p.centred)
+        mean = trp__rows_together<trp__rows_sum, double>(mean, step, 0.0) / (double)p.n;
+#pragma unroll 4
+    for (int64_t k = first; k < p.n; k += step) {
+        const double away =
+            trp__load_float<double>(x, k * io[TRP__NORM_X].step, io[TRP__NORM_X].type) - mean;
+        squares += away * away;
+    }
+    squares = trp__rows_together<trp__rows_sum, double>(squares, step, 0.0);
+    const double inverse = 1 / sqrt(squares / (double)p.n + epsilon);
+#pragma unroll 4
+    for (int64_t k = first; k < p.n; k += step) {
+        const int64_t each = p.each ? k : 0;
+        float v = (float)((trp__load_float<double>(x, k * io[TRP__NORM_X].step,
+                                                   io[TRP__NORM_X].type) -
+                           mean) *
+                          inverse);
+        v *= trp__load_float<float>(scale, each * io[TRP__NORM_SCALE].step,
+                                    io[TRP__NORM_SCALE].type);
+        if (io[TRP__NORM_BIAS].at)
+            v += trp__load_float<float>(bias, each * io[TRP__NORM_BIAS].step,
+                                        io[TRP__NORM_BIAS].type);
+        trp__store_float<float>(y, k * io[TRP__NORM_Y].step, io[TRP__NORM_Y].type, v);
+    }
+    r.store<double>(p, TRP__NORM_MEAN, mean);
+    r.store<double>(p, TRP__NORM_INVERSE, inverse);
+}
+
 /* --- Backward: blocks walk over rows and add up their terms of dscale and dbias --- */
 
 /* Adds up the sums of the rows that a block has at a time, in the threads of its first row. */
@@ -265,6 +310,7 @@ TRP__ENTRY(trp_norm_any_1, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float,
 TRP__ENTRY(trp_norm_any_2, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float, 2>)
 TRP__ENTRY(trp_norm_any_4, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<float, 4>)
 TRP__ENTRY(trp_norm_f64_1, trp__norm, (TRP__NORM_THREADS), trp__norm_rows<double, 1>)
+TRP__ENTRY(trp_norm_any_walk, trp__norm, (TRP__NORM_WALK_THREADS), trp__norm_walk_any)
 
 /* Limits registers so that a multiprocessor holds TRP__NORM_RESIDENT_1 threads. */
 #define TRP__NORM_BACK_BOUNDS TRP__NORM_THREADS_1, TRP__NORM_RESIDENT_1 / TRP__NORM_THREADS_1

@@ -221,6 +221,17 @@ bool trp__norm_plan_runs(norm *m, bool ragged)
     return runs > 0;
 }
 
+/* Rows of any types that no registers hold: each a block's, in f64. */
+static bool plan_walk(norm *m)
+{
+    m->runs = 1;
+    m->p.runs = 0;
+    m->p.bytes = 0;
+    m->p.threads = TRP__NORM_WALK_THREADS;
+    snprintf(m->kernel, sizeof m->kernel, "any_walk");
+    return !m->back && !m->wide && m->p.n <= INT32_MAX;
+}
+
 static bool plan_rows(norm *m)
 {
     const trp__space *kept = &m->rows.kept;
@@ -250,7 +261,8 @@ static bool plan_rows(norm *m)
     trp__rows_space_of(kept, 0, &m->p.space);
     m->p.io[TRP__NORM_FACTOR].step = m->channel_step[0];
     m->p.io[TRP__NORM_TERM].step = m->channel_step[1];
-    return plan_packs(m, ragged) || (m->p.channels == 0 && trp__norm_plan_runs(m, ragged));
+    return plan_packs(m, ragged) ||
+           (m->p.channels == 0 && (trp__norm_plan_runs(m, ragged) || plan_walk(m)));
 }
 
 /* A group norm in a graph: [RESHAPE], an instance norm of groups, [RESHAPE], MUL by a factor per
