@@ -11,6 +11,25 @@ static void store_at(const trp__direct *d, int port, int rank, const int64_t *at
         store(d, port, offset(&d->tensor[port], rank, at), value);
 }
 
+/* A thread's sum, and what its roundings lost: groups are long, and f64 has no wider type. */
+typedef struct exact_sum {
+    double sum, lost;
+} exact_sum;
+
+static void add_to(exact_sum *s, double x)
+{
+    const double next = s->sum + x, part = next - s->sum;
+    const double error = (s->sum - (next - part)) + (x - part);
+    s->sum = next;
+    if (error == error) /* sums that are infinite lose nothing */
+        s->lost += error;
+}
+
+static double exact_of_block(const exact_sum *s)
+{
+    return sum_of_block(s->sum + s->lost);
+}
+
 /* Computes the mean of a group and the mean of squared differences from it, of its values times a
  * factor. `at` is the group's position. */
 static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, double *factor,
@@ -18,8 +37,10 @@ static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, do
 {
     const trp__dnn_tensor *x = &d->tensor[TRP__DNN_NORM_X];
     const trp__dnn_tensor *s = &d->tensor[TRP__DIRECT_STATISTICS];
-    double sum = 0, squares = 0, amax = 0;
+    double amax = 0;
+    exact_sum sum = {0, 0}, squares = {0, 0};
     *factor = 1;
+    *mean = 0;
     if (x->type == TRP_F64) { /* f64 represents the squares of all other types */
         FOR_IN_BLOCK(i, group)
         {
@@ -33,18 +54,17 @@ static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, do
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
-            sum += load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor;
+            add_to(&sum, load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor);
         }
-        sum = sum_of_block(sum) / (double)group;
+        *mean = exact_of_block(&sum) / (double)group;
     }
     FOR_IN_BLOCK(i, group)
     {
         position_within(x, s, i, at);
-        double away = load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor - sum;
-        squares += away * away;
+        double away = load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor - *mean;
+        add_to(&squares, away * away);
     }
-    *mean = sum;
-    *variance = sum_of_block(squares) / (double)group;
+    *variance = exact_of_block(&squares) / (double)group;
 }
 
 static void write_statistics(const trp__direct *d, int rank, int64_t group, const int64_t *at,
@@ -116,18 +136,19 @@ TRP__KERNEL void trp_direct_norm_backward(const trp__direct d)
     FOR_BLOCKS(b, d.count)
     {
         int64_t at[TRP__DNN_RANK];
-        double g = 0, gh = 0, dy;
+        exact_sum sum = {0, 0}, sum_h = {0, 0};
+        double dy;
         position(s, b, at);
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
             double h = normal(&d, x->rank, at, &dy);
             dy *= load_at(&d, TRP__DNN_NORM_SCALE, x->rank, at);
-            g += dy;
-            gh += dy * h;
+            add_to(&sum, dy);
+            add_to(&sum_h, dy * h);
         }
-        g = d.node.mode != TRP_DNN_RMS ? sum_of_block(g) / (double)group : 0;
-        gh = sum_of_block(gh) / (double)group;
+        const double g = d.node.mode != TRP_DNN_RMS ? exact_of_block(&sum) / (double)group : 0;
+        const double gh = exact_of_block(&sum_h) / (double)group;
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
@@ -148,21 +169,21 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
     FOR_BLOCKS(b, d.count)
     {
         int64_t at[TRP__DNN_RANK];
-        double sum = 0, sum_h = 0, dy;
+        exact_sum sum = {0, 0}, sum_h = {0, 0};
+        double dy;
         position(s, b, at);
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
             double h = normal(&d, x->rank, at, &dy);
-            sum += dy;
-            sum_h += dy * h;
+            add_to(&sum, dy);
+            add_to(&sum_h, dy * h);
         }
-        sum = sum_of_block(sum);
-        sum_h = sum_of_block(sum_h);
+        const double dbias = exact_of_block(&sum), dscale = exact_of_block(&sum_h);
         position(s, b, at);
         if (TRP__THREAD == 0) {
-            store_at(&d, TRP__DNN_NORM_DSCALE, x->rank, at, sum_h);
-            store_at(&d, TRP__DNN_NORM_BIAS, x->rank, at, sum);
+            store_at(&d, TRP__DNN_NORM_DSCALE, x->rank, at, dscale);
+            store_at(&d, TRP__DNN_NORM_BIAS, x->rank, at, dbias);
         }
     }
 }
