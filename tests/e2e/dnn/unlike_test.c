@@ -1,6 +1,7 @@
 /* Requests that no library and no fast kernel takes as they stand: products whose operands and
- * results are of unlike types, and reshapes of tensors that both have gaps. They run as others do,
- * behind and in front of conversions and copies. SPDX-License-Identifier: Apache-2.0 */
+ * results are of unlike types, norms and pooling of 8 bits, norms to f64, and
+ * reshapes of tensors that both have gaps. They run as others do, behind and in front of
+ * conversions and copies. SPDX-License-Identifier: Apache-2.0 */
 #include "support/problems/dnn_problem.h"
 #include "support/label.h"
 
@@ -82,6 +83,64 @@ static void convolutions(void)
     dp_close(&world);
 }
 
+/* Norms of b for scale and bias. */
+static void norms(void)
+{
+    static const types_row rows[] = {
+        {TRP_F32, TRP_F32, TRP_F8E4M3, "norm_", 2}, {TRP_BF16, TRP_F32, TRP_F8E5M2, "norm_", 2},
+        {TRP_BF16, TRP_BF16, TRP_I8, "norm_", 2},   {TRP_F8E4M3, TRP_F32, TRP_F8E4M3, "map_", 3},
+        {TRP_F8E5M2, TRP_F32, TRP_BF16, "map_", 2}, {TRP_F32, TRP_F32, TRP_F64, "norm_", 2},
+        {TRP_F32, TRP_F8E4M3, TRP_F32, "map_", 2},
+    };
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < 4 * (sizeof rows / sizeof *rows); i++) {
+        const types_row *row = &rows[i / 4];
+        const trp_dnn_norm mode = (trp_dnn_norm)(i % 4);
+        const bool each = mode == TRP_DNN_LAYER || mode == TRP_DNN_RMS;
+        const int64_t x[] = {3, 5, 64}, scale[] = {1, 5, each ? 64 : 1};
+        dp_problem p = {.kind = "norm of unlike types", .packed = true};
+        trp_dnn_node *n =
+            dp_node(&p, mode == TRP_DNN_BATCH ? TRP_DNN_NORM_TRAINING : TRP_DNN_NORM_INFERENCE);
+        n->norm = mode;
+        n->compute = TRP_F32;
+        n->x = dp_memory(&p, row->a, 3, x);
+        n->scale = dp_memory(&p, row->b, 3, scale);
+        n->bias = mode == TRP_DNN_RMS ? 0 : dp_memory(&p, row->b, 3, scale);
+        n->epsilon = dp_value(&p, 1e-5);
+        if (mode == TRP_DNN_BATCH) {
+            n->mean = dp_memory(&p, TRP_F32, 3, (int64_t[]){1, 5, 1});
+            n->inv_variance = dp_memory(&p, TRP_F32, 3, (int64_t[]){1, 5, 1});
+        }
+        n->y = dp_memory(&p, row->y, 3, x);
+        expect(&p, row->engine, row->parts);
+    }
+    dp_close(&world);
+}
+
+static void pools(void)
+{
+    static const types_row rows[] = {
+        {TRP_F8E4M3, TRP_F8E4M3, TRP_F8E4M3, "map_", 3},
+        {TRP_F32, TRP_F32, TRP_F8E5M2, "pool_", 2},
+        {TRP_I8, TRP_I8, TRP_I8, "map_", 3},
+    };
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+        const types_row *row = &rows[i / 2];
+        const int64_t x[] = {2, 8, 12, 12}, y[] = {2, 8, 6, 6};
+        dp_problem p = {.kind = "pooling of unlike types", .packed = true};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_RESAMPLE_FORWARD);
+        n->resample = i % 2 ? TRP_DNN_POOL_MAX : TRP_DNN_POOL_AVERAGE;
+        n->compute = TRP_F32;
+        for (int k = 0; k < 2; k++)
+            n->window[k] = n->stride[k] = 2;
+        n->x = dp_memory(&p, row->a, 4, x);
+        n->y = dp_memory(&p, row->y, 4, y);
+        expect(&p, row->engine, row->parts);
+    }
+    dp_close(&world);
+}
+
 /* Rows of both with gaps, and the outer two dimensions of one the other way round. */
 static void reshapes(void)
 {
@@ -111,4 +170,4 @@ static void reshapes(void)
     dp_close(&world);
 }
 
-H_CASES(H_CASE(matrices), H_CASE(convolutions), H_CASE(reshapes))
+H_CASES(H_CASE(matrices), H_CASE(convolutions), H_CASE(norms), H_CASE(pools), H_CASE(reshapes))

@@ -434,6 +434,45 @@ static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_loweri
     add_packed(b, &product, node, start);
 }
 
+/* Norms and pooling of types that no kernel takes run in f32, between conversions. */
+
+/* Tells whether a port of such a node is converted: an operand in 8 bits, and a result in f64 of a
+ * norm, whose kernels take f64 for statistics only. Indices of pooling stay. */
+static bool is_converted(const builder *b, const trp__dnn_node *node, int port)
+{
+    const bool norm = node->kind >= TRP_DNN_NORM_TRAINING;
+    const bool result = port == TRP__DNN_NORM_Y ||
+                        (port == TRP__DNN_NORM_DX && node->kind == TRP_DNN_NORM_BACKWARD);
+    if (node->port[port] == TRP__DNN_NO_PORT || (!norm && port == TRP__DNN_RESAMPLE_INDEX))
+        return false;
+    const trp__dnn_tensor *t = &b->tensor[node->port[port]];
+    const bool narrow =
+        t->type == TRP_F8E4M3 || t->type == TRP_F8E5M2 || t->type == TRP_I8 || t->type == TRP_U8;
+    return t->role != TRP__DNN_VALUE && (narrow || (norm && result && t->type == TRP_F64));
+}
+
+/* Returns whether it has added the node. */
+static bool lower_types(builder *b, const trp__dnn_node *node)
+{
+    static const int32_t whole[TRP__DNN_RANK] = {0};
+    trp__dnn_node as_f32 = *node;
+    bool any = false;
+    if (node->kind < TRP_DNN_RESAMPLE_FORWARD || node->kind > TRP_DNN_NORM_BACKWARD ||
+        node->compute != TRP_F32)
+        return false;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (!is_converted(b, node, i))
+            continue;
+        trp__dnn_tensor as = b->tensor[node->port[i]];
+        as.type = TRP_F32;
+        replace_port(b, &as_f32, i, as, layout_for(b, node), whole);
+        any = true;
+    }
+    if (any)
+        add_packed(b, &as_f32, node, whole);
+    return any;
+}
+
 /* Attention: adds the numbers and the memory that its operations need. */
 
 static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
@@ -524,6 +563,8 @@ static bool is_empty(const builder *b, const trp__dnn_node *node)
 
 static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering lowering)
 {
+    if (lowering == TRP__DNN_LOWER_ALIKE && !is_empty(b, node) && lower_types(b, node))
+        return;
     if (is_empty(b, node))
         *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
     else if (node->kind == TRP_DNN_REDUCTION && node->compute != TRP_F64 &&

@@ -401,14 +401,15 @@ static trp_status make_lowered(const trp__dnn_planner *planner, const trp__dnn_g
     return status;
 }
 
-/* Products and gradients of norms that are left to the plain kernels. */
+/* Products, pooling and norms that are left to the plain kernels. */
 static uint32_t plain_nodes(const trp__dnn_plan *plan)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < plan->steps; i++) {
         const uint8_t kind = plan->lowered.graph.node[plan->step[i].first].kind;
         count += plan->step[i].way == TRP__DNN_WAY_DIRECT &&
-                 (kind <= TRP_DNN_MATMUL || kind == TRP_DNN_NORM_BACKWARD);
+                 (kind <= TRP_DNN_MATMUL ||
+                  (kind >= TRP_DNN_RESAMPLE_FORWARD && kind <= TRP_DNN_NORM_BACKWARD));
     }
     return count;
 }
