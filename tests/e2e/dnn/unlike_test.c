@@ -48,6 +48,11 @@ static void matrices(void)
         {TRP_BF16, TRP_F16, TRP_F16, "eng1", 3},
         {TRP_BF16, TRP_F32, TRP_BF16, "eng1", 2},
         {TRP_F64, TRP_F32, TRP_F32, "cublaslt_", 3},
+        {TRP_BF16, TRP_BF16, TRP_I8, "cublaslt_", 2},
+        {TRP_F32, TRP_F32, TRP_I32, "cublaslt_", 2},
+        {TRP_F8E4M3, TRP_F8E4M3, TRP_BF16, "cublaslt_", 4},
+        {TRP_F8E5M2, TRP_F8E4M3, TRP_F8E4M3, "cublaslt_", 4},
+        {TRP_F8E4M3, TRP_F16, TRP_F16, "", 2},
     };
     world = dp_open(&dnn);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -69,6 +74,10 @@ static void convolutions(void)
         {TRP_F32, TRP_F32, TRP_F8E5M2, "eng1", 2},
         {TRP_BF16, TRP_BF16, TRP_F64, "eng1", 4},
         {TRP_F32, TRP_F32, TRP_F64, "eng1", 2},
+        {TRP_F32, TRP_F32, TRP_U8, "eng1", 2},
+        {TRP_BF16, TRP_BF16, TRP_BOOL, "eng1", 4},
+        {TRP_F8E4M3, TRP_F8E4M3, TRP_F16, "eng0", 3},
+        {TRP_F8E5M2, TRP_F8E5M2, TRP_F8E5M2, "eng0", 1},
     };
     world = dp_open(&dnn);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

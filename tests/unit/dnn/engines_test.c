@@ -22,7 +22,7 @@ static void rows(void)
                                   .parameter = {{0}, {.re = 0.1, .given = true}}},
                        attention = {.kind = TRP_DNN_ATTENTION, .q = 1};
     H_CHECK(allows(TRP_I64, (trp_dnn_node){.kind = TRP_DNN_RANDOM, .seed = 1}));
-    H_CHECK(allows(TRP_F8E5M2, conv) && allows(TRP_I8, conv));
+    H_CHECK(allows(TRP_BOOL, conv) && allows(TRP_I8, conv));
     H_CHECK(!allows(TRP_F32, conv) && !allows(TRP_BF16, conv));
     H_CHECK(allows(TRP_F32, turned));
     H_CHECK(!allows(TRP_F32, sum) && !allows(TRP_F64, sum));

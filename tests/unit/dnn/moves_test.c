@@ -172,7 +172,8 @@ static void types_unlike(void **unused)
         {TRP_F32, TRP_F32, TRP_BF16, {TRP_F32, TRP_F32}, {TRP_F32, TRP_F32}, {2, 2}},
         {TRP_F16, TRP_BF16, TRP_F16, {TRP_F32, TRP_F32}, {TRP_F32, TRP_F32}, {4, 4}},
         {TRP_F16, TRP_F16, TRP_F16, {TRP_F16, TRP_F16}, {TRP_F16, TRP_F16}, {1, 1}},
-        {TRP_F8E4M3, TRP_F8E4M3, TRP_F16, {TRP_F8E4M3, TRP_F8E4M3}, {TRP_F16, TRP_F16}, {1, 1}},
+        {TRP_F8E4M3, TRP_F8E4M3, TRP_F16, {TRP_F16, TRP_F16}, {TRP_F16, TRP_F16}, {3, 3}},
+        {TRP_F8E5M2, TRP_F8E4M3, TRP_I8, {TRP_F16, TRP_F32}, {TRP_F32, TRP_F32}, {4, 4}},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

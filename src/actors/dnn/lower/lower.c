@@ -376,6 +376,12 @@ static void pad_alike(trp__dnn_node *node, trp__dnn_tensor *image, int32_t start
     }
 }
 
+/* The type in which a product reads an operand without loss. */
+static uint8_t type_read(const trp__dnn_tensor *t)
+{
+    return t->type == TRP_F8E4M3 || t->type == TRP_F8E5M2 ? TRP_F16 : t->type;
+}
+
 /* Whether a product reads what converts to f32 without loss, or what it computes in, and its sums
  * can be rounded to what it writes behind it. Its ports are those of convolutions. */
 static bool has_wider_type(const builder *b, const trp__dnn_node *node)
@@ -383,10 +389,10 @@ static bool has_wider_type(const builder *b, const trp__dnn_node *node)
     const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
     for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
         const trp__dnn_tensor *t = &b->tensor[node->port[i]];
-        const bool known = t->type == TRP_F32 || t->type == TRP_F16 || t->type == TRP_BF16;
-        const bool result = t->type == TRP_F64 || t->type == TRP_F8E4M3 || t->type == TRP_F8E5M2;
+        const uint8_t type = type_read(t);
+        const bool known = type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
         if (t->role == TRP__DNN_VALUE ||
-            (!known && t->type != node->compute && !(result && kind->port[i].written)))
+            (!known && type != node->compute && !kind->port[i].written))
             return false;
     }
     return node->compute == TRP_F32 || node->compute == TRP_F64;
@@ -399,11 +405,11 @@ static uint8_t type_alike(const builder *b, const trp__dnn_node *node, int port,
     const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
     uint8_t read = TRP_DTYPE_NONE, written = TRP_DTYPE_NONE;
     for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
-        const uint8_t type = b->tensor[node->port[i]].type;
+        const trp__dnn_tensor *t = &b->tensor[node->port[i]];
         if (kind->port[i].written)
-            written = type;
+            written = t->type;
         else
-            read = read == TRP_DTYPE_NONE || read == type ? type : node->compute;
+            read = read == TRP_DTYPE_NONE || read == type_read(t) ? type_read(t) : node->compute;
     }
     if (node->compute == TRP_F64 || (lowering == TRP__DNN_LOWER_F32 && written != read))
         return node->compute;

@@ -16,8 +16,8 @@ typedef enum trp__dnn_lowering {
     TRP__DNN_LOWER_MORE,   /* also what it supports only next to certain others */
     /* As libraries need it, and products as they support them: of convolutions equal padding on
      * both sides, where the excess of one side becomes part of an image in memory; inputs of one
-     * type; sums of another type than that in f32, rounded by a step behind. Norms and pooling of
-     * types that no kernel takes in f32, between conversions. */
+     * type, f8 as f16; sums of another type than that in f32, rounded by a step behind. Norms and
+     * pooling of types that no kernel takes in f32, between conversions. */
     TRP__DNN_LOWER_ALIKE,
     TRP__DNN_LOWER_F32, /* the same; products of several types in f32 throughout */
     /* As libraries need it, and gradients of layer and RMS norms by elements, means of rows and
