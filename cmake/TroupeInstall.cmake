@@ -4,8 +4,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS troupe troupe_static EXPORT TroupeTargets)
 install(TARGETS troupe-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/troupe)
-install(FILES ${PROJECT_BINARY_DIR}/include/troupe/declarations.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
-install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+install(DIRECTORY include/troupe ${PROJECT_BINARY_DIR}/include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" PATTERN "*.hpp")
 if(TROUPE_BUILD_CLI)
   install(TARGETS troupe-command)

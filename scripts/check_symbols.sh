@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks that the shared library exports exactly what the public headers declare (declarations.sh), that every
+# Checks that the shared library of a build exports exactly what the public headers declare (declarations.sh), that every
 # global name of the static one starts with trp_, so that it cannot clash with a user's, and that the libraries,
 # the worker and the command do not call getenv(): secure_getenv() ignores the environment in a set-user-ID
 # program, whose user must not choose the code that it runs.
@@ -8,13 +8,12 @@ set -euo pipefail
 export LC_ALL=C
 shared=$1 static=$2
 shift 2
-cd "$(dirname "$0")/.."
 
 # Prints the names of an nm listing ("value type name@@VERSION") without the version's own symbol (type A).
 names() { awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
 
-# Every function has its name before "(", at the beginning of a line of declarations.sh, or is a member.
-declared=$(scripts/declarations.sh "${CC:-cc}" | tr '\n' ' ' | tr ';}' '\n\n' | grep -v '[{]' |
+# Every function has its name before "(", at the beginning of a line of declarations.h, or is a member.
+declared=$(tr '\n' ' ' <"$(dirname "$shared")/../include/troupe/declarations.h" | tr ';}' '\n\n' | grep -v '[{]' |
     grep -oE '^[^(]*\btrp_[a-z0-9_]+ *\(' | grep -oE 'trp_[a-z0-9_]+ *\($' | tr -d '( ' | sort -u)
 exported=$(nm -D --defined-only "$shared" | names)
 foreign=$(nm -g --defined-only "$static" | names | grep -v '^trp_' || true)

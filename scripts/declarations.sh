@@ -1,22 +1,18 @@
 #!/bin/bash
-# Prints all declarations of the library as one file for parsers of C, such as cffi, pycparser and bindgen: types,
+# Writes all declarations of the library into one file for parsers of C, such as cffi, pycparser and bindgen: types,
 # constants and functions; no include, no condition, no attribute, no body, no comment.
-# Usage: scripts/declarations.sh [CC [FILE]]    (default: cc, standard output)
+# Usage: scripts/declarations.sh CC TROUPE_H FILE    TROUPE_H is the header of all headers, which the build writes
 set -euo pipefail
 export LC_ALL=C
-cc=${1:-cc}
-if [ $# -gt 1 ]; then
-    "$0" "$cc" >"$2.new"
-    exec mv "$2.new" "$2"
-fi
+cc=$1 all=$(realpath "$2") file=$(realpath "$3")
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Types of the C library are not expanded.
 touch "$work"/{stdbool,stddef,stdint}.h
-printf '#include <troupe/troupe.h>\n' >"$work/all.c"
-preprocess() { "$cc" -E -P -nostdinc -U__GNUC__ -DTRP_INLINE=TRP__INLINE -isystem "$work" -Iinclude "$@" "$work/all.c"; }
+preprocess() { "$cc" -E -P -nostdinc -U__GNUC__ -DTRP_INLINE=TRP__INLINE -isystem "$work" -Iinclude "$@" "$all"; }
+exec >"$file.new"
 
 cat <<'END'
 /* Troupe for other languages: every type, constant and function of <troupe/troupe.h>, made from it by
@@ -62,3 +58,4 @@ preprocess | awk '
     /^ *$/ { next }
     complete { sub(/^ +/, "") } # what is left of an empty TRP_API
     { print; depth += gsub(/{/, "{") - gsub(/}/, "}"); complete = depth == 0 && /;$/ }'
+mv "$file.new" "$file"

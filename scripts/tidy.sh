@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/dev-clang}
-# Configuring is enough, because no source is generated.
+# Configuring is enough, because it writes the only header that is generated, and no source is.
 cmake --preset dev -B "$build" -DCMAKE_C_COMPILER=clang >/dev/null
 
 # Drops the lines on stderr in which clang-tidy counts suppressed warnings.

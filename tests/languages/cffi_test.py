@@ -1,7 +1,7 @@
 """The library from Python by cffi, which reads declarations.h as it is: every function is exported, every struct
 lies as the C compiler has it, and work comes out right.
 
-Usage: cffi_test.py LIBTROUPE_SO DECLARATIONS_H CC INCLUDE_FOLDER
+Usage: cffi_test.py LIBTROUPE_SO DECLARATIONS_H CC INCLUDE_FOLDER...
 """
 
 import os
@@ -16,7 +16,7 @@ except ImportError:
     print("no cffi for this Python (Debian: python3-cffi): skipped")
     sys.exit(77)
 
-library, declarations, compiler, include = sys.argv[1:5]
+library, declarations, compiler, *includes = sys.argv[1:]
 text = open(declarations).read()
 ffi = cffi.FFI()
 ffi.cdef(text)
@@ -62,7 +62,7 @@ def check_layouts():
         source, program = os.path.join(folder, "a.c"), os.path.join(folder, "a.out")
         with open(source, "w") as f:
             f.write("#include <troupe/troupe.h>\n#include <stdio.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n")
-        subprocess.run([compiler, "-std=c17", f"-I{include}", source, "-o", program, "-Wl,--unresolved-symbols=ignore-all"], check=True)
+        subprocess.run([compiler, "-std=c17", *(f"-I{folder}" for folder in includes), source, "-o", program, "-Wl,--unresolved-symbols=ignore-all"], check=True)
         theirs = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")[:-1]
     different = [pair for pair in zip(mine, theirs) if pair[0] != pair[1]]
     assert len(mine) == len(theirs) and not different, different[:5]

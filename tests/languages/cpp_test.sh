@@ -7,7 +7,7 @@ source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-strict=(-std=c++17 -O1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror "-I$source/include")
+strict=(-std=c++17 -O1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror "-I$source/include" "-I$1/../include")
 found=0
 for cxx in g++ clang++; do
     command -v "$cxx" >/dev/null || continue
