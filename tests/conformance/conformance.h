@@ -140,6 +140,7 @@ struct cf_operation {
     unsigned ways;
     cf_has has, writes;
     cf_has in_place; /* two operands that may be the same one */
+    cf_has rest;     /* operands that reach from their offset to the buffer's end, however far */
     bool runs_again; /* whatever its options are: for the table */
 };
 

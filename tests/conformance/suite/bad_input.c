@@ -204,11 +204,14 @@ static void bad_operand(stand *s, const cf_operand *x)
         put(s, x->buffer, &stale[i], sizeof stale[i]);
         refused(s, TRP_E_STALE, x->name, "no such buffer", (int64_t)i);
     }
-    begin(s);
-    put(s, x->buffer, &s->tiny, sizeof s->tiny);
-    refused(s, TRP_E_ARGUMENT, x->name, "a buffer of one byte", 0);
-    const uint64_t beyond[] = {16, UINT64_MAX - 15, 1};
-    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+    const bool rest = s->p->operation->rest & x->has;
+    if (!rest) {
+        begin(s);
+        put(s, x->buffer, &s->tiny, sizeof s->tiny);
+        refused(s, TRP_E_ARGUMENT, x->name, "a buffer of one byte", 0);
+    }
+    const uint64_t beyond[] = {UINT64_MAX - 15, LARGE * 2, 16, 1};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond - 2 * rest; i++) {
         begin(s);
         put(s, x->offset, &beyond[i], sizeof beyond[i]);
         refused(s, TRP_E_ARGUMENT, x->name, "an offset", (int64_t)beyond[i]);

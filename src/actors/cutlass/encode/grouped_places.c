@@ -225,27 +225,32 @@ static trp_status set_by_value(trp__grouped_encoding *m)
     return status;
 }
 
-/* By table each matrix has the rest of its buffer, and D a buffer of its own. */
+/* Where a table says where groups lie, D has a buffer of its own. */
+static trp_status check_alone(const trp__grouped_encoding *m, const char *name, trp_buffer buffer)
+{
+    if (buffer.id == 0 || buffer.id != m->r->d.buffer.id)
+        return TRP_OK;
+    return FAIL(
+        m, "d.buffer: expected one of its own, since groups by table may overlap, got that of %s",
+        name);
+}
+
+/* By table each matrix has the rest of its buffer. */
 static trp_status set_by_table(trp__grouped_encoding *m)
 {
-    uint64_t d = m->r->d.buffer.id;
-    for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
+    trp_status status = check_alone(m, "table", m->r->table);
+    for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
         begin(m, i, m->g.k == 0 && i < TRP__GEMM_C);
-        if (d && i != TRP__GEMM_D && m->matrix[i].mode && m->matrix[i].buffer.id == d)
-            return FAIL(m,
-                        "d.buffer: expected one that is no other's where a table says where "
-                        "groups lie, got that of %s",
-                        names[i]);
+        if (i != TRP__GEMM_D && m->matrix[i].mode)
+            status = check_alone(m, names[i], m->matrix[i].buffer);
     }
-    for (uint32_t s = TRP__TREE_SLOT_FIRST; s < m->e.tree.slots; s++) {
-        const trp_epilogue_node *x = &m->e.nodes[m->e.tree.origin[s].node];
-        if (d && m->e.tree.origin[s].part == 0 && x->buffer.id == d)
-            return FAIL(m,
-                        "d.buffer: expected one that is no other's where a table says where "
-                        "groups lie, got that of nodes[%u]",
-                        m->e.tree.origin[s].node);
+    for (uint32_t s = TRP__TREE_SLOT_FIRST; s < m->e.tree.slots && status == TRP_OK; s++) {
+        char name[24];
+        snprintf(name, sizeof name, "nodes[%u]", m->e.tree.origin[s].node);
+        if (m->e.tree.origin[s].part == 0)
+            status = check_alone(m, name, m->e.nodes[m->e.tree.origin[s].node].buffer);
     }
-    return TRP_OK;
+    return status;
 }
 
 /* All. */
@@ -288,12 +293,7 @@ trp_status trp__grouped_place(trp__grouped_encoding *m)
         status = check_own(m);
     if (status == TRP_OK && m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE)
         status = set_by_value(m);
-    if (status == TRP_OK && m->g.grouping == TRP_CUTLASS_GROUPS_BY_TABLE) {
-        status = set_by_table(m);
-        if (status == TRP_OK && m->r->table.id && m->r->table.id == m->r->d.buffer.id)
-            status = FAIL(m, "d.buffer: expected one that is no other's where a table says where "
-                             "groups lie, got that of the table");
-        return status;
-    }
+    if (status == TRP_OK && m->g.grouping == TRP_CUTLASS_GROUPS_BY_TABLE)
+        return set_by_table(m);
     return status == TRP_OK && m->matrix[TRP__GEMM_D].mode ? check_apart(m) : status;
 }
