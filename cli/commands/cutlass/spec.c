@@ -108,7 +108,6 @@ static bool set_epilogue(reader *r)
     char message[512];
     trp_error error = {0};
     trp__encoder encoder = {.error = &error, .backend = TRP_BACKEND_CUDA};
-    const bool product = x->operation->kind == TRP__CUTLASS_GEMM;
     x->made = (trp__epilogue_encoding){.encoder = &encoder,
                                        .a = x->type[TRP__GEMM_A],
                                        .b = x->type[TRP__GEMM_B],
@@ -117,9 +116,7 @@ static bool set_epilogue(reader *r)
                                        .order = x->order[TRP__GEMM_D],
                                        .transpose = x->order[TRP__GEMM_D] == TRP_COL_MAJOR,
                                        .compute = x->compute,
-                                       .fp4 = product,
-                                       .mixed = product,
-                                       .no_i8 = !product};
+                                       .any_type = x->operation->kind == TRP__CUTLASS_GEMM};
     if (x->epilogue) {
         if (!epilogue_parse(x->epilogue, &x->text, message, sizeof message))
             return spec_wrong(r, "epilogue: %s", message);

@@ -166,19 +166,8 @@ static trp_status check_sizes(making *m)
 static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_conv_request *r = m->r;
-    m->e = (trp__epilogue_encoding){.encoder = m->encoder,
-                                    .a = r->a.type,
-                                    .b = r->b.type,
-                                    .c = r->c.type,
-                                    .d = r->d.type,
-                                    .order = TRP_ROW_MAJOR,
-                                    .compute = r->compute,
-                                    .has_c = r->c.buffer.id != 0,
-                                    .no_i8 = true,
-                                    .alpha = r->alpha,
-                                    .beta = r->beta,
-                                    .epilogue = r->epilogue,
-                                    .count = r->epilogue_count};
+    m->e = (trp__epilogue_encoding){
+        .encoder = m->encoder, TRP__EPILOGUE_OF(r), .order = TRP_ROW_MAJOR};
     trp_status status = trp__epilogue_check(&m->e);
     memcpy(m->g.type, m->e.type, sizeof m->g.type);
     return status;

@@ -63,21 +63,11 @@ static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     m->e = (trp__epilogue_encoding){.encoder = m->encoder,
-                                    .a = r->a.type,
-                                    .b = r->b.type,
-                                    .c = r->c.type,
-                                    .d = r->d.type,
+                                    TRP__EPILOGUE_OF(r),
                                     .order = r->d.order,
                                     .transpose = m->encoder->backend == TRP_BACKEND_CUDA &&
                                                  r->d.order == TRP_COL_MAJOR,
-                                    .compute = r->compute,
-                                    .fp4 = true,
-                                    .mixed = true,
-                                    .has_c = r->c.buffer.id != 0,
-                                    .alpha = r->alpha,
-                                    .beta = r->beta,
-                                    .epilogue = r->epilogue,
-                                    .count = r->epilogue_count};
+                                    .any_type = true};
     trp_status status = trp__epilogue_check(&m->e);
     memcpy(m->g.type, m->e.type, sizeof m->g.type);
     m->g.compute = (uint8_t)r->compute;

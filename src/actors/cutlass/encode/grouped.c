@@ -120,20 +120,10 @@ static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_grouped_gemm_request *r = m->r;
     m->e = (trp__epilogue_encoding){.encoder = m->encoder,
-                                    .a = r->a.type,
-                                    .b = r->b.type,
-                                    .c = r->c.type,
-                                    .d = r->d.type,
+                                    TRP__EPILOGUE_OF(r),
                                     .order = r->d.order,
                                     .transpose = m->encoder->backend == TRP_BACKEND_CUDA &&
-                                                 r->d.order == TRP_COL_MAJOR,
-                                    .compute = r->compute,
-                                    .has_c = r->c.buffer.id != 0,
-                                    .no_i8 = true,
-                                    .alpha = r->alpha,
-                                    .beta = r->beta,
-                                    .epilogue = r->epilogue,
-                                    .count = r->epilogue_count};
+                                                 r->d.order == TRP_COL_MAJOR};
     trp_status status = trp__epilogue_check(&m->e);
     for (uint32_t i = 1; i < r->epilogue_count && status == TRP_OK; i++)
         status = check_node(m, i);

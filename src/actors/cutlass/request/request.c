@@ -66,19 +66,20 @@ static trp_status set_inputs(trp__epilogue_encoding *e)
     if (a == TRP_F64)
         e->sums = TRP_F64;
     else if (a == TRP_F32 || a == TRP_F16 || a == TRP_BF16 || is_fp8(a) ||
-             (a == TRP_F4E2M1 && e->fp4))
+             (a == TRP_F4E2M1 && e->any_type))
         e->sums = TRP_F32;
-    else if (a == TRP_I8 && !e->no_i8)
+    else if (a == TRP_I8 && e->any_type)
         e->sums = TRP_I32;
     else
         return FAIL(e, TRP_E_UNSUPPORTED, "a.type: expected f64, f32, f16, bf16, %s, got %s (%d)",
-                    e->no_i8 ? "f8e4m3 or f8e5m2" : "f8e4m3, f8e5m2, f4e2m1 or i8",
+                    e->any_type ? "f8e4m3, f8e5m2, f4e2m1 or i8" : "f8e4m3 or f8e5m2",
                     trp_dtype_name(a), (int)a);
-    bool narrow = e->mixed && trp__is_mixed(a, b);
+    bool narrow = e->any_type && trp__is_mixed(a, b);
     if (a != b && !(is_fp8(a) && is_fp8(b)) && !narrow)
         return FAIL(e, TRP_E_UNSUPPORTED, "b.type: expected %s%s where A is %s, got %s (%d)",
                     is_fp8(a) ? "f8e4m3 or f8e5m2" : trp_dtype_name(a),
-                    e->mixed && (a == TRP_F16 || a == TRP_BF16) ? ", i8, i4, f8e4m3 or f8e5m2" : "",
+                    e->any_type && (a == TRP_F16 || a == TRP_BF16) ? ", i8, i4, f8e4m3 or f8e5m2"
+                                                                   : "",
                     trp_dtype_name(a), trp_dtype_name(b), (int)b);
     if (e->compute == TRP_COMPUTE_TF32 && a != TRP_F32)
         return FAIL(e, TRP_E_ARGUMENT,

@@ -17,10 +17,8 @@ typedef struct trp__epilogue_encoding {
     trp_order order; /* of C and D */
     bool transpose;  /* see trp__tree_types */
     trp_compute compute;
-    bool has_c; /* C has a buffer */
-    bool no_i8; /* i8 is not allowed as input */
-    bool fp4;   /* fp4 is allowed as input */
-    bool mixed; /* B may be narrower than A */
+    bool has_c;    /* C has a buffer */
+    bool any_type; /* allows i8 and fp4 as input, and a B narrower than A */
     trp_scalar alpha, beta;
     const trp_epilogue_node *epilogue;
     uint32_t count;
@@ -36,6 +34,12 @@ typedef struct trp__epilogue_encoding {
     uint32_t slots, tree_bytes;
     uint8_t bytes[TRP__TREE_BYTES_MAX];
 } trp__epilogue_encoding;
+
+/* Initialises what all requests have. */
+#define TRP__EPILOGUE_OF(r)                                                                        \
+    .a = (r)->a.type, .b = (r)->b.type, .c = (r)->c.type, .d = (r)->d.type,                        \
+    .compute = (r)->compute, .has_c = (r)->c.buffer.id != 0, .alpha = (r)->alpha,                  \
+    .beta = (r)->beta, .epilogue = (r)->epilogue, .count = (r)->epilogue_count
 
 /* An enumerated field of a request. */
 typedef struct trp__choice {
