@@ -68,6 +68,39 @@ trp_status trp__encode_access_rest(trp__encoder *encoder, const char *name, trp_
     return add_access(encoder, name, buffer, offset, 0, true, alignment, mode);
 }
 
+trp_status trp__encode_access_described(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                                        uint32_t mode, uint64_t offset, const char *field,
+                                        uint64_t bytes)
+{
+    trp__record *record = encoder->record;
+    trp__access *access = &record->access[record->access_count];
+    uint64_t size = 0;
+    if (mode == 0)
+        mode = TRP__READ | TRP__WRITE;
+    if (mode > (TRP__READ | TRP__WRITE) && mode != (TRP__WRITE | TRP__COVER))
+        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
+                              "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
+    access->mode = (uint8_t)mode;
+    trp_status status = encoder->acquire(encoder, name, buffer, access, &size);
+    if (status != TRP_OK)
+        return status;
+    record->access_count++; /* from here on the record's owner releases it */
+    access->offset = offset;
+    if (offset >= size)
+        return trp__error_set(
+            encoder->error, TRP_E_ARGUMENT,
+            "%s.offset: expected less than the %llu bytes of the buffer, got %llu", name,
+            (unsigned long long)size, (unsigned long long)offset);
+    access->bytes = bytes ? bytes : size - offset;
+    if (access->bytes > size - offset)
+        return trp__error_set(
+            encoder->error, TRP_E_ARGUMENT,
+            "%s.%s: expected at most %llu, from offset %llu to the buffer's end, got %llu", name,
+            field, (unsigned long long)(size - offset), (unsigned long long)offset,
+            (unsigned long long)bytes);
+    return trp__encode_look(encoder, name, buffer, access, size);
+}
+
 const trp__actor_class *trp__actor_class_find(const char *kind)
 {
     for (const trp__actor_class *const *c = trp__actor_classes; *c; c++) {

@@ -66,6 +66,12 @@ trp_status trp__encode_look(trp__encoder *encoder, const char *name, trp_buffer 
 trp_status trp__encode_access_rest(trp__encoder *encoder, const char *name, trp_buffer buffer,
                                    uint64_t offset, uint64_t alignment, uint32_t mode);
 
+/* The same for an access that the application describes itself: `mode` is a trp_access_mode; 0
+ * bytes are those up to the end of the buffer. `field` is the name of `bytes` for messages. */
+trp_status trp__encode_access_described(trp__encoder *encoder, const char *name, trp_buffer buffer,
+                                        uint32_t mode, uint64_t offset, const char *field,
+                                        uint64_t bytes);
+
 /* Refuses a scalar that has a value but is not `given`, and so would be ignored. */
 trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scalar *scalar);
 

@@ -16,44 +16,6 @@ _Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
                    TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
                "a custom request fits into a record");
 
-static bool is_mode(trp_access_mode mode)
-{
-    return mode == TRP_ACCESS_READ || mode == TRP_ACCESS_WRITE || mode == TRP_ACCESS_READ_WRITE ||
-           mode == TRP_ACCESS_COVER;
-}
-
-static trp_status add_access(trp__encoder *encoder, uint32_t index, const trp_custom_access *wish)
-{
-    trp__record *record = encoder->record;
-    trp__access *access = &record->access[index];
-    trp_access_mode mode = wish->mode == TRP_ACCESS_DEFAULT ? TRP_ACCESS_READ_WRITE : wish->mode;
-    char name[24];
-    uint64_t size = 0;
-    snprintf(name, sizeof name, "access[%u]", index);
-    if (!is_mode(mode))
-        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
-                              "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
-    access->mode = (uint8_t)mode;
-    trp_status status = encoder->acquire(encoder, name, wish->buffer, access, &size);
-    if (status != TRP_OK)
-        return status;
-    record->access_count++; /* from here on the record's owner releases it */
-    access->offset = wish->offset;
-    if (wish->offset >= size)
-        return trp__error_set(
-            encoder->error, TRP_E_ARGUMENT,
-            "%s.offset: expected less than the %llu bytes of the buffer, got %llu", name,
-            (unsigned long long)size, (unsigned long long)wish->offset);
-    access->bytes = wish->bytes ? wish->bytes : size - wish->offset;
-    if (access->bytes > size - wish->offset)
-        return trp__error_set(
-            encoder->error, TRP_E_ARGUMENT,
-            "%s.bytes: expected at most %llu, from offset %llu to the buffer's end, got %llu", name,
-            (unsigned long long)(size - wish->offset), (unsigned long long)wish->offset,
-            (unsigned long long)wish->bytes);
-    return trp__encode_look(encoder, name, wish->buffer, access, size);
-}
-
 static trp_status encode_custom(trp__encoder *encoder, const trp_request *request)
 {
     const trp_custom_request *r = (const trp_custom_request *)request;
@@ -75,8 +37,13 @@ static trp_status encode_custom(trp__encoder *encoder, const trp_request *reques
     record->payload_bytes = r->payload_bytes;
     if (r->payload_bytes > 0)
         memcpy(record->payload, r->payload, r->payload_bytes);
-    for (uint32_t i = 0; i < r->access_count && status == TRP_OK; i++)
-        status = add_access(encoder, i, &r->access[i]);
+    for (uint32_t i = 0; i < r->access_count && status == TRP_OK; i++) {
+        const trp_custom_access *x = &r->access[i];
+        char name[24];
+        snprintf(name, sizeof name, "access[%u]", i);
+        status = trp__encode_access_described(encoder, name, x->buffer, x->mode, x->offset, "bytes",
+                                              x->bytes);
+    }
     return status;
 }
 

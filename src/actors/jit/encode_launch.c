@@ -168,36 +168,18 @@ static trp_status set_tensor(trp__encoder *encoder, uint32_t index, const trp_te
 static trp_status add_buffer(trp__encoder *encoder, uint32_t index, const trp_kernel_arg *a,
                              uint64_t least, uint8_t *access)
 {
-    trp_access_mode mode = a->mode == TRP_ACCESS_DEFAULT ? TRP_ACCESS_READ_WRITE : a->mode;
     trp__record *record = encoder->record;
-    trp__access *one = &record->access[record->access_count];
-    uint64_t size = 0;
     char name[24];
     snprintf(name, sizeof name, "args[%u]", index);
-    if (mode != TRP_ACCESS_READ && mode != TRP_ACCESS_WRITE && mode != TRP_ACCESS_READ_WRITE &&
-        mode != TRP_ACCESS_COVER)
-        return trp__error_set(encoder->error, TRP_E_ARGUMENT,
-                              "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
-    one->mode = (uint8_t)mode;
-    trp_status status = encoder->acquire(encoder, name, a->buffer, one, &size);
-    if (status != TRP_OK)
-        return status;
     *access = (uint8_t)record->access_count;
-    record->access_count++; /* from here on, the owner of the record releases the buffer */
-    one->offset = a->offset;
-    if (a->offset >= size)
-        return trp__error_set(
-            encoder->error, TRP_E_ARGUMENT,
-            "%s.offset: expected less than the %llu bytes of the buffer, got %llu", name,
-            (unsigned long long)size, (unsigned long long)a->offset);
-    one->bytes = a->buffer_bytes ? a->buffer_bytes : size - a->offset;
-    if (one->bytes > size - a->offset || one->bytes < least)
-        return trp__error_set(
-            encoder->error, TRP_E_ARGUMENT, "%s.%s: expected at most %llu bytes, got %llu", name,
-            least ? "map" : "buffer_bytes",
-            (unsigned long long)(one->bytes < least ? one->bytes : size - a->offset),
-            (unsigned long long)(one->bytes < least ? least : one->bytes));
-    return trp__encode_look(encoder, name, a->buffer, one, size);
+    trp_status status = trp__encode_access_described(encoder, name, a->buffer, a->mode, a->offset,
+                                                     "buffer_bytes", a->buffer_bytes);
+    const uint64_t bytes = record->access[*access].bytes;
+    if (status != TRP_OK || bytes >= least)
+        return status;
+    return trp__error_set(encoder->error, TRP_E_ARGUMENT,
+                          "%s.map: expected at most %llu bytes, got %llu", name,
+                          (unsigned long long)bytes, (unsigned long long)least);
 }
 
 /* The memory that arguments are written to. */
