@@ -25,9 +25,6 @@ void jit_end(jit_place *p);
  * The caller frees the text; NULL: out of memory. */
 char *jit_source(unsigned number, unsigned steps);
 
-/* Starts this command as a process. Its output goes to a file or is dropped.
- */
-bool jit_start_into(suite *s, const char *const *arguments, const char *output, pid_t *pid);
 bool jit_start(suite *s, const char *const *arguments, pid_t *pid);
 bool jit_finish(suite *s, pid_t pid);
 

@@ -52,7 +52,9 @@ void jit_end(jit_place *p)
     free(p->source);
 }
 
-bool jit_start_into(suite *s, const char *const *arguments, const char *output, pid_t *pid)
+/* Starts this command as a process. Its output goes to a file or is dropped.
+ */
+static bool start_into(suite *s, const char *const *arguments, const char *output, pid_t *pid)
 {
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
@@ -66,7 +68,7 @@ bool jit_start_into(suite *s, const char *const *arguments, const char *output, 
 
 bool jit_start(suite *s, const char *const *arguments, pid_t *pid)
 {
-    return jit_start_into(s, arguments, "/dev/null", pid);
+    return start_into(s, arguments, "/dev/null", pid);
 }
 
 bool jit_finish(suite *s, pid_t pid)
@@ -83,7 +85,7 @@ bool jit_finish(suite *s, pid_t pid)
 bool suite_run_into(suite *s, const char *const *arguments, const char *output)
 {
     pid_t pid;
-    return jit_start_into(s, arguments, output, &pid) && jit_finish(s, pid);
+    return start_into(s, arguments, output, &pid) && jit_finish(s, pid);
 }
 
 bool suite_run(suite *s, const char *const *arguments)

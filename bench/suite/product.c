@@ -10,12 +10,13 @@
 /* Copies of the operands exceed twice the largest cache of a GPU, up to COPIES copies. */
 enum { COLD = 128 << 20, COPIES = 16 };
 
-bool product_buffer(product *p, uint64_t bytes, bool filled, trp_buffer *out)
+/* Allocates a buffer of `bytes` bytes, filled with copies of the piece or with NaNs. */
+static bool product_buffer(product *p, uint64_t bytes, bool filled, trp_buffer *out)
 {
     return filled_buffer(p->suite, filled ? p->piece : NULL, bytes, out);
 }
 
-uint64_t product_bytes(trp_dtype type, int64_t rows, int64_t columns)
+static uint64_t product_bytes(trp_dtype type, int64_t rows, int64_t columns)
 {
     return (uint64_t)rows * (uint64_t)columns * trp_dtype_bits(type) / 8;
 }

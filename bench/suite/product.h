@@ -29,11 +29,6 @@ typedef struct product {
 
 product product_of(suite *s, trp_actor *actor, trp_dtype type, shape x);
 
-uint64_t product_bytes(trp_dtype type, int64_t rows, int64_t columns);
-
-/* Allocates a buffer of `bytes` bytes, filled with copies of the piece or with NaNs. */
-bool product_buffer(product *p, uint64_t bytes, bool filled, trp_buffer *out);
-
 /* Prepares the operands of both sides. Call product_end() also after a failed product_begin(). */
 bool product_begin(product *p);
 void product_end(product *p);

@@ -21,7 +21,8 @@ enum {
     SPARE_BYTES = 256 << 20
 };
 
-bool pipe_is_standard(const char *path)
+/* Tells whether a path is "-". */
+static bool is_standard(const char *path)
 {
     return !strcmp(path, "-");
 }
@@ -29,17 +30,17 @@ bool pipe_is_standard(const char *path)
 bool pipe_is_one(const char *path)
 {
     struct stat status;
-    return pipe_is_standard(path) || (stat(path, &status) == 0 && S_ISFIFO(status.st_mode));
+    return is_standard(path) || (stat(path, &status) == 0 && S_ISFIFO(status.st_mode));
 }
 
 const char *pipe_input_name(const char *path)
 {
-    return pipe_is_standard(path) ? "standard input" : path;
+    return is_standard(path) ? "standard input" : path;
 }
 
 const char *pipe_output_name(const char *path)
 {
-    return pipe_is_standard(path) ? "standard output" : path;
+    return is_standard(path) ? "standard output" : path;
 }
 
 /* Reading. */
@@ -160,7 +161,7 @@ static bool read_all(reading *r)
 static int open_input(const char *path)
 {
     static bool taken;
-    if (!pipe_is_standard(path))
+    if (!is_standard(path))
         return trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
     if (taken || isatty(STDIN_FILENO)) {
         ui_wrong(taken ? "standard input is one array: expected '-' for one operand alone"
@@ -197,7 +198,7 @@ int pipe_read(const char *path)
 bool pipe_try_write(const char *path)
 {
     static bool taken;
-    if (!pipe_is_standard(path)) {
+    if (!is_standard(path)) {
         const bool ok = access(path, W_OK) == 0;
         if (!ok)
             ui_error("writing %s: %s", path, strerror(errno));
@@ -219,9 +220,8 @@ bool pipe_try_write(const char *path)
 
 int pipe_open(const char *path)
 {
-    int fd = pipe_is_standard(path)
-                 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-                 : trp__descriptor_apart(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    int fd = is_standard(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                               : trp__descriptor_apart(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
     if (fd < 0)
         ui_error("writing %s: %s", pipe_output_name(path), strerror(errno));
     return fd;

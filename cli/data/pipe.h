@@ -4,9 +4,6 @@
 
 #include <stdbool.h>
 
-/* Tells whether a path is "-". */
-bool pipe_is_standard(const char *path);
-
 /* Tells whether a path is "-" or names a FIFO. */
 bool pipe_is_one(const char *path);
 

@@ -125,7 +125,8 @@ bool options_real(const char *text, double *out)
     return leading_real(text, out, &end) && *end == '\0';
 }
 
-bool options_scalar(const char *text, trp_scalar *out)
+/* Parses "re" or "re,im". */
+static bool parse_scalar(const char *text, trp_scalar *out)
 {
     double re, im = 0;
     char *end;
@@ -168,7 +169,7 @@ static bool store(const option *o, const char *value)
     case OPTION_CHOICE:
         return parse_choice(o, value, o->target);
     case OPTION_SCALAR:
-        return options_scalar(value, o->target);
+        return parse_scalar(value, o->target);
     }
     return false;
 }

@@ -71,9 +71,6 @@ bool options_number(const char *text, int64_t *out);
 /* Parses a finite number. */
 bool options_real(const char *text, double *out);
 
-/* Parses "re" or "re,im". */
-bool options_scalar(const char *text, trp_scalar *out);
-
 /* Reports a mistake that a table can't express, and points to the help. Returns EXIT_USAGE. */
 int options_reject(const struct command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,13 +1,8 @@
 #include "cache/hash.h"
 
 #include "base/bytes.h"
-#include "base/os/descriptor.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* BLAKE2b: RFC 7693, sections 2 and 3. */
 
@@ -154,28 +149,4 @@ bool trp__hash_parse(const char *text, size_t length, trp__hash *out)
         out->byte[i / 2] = (unsigned char)(out->byte[i / 2] << 4 | (digit - digits));
     }
     return true;
-}
-
-bool trp__hash_file(const char *path, trp__hash *out)
-{
-    unsigned char piece[65536];
-    struct stat s;
-    trp__hasher hasher;
-    ssize_t some = -1;
-    /* O_NONBLOCK: opening a pipe must not block. */
-    int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (fd < 0)
-        return false;
-    trp__hasher_begin(&hasher);
-    if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode)) {
-        while ((some = read(fd, piece, sizeof piece)) != 0) {
-            if (some > 0)
-                trp__hasher_add(&hasher, piece, (size_t)some);
-            else if (errno != EINTR)
-                break;
-        }
-    }
-    close(fd);
-    *out = trp__hasher_value(&hasher);
-    return some == 0;
 }

@@ -42,7 +42,4 @@ void trp__hash_text(const trp__hash *hash, char text[TRP__HASH_TEXT]);
 /* Parses exactly 64 lower-case hexadecimal digits. */
 bool trp__hash_parse(const char *text, size_t length, trp__hash *out);
 
-/* Hashes a file's content. False: missing, not a regular file, or not readable. */
-bool trp__hash_file(const char *path, trp__hash *out);
-
 #endif

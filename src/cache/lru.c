@@ -143,11 +143,6 @@ void trp__lru_remove(trp__lru *lru, void *value)
     remove_at(lru, (uint32_t)((size_t)((unsigned char *)value - lru->pairs) / lru->pair_bytes));
 }
 
-uint32_t trp__lru_count(const trp__lru *lru)
-{
-    return lru->count;
-}
-
 void trp__lru_clear(trp__lru *lru)
 {
     while (lru->count > 0)

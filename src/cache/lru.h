@@ -32,6 +32,4 @@ void trp__lru_remove(trp__lru *lru, void *value);
 /* Drops all values. */
 void trp__lru_clear(trp__lru *lru);
 
-uint32_t trp__lru_count(const trp__lru *lru);
-
 #endif

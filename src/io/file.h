@@ -144,9 +144,6 @@ trp_status trp__io_open_safetensors(trp_io_file *file, trp_error *error);
 trp_status trp__io_parse_safetensors(trp_io_file *file, char *text, size_t length,
                                      uint64_t data_begin, uint64_t data_bytes, trp_error *error);
 
-/* Reads the directory of a ZIP archive. Each member NAME.npy becomes an entry. */
-trp_status trp__io_read_directory(trp_io_file *file, trp_error *error);
-
 /* Frees everything that a file owns; neither the struct nor the descriptor. */
 void trp__io_forget(trp_io_file *file);
 

@@ -232,7 +232,8 @@ static bool check_overlap(trp_io_file *file, trp_error *error)
     return good;
 }
 
-trp_status trp__io_read_directory(trp_io_file *file, trp_error *error)
+/* Reads the directory of a ZIP archive. Each member NAME.npy becomes an entry. */
+static trp_status read_directory(trp_io_file *file, trp_error *error)
 {
     directory d;
     if (!find_directory(file, &d, error))
@@ -317,7 +318,7 @@ static trp_status describe(trp_io_file *file, uint64_t index, trp_error *error)
 
 trp_status trp__io_open_npz(trp_io_file *file, trp_error *error)
 {
-    trp_status status = trp__io_read_directory(file, error);
+    trp_status status = read_directory(file, error);
     if (status == TRP_OK)
         status = trp__io_sort_names(file, "array", error);
     for (uint64_t i = 0; status == TRP_OK && i < file->count; i++)

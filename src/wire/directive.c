@@ -254,15 +254,3 @@ const char *trp__code_name(const char *domain, int code)
 {
     return look_up(domain, code).name;
 }
-
-const char *trp__directive_name(trp__directive directive)
-{
-    static const char *const names[] = {
-        [TRP__DIRECTIVE_REPLY] = "reply",
-        [TRP__DIRECTIVE_TRIM] = "trim",
-        [TRP__DIRECTIVE_RESTART_ACTOR] = "restart-actor",
-        [TRP__DIRECTIVE_RESTART_CONTEXT] = "restart-context",
-        [TRP__DIRECTIVE_STOP] = "stop",
-    };
-    return names[directive];
-}

@@ -30,7 +30,4 @@ bool trp__code_sticky(const char *domain, int code);
  * has no row for it. Static string. */
 const char *trp__code_name(const char *domain, int code);
 
-/* "reply", "trim", "restart-actor", "restart-context", "stop". Static string. */
-const char *trp__directive_name(trp__directive directive);
-
 #endif

@@ -33,9 +33,6 @@ typedef struct kernel {
  * case. */
 bool kernel_parse(const char *line, const char *folder, kernel *out, char *error, size_t size);
 
-/* Reads the source and the headers in memory. */
-bool kernel_read(kernel *k, char *error, size_t size);
-
 /* Makes the request; it points into `k`. */
 trp_jit_compile_request kernel_request(const kernel *k, const char *architecture);
 

@@ -243,7 +243,8 @@ static char *read_text(reader *r, const char *path)
     return text;
 }
 
-bool kernel_read(kernel *k, char *error, size_t size)
+/* Reads the source and the headers in memory. */
+static bool kernel_read(kernel *k, char *error, size_t size)
 {
     reader r = {k, NULL, error, size};
     k->source = read_text(&r, k->path);

@@ -74,9 +74,6 @@ cutlass_wishes cutlass_wishes_of(const cutlass *job);
 /* Reports the kernel chosen for a request that was sent with this status; returns the status. */
 trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, trp_status status);
 
-/* Checks that A or B is a matrix; reports if not. */
-bool cutlass_is_matrix(const operand *o);
-
 /* Returns for how many groups a vector of the epilogue may have a row each; 0: one vector for
  * all. */
 uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column);

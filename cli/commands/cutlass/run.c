@@ -87,7 +87,8 @@ static bool find_operands(cutlass *job)
 
 /* Types, shapes, orders. */
 
-bool cutlass_is_matrix(const operand *o)
+/* Checks that A or B is a matrix; reports if not. */
+static bool is_matrix(const operand *o)
 {
     if (o->file.vector)
         ui_error("%s: 1-D array: expected a matrix, 2-D", o->path);
@@ -141,8 +142,8 @@ const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm,
 
 static bool settle_sizes(cutlass *job)
 {
-    return cutlass_is_matrix(&job->operand[CUTLASS_A]) &&
-           cutlass_is_matrix(&job->operand[CUTLASS_B]) && job->kind->settle(job);
+    return is_matrix(&job->operand[CUTLASS_A]) && is_matrix(&job->operand[CUTLASS_B]) &&
+           job->kind->settle(job);
 }
 
 /* Tells whether B's weights are narrower than A: then kernels want both along k. */

@@ -19,7 +19,8 @@ static check_number rounded_to(check_number v, check_type t)
     return v;
 }
 
-void check_compare(check_tally *tally, trp_dtype type, uint64_t at, double got, check_number v)
+/* Adds one comparison; rounding to `type` widens the bound. */
+static void compare(check_tally *tally, trp_dtype type, uint64_t at, double got, check_number v)
 {
     v = rounded_to(v, check_type_of(type));
     double off = fabs(got - v.x);
@@ -56,7 +57,7 @@ bool check_elements(check_tally *tally, const tensor *result, double terms,
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at =
             count == all ? i : (uint64_t)((double)i * (double)(all - 1) / (double)(count - 1));
-        check_compare(tally, result->device.type, at, got[at], element(user, at));
+        compare(tally, result->device.type, at, got[at], element(user, at));
     }
     free(got);
     return true;

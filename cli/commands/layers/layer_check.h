@@ -23,9 +23,6 @@ typedef struct check_tally {
     check_number expected;
 } check_tally;
 
-/* Adds one comparison; rounding to `type` widens the bound. */
-void check_compare(check_tally *tally, trp_dtype type, uint64_t at, double got, check_number v);
-
 /* Compares elements of a result with those that `element` returns: all, or an even sample bounded
  * by CHECK_LAYER_STEPS at so many terms each. False: no memory, reported. */
 bool check_elements(check_tally *tally, const tensor *result, double terms,

@@ -143,7 +143,8 @@ void trp__host_drain(trp__stream *stream)
         wait_for_change(&stream->done, done, &stream->producer_sleeps);
 }
 
-bool trp__host_idle(const trp__stream *stream)
+/* Whether it has; by the thread that enqueues. */
+static bool host_idle(const trp__stream *stream)
 {
     return atomic_load_explicit(&stream->done, memory_order_acquire) ==
            atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
@@ -453,7 +454,7 @@ const trp__backend trp__host_backend = {
     .stream_wait = stream_wait,
     .stream_wake = stream_wake,
     .stream_drain = trp__host_drain,
-    .stream_idle = trp__host_idle,
+    .stream_idle = host_idle,
     .stream_native = stream_native,
     .stream_run = trp__host_enqueue,
     .fail = no_library,

@@ -20,7 +20,4 @@ trp_status trp__host_enqueue(trp__stream *stream, void (*run)(void *arguments),
 /* Waits until the stream has run everything enqueued so far. */
 void trp__host_drain(trp__stream *stream);
 
-/* Whether it has; by the thread that enqueues. */
-bool trp__host_idle(const trp__stream *stream);
-
 #endif

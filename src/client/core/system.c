@@ -106,7 +106,7 @@ static void free_remnants(trp_system *system)
 }
 
 /* Makes a word that is not zero but reads zero in a forked child. */
-const uint32_t *trp__alive_create(trp_error *error)
+static const uint32_t *alive_create(trp_error *error)
 {
     uint32_t *word =
         mmap(NULL, ALIVE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -123,7 +123,7 @@ const uint32_t *trp__alive_create(trp_error *error)
     return word;
 }
 
-void trp__alive_destroy(const uint32_t *alive)
+static void alive_destroy(const uint32_t *alive)
 {
     munmap((void *)(uintptr_t)alive, ALIVE_BYTES);
 }
@@ -293,7 +293,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
     if (!system)
         return trp__fail(TRP_E_MEMORY, "no memory for a system");
     trp_error error;
-    system->alive = trp__alive_create(&error);
+    system->alive = alive_create(&error);
     if (!system->alive) {
         free(system);
         return trp__error_raise(&error);
@@ -328,7 +328,7 @@ trp_status trp_system_destroy(trp_system *system)
                          queues);
     free_remnants(system);
     trp__lock_destroy(&system->lock);
-    trp__alive_destroy(system->alive);
+    alive_destroy(system->alive);
     free(system);
     return TRP_OK;
 }

@@ -71,8 +71,6 @@ trp_status trp__device_known(const trp_device *device);
 /* Keeps the remnant of an object until the system is destroyed. No lock is needed. */
 void trp__system_retain(trp_system *system, trp__remnant *remnant);
 trp_status trp__system_usable(const trp_system *system);
-const uint32_t *trp__alive_create(trp_error *error);
-void trp__alive_destroy(const uint32_t *alive);
 trp_status trp__describe_device(trp_backend backend, uint32_t ordinal, trp_device_info *out,
                                 trp_error *error);
 trp_device *trp__device_by_tag(uint32_t tag);

@@ -52,7 +52,7 @@ trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *er
 }
 
 /* Frees arenas without buffers. True if there were any. memory.lock is held. */
-bool trp__arena_trim(trp_device *device)
+static bool trim_arenas(trp_device *device)
 {
     bool any = false;
     trp__lock_take(&device->lock);
@@ -178,7 +178,7 @@ static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit
     if (status == TRP_E_MEMORY)
         trp__notice(device, TRP_NOTICE_LOW_MEMORY, error);
     bool retry = device_full && give_up_standby_unlocked(device);
-    if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
+    if (status == TRP_E_MEMORY && (trim_arenas(device) || retry)) {
         await_drops_unlocked(device);
         status = take_within_limit(device, least, unit, arena, error);
     }
@@ -242,7 +242,7 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, tr
                               (unsigned long long)needed,
                               (unsigned long long)device->identity.memory_total);
     if (!own && much_unused(device))
-        trp__arena_trim(device);
+        trim_arenas(device);
     status = take_or_trim(device, (needed + unit - 1) / unit * unit, unit, &arena, error);
     if (status != TRP_OK)
         return status;
@@ -282,7 +282,7 @@ trp_status trp_device_trim(trp_device *device)
         return status;
     device->end_over(device);
     trp__lock_take(&device->memory.lock);
-    trp__arena_trim(device);
+    trim_arenas(device);
     trp__memory_publish(device);
     trp__lock_drop(&device->memory.lock);
     trp__segments_trim(device);

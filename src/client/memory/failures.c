@@ -81,8 +81,9 @@ void trp__failures_destroy(trp_device *device)
 
 /* Texts. */
 
-void trp__request_text(char *out, size_t size, uint64_t request, const char *operation,
-                       const char *kind, const char *actor, const char *label)
+/* "4 (gemm)", `7 (gemm of "second", "layer 3")`: a request for messages. */
+static void request_text(char *out, size_t size, uint64_t request, const char *operation,
+                         const char *kind, const char *actor, const char *label)
 {
     bool named = actor[0] && strcmp(actor, kind) != 0;
     snprintf(out, size, "%llu (%s%s%s%s%s%s%s)", (unsigned long long)request, operation,
@@ -102,8 +103,8 @@ static void put_origin(const trp__failures *f, const origin *o, char *out, size_
     char operation[24], request[160];
     const root *r = record_of(f, o);
     trp__op_find_name(o->op, operation, sizeof operation);
-    trp__request_text(request, sizeof request, o->request, operation, r ? r->kind : "",
-                      r ? r->actor : "", r ? r->label : "");
+    request_text(request, sizeof request, o->request, operation, r ? r->kind : "",
+                 r ? r->actor : "", r ? r->label : "");
     trp__text_add(&(trp__text){.out = out, .size = size}, "request %s failed: %s", request,
                   r ? r->message : trp_status_text(o->status));
 }
@@ -222,8 +223,8 @@ static void name_root(const trp_device *device, const trp__slot *slot, const lin
     const trp__client_actor *actor = device->actor[atomic_load(&slot->actor) % TRP__ACTORS];
     char request[160], text[sizeof error->message];
     uint64_t cause = error->cause_request;
-    trp__request_text(request, sizeof request, error->request, error->operation,
-                      actor ? actor->class->kind : "", error->actor, error->label);
+    request_text(request, sizeof request, error->request, error->operation,
+                 actor ? actor->class->kind : "", error->actor, error->label);
     if (l)
         put_origin(device->memory.failures, &l->origin, text, sizeof text);
     else

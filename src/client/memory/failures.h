@@ -24,8 +24,4 @@ bool trp__failures_known(trp_device *device, uint64_t ticket);
 void trp__failures_explain(trp_device *device, uint64_t cause, uint32_t buffer, trp_error *error,
                            char *text, size_t size);
 
-/* "4 (gemm)", `7 (gemm of "second", "layer 3")`: a request for messages. */
-void trp__request_text(char *out, size_t size, uint64_t request, const char *operation,
-                       const char *kind, const char *actor, const char *label);
-
 #endif

@@ -61,7 +61,6 @@ bool trp__buffer_gone(const trp__buffer_meta *meta);
  * the arena of one sealable buffer, which is not added to the sub-allocator; receives its id. */
 trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error);
 void trp__arena_return(trp_device *device, uint32_t id); /* such an arena; no lock is held */
-bool trp__arena_trim(trp_device *device);
 void trp__arena_close(trp_device *device, trp__client_arena *arena);
 
 /* map.c */

@@ -6,8 +6,6 @@
 
 #include "support/unit.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 TROUPE_TEST("no tsan");
@@ -108,29 +106,6 @@ static void as_text(void **state)
     assert_false(trp__hash_parse(text, 64, &again));
 }
 
-static void files(void **state)
-{
-    (void)state;
-    enum { BYTES = 200000 };
-    char path[64];
-    trp__hash hash, expected;
-    snprintf(path, sizeof path, "/tmp/troupe-hash-%d", (int)getpid());
-    unsigned char *data = calloc(1, BYTES);
-    FILE *file = fopen(path, "wb");
-    assert_true(data && file && fwrite(data, 1, BYTES, file) == BYTES);
-    fclose(file);
-    expected = trp__hash_of(data, BYTES);
-    assert_true(trp__hash_file(path, &hash));
-    assert_true(trp__hash_equal(&hash, &expected));
-    free(data);
-    unlink(path);
-    assert_false(trp__hash_file(path, &hash));
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_false(trp__hash_file(path, &hash));
-    unlink(path);
-    assert_false(trp__hash_file("/tmp", &hash));
-}
-
 static void checksum(void **state)
 {
     (void)state;
@@ -145,5 +120,4 @@ static void checksum(void **state)
     }
 }
 
-UNIT_MAIN(UNIT(blake2b_known), UNIT(blake2b_self_test), UNIT(pieces), UNIT(as_text), UNIT(files),
-          UNIT(checksum))
+UNIT_MAIN(UNIT(blake2b_known), UNIT(blake2b_self_test), UNIT(pieces), UNIT(as_text), UNIT(checksum))

@@ -68,8 +68,7 @@ static void check_domain(const char *domain, const group *groups, size_t count,
         trp__directive got = trp__directive_of(domain, code);
         trp__directive wanted = g ? g->directive : other;
         if (got != wanted)
-            fail_msg("%s %d: %s, expected %s", domain, code, trp__directive_name(got),
-                     trp__directive_name(wanted));
+            fail_msg("%s %d: directive %d, expected %d", domain, code, (int)got, (int)wanted);
         assert_int_equal(trp__code_sticky(domain, code), g && g->sticky);
         if ((trp__code_name(domain, code) != NULL) != (g != NULL))
             fail_msg("%s %d: the name is %s", domain, code, trp__code_name(domain, code));
@@ -166,7 +165,7 @@ static void every_signal(void **state)
         trp__directive wanted =
             ends_a_process(number) ? TRP__DIRECTIVE_RESTART_CONTEXT : TRP__DIRECTIVE_REPLY;
         if (got != wanted)
-            fail_msg("signal %d: %s", number, trp__directive_name(got));
+            fail_msg("signal %d: directive %d", number, (int)got);
         char name[32];
         const char *abbreviation = sigabbrev_np(number); /* real-time signals have none */
         if (abbreviation)
@@ -196,8 +195,6 @@ static void other_domains(void **state)
                                            TRP__DIRECTIVE_STOP,          TRP__DIRECTIVE_REPLY};
     for (int code = 0; code < (int)COUNT(probe); code++)
         assert_int_equal(trp__directive_of("probe", code), probe[code]);
-    for (int i = 0; i <= TRP__DIRECTIVE_STOP; i++)
-        assert_true(strlen(trp__directive_name((trp__directive)i)) > 3);
 }
 
 UNIT_MAIN(UNIT(every_code_of_cuda), UNIT(every_code_of_cublas), UNIT(headers_of_cuda),

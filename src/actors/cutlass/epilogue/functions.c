@@ -27,11 +27,6 @@ uint32_t trp__tree_function_parameters(uint8_t function)
     return functions[function].parameters;
 }
 
-uint32_t trp__tree_function_commuting(uint8_t function)
-{
-    return functions[function].commuting;
-}
-
 bool trp__tree_function_exact(uint8_t function)
 {
     return functions[function].exact;

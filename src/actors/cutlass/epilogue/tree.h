@@ -117,7 +117,6 @@ const char *trp__tree_reduction_name(uint8_t reduction); /* a trp_reduction */
 uint32_t trp__tree_function_inputs(uint8_t function);
 uint32_t trp__tree_function_parameters(uint8_t function); /* number of parameters, the last
                                                            * inputs */
-uint32_t trp__tree_function_commuting(uint8_t function);
 bool trp__tree_function_exact(uint8_t function);
 
 /* Return the number of a node's inputs, and how many of them commute. */

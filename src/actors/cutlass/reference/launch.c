@@ -59,7 +59,8 @@ bool trp__cutlass_reference_set(const trp__cutlass_subject *s, const trp_cutlass
     return set_tree(s, tree, out);
 }
 
-int64_t trp__cutlass_reference_elements(const trp__cutlass_reference *r)
+/* How many elements D has. */
+static int64_t elements_of(const trp__cutlass_reference *r)
 {
     const trp_cutlass_args *a = &r->args;
     const bool whole =
@@ -87,6 +88,6 @@ trp_status trp__cutlass_reference_all(const trp__cuda *cu, trp__cu_function kern
     trp__cutlass_reference one = *r;
     one.what = TRP__REFERENCE_ALL;
     one.sample = NULL;
-    one.count = trp__cutlass_reference_elements(r);
+    one.count = elements_of(r);
     return one.count > 0 ? trp__cutlass_reference_one(cu, kernel, &one, stream, error) : TRP_OK;
 }

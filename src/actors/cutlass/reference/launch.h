@@ -17,9 +17,6 @@ extern const trp__own_program trp__cutlass_reference_program;
 bool trp__cutlass_reference_set(const trp__cutlass_subject *s, const trp_cutlass_args *args,
                                 const void *table, trp__tree *tree, trp__cutlass_reference *out);
 
-/* How many elements D has. */
-int64_t trp__cutlass_reference_elements(const trp__cutlass_reference *r);
-
 /* Enqueues one launch, whose count is not 0; of all of a grouped product it does not matter. */
 trp_status trp__cutlass_reference_one(const trp__cuda *cu, trp__cu_function kernel,
                                       const trp__cutlass_reference *r, trp__cu_stream stream,

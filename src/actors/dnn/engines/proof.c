@@ -57,7 +57,8 @@ static trp_status run_product(const trp__dnn_problem *p, const trp__proof_place 
     return trp__dnn_product_launch(p->engine, &launch, error);
 }
 
-trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error)
+/* Runs the engine. */
+static trp_status run_engine(void *problem, const trp__proof_place *place, trp_error *error)
 {
     const trp__dnn_problem *p = problem;
     const trp__cudnn *lib = p->planner->lib;
@@ -149,7 +150,7 @@ static void prove_part(const trp__dnn_planner *planner, const trp__dnn_part *par
                               .workspace = engine->workspace,
                               .passes = p->passes,
                               .special = p->special,
-                              .run = trp__dnn_problem_run,
+                              .run = run_engine,
                               .reference = trp__dnn_problem_reference,
                               .context = p};
     trp__prove(&proof, out);

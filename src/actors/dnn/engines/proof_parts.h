@@ -39,9 +39,6 @@ trp_status trp__dnn_problem_reference(void *problem, const trp__proof_place *pla
                                       const trp__proof_sample samples[], uint32_t count,
                                       trp_error *error);
 
-/* Runs the engine. */
-trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error);
-
 /* Builds the key of a verdict, which the caller ends. Parts of different graphs that compute the
  * same have the same key. */
 void trp__dnn_verdict_key(const trp__verdicts *v, const trp__dnn_part *part, const char *engine,

@@ -45,7 +45,8 @@ void trp__layer_set_dims(trp_dnn_tensor *t, const trp_dnn_tensor *like)
         t->dim[i] = like->dim[i];
 }
 
-uint32_t trp__layer_add_reduced(trp__layer_graph *g, const trp_dnn_tensor *like, uint32_t axis)
+/* Adds a virtual tensor with the dimensions of another one, but 1 along an axis. */
+static uint32_t add_reduced(trp__layer_graph *g, const trp_dnn_tensor *like, uint32_t axis)
 {
     trp_dnn_tensor *t = &g->tensor[++g->tensors];
     trp__layer_set_dims(t, like);
@@ -76,7 +77,7 @@ uint32_t trp__layer_reduce(trp__layer_graph *g, trp_dnn_reduce mode, uint32_t x,
     trp_dnn_node *n = trp__layer_add_node(g, TRP_DNN_REDUCTION);
     n->reduce = mode;
     n->x = x;
-    n->y = trp__layer_add_reduced(g, like, axis);
+    n->y = add_reduced(g, like, axis);
     return n->y;
 }
 

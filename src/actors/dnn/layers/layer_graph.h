@@ -38,9 +38,6 @@ const char *trp__layer_name(const trp__layer_graph *g, const trp_dnn_tensor *t);
 /* Adds a tensor under the name of its field. Returns 0 if it is not given. */
 uint32_t trp__layer_add(trp__layer_graph *g, const trp_dnn_tensor *t);
 
-/* Adds a virtual tensor with the dimensions of another one, but 1 along an axis. */
-uint32_t trp__layer_add_reduced(trp__layer_graph *g, const trp_dnn_tensor *like, uint32_t axis);
-
 void trp__layer_set_dims(trp_dnn_tensor *t, const trp_dnn_tensor *like);
 
 trp_dnn_node *trp__layer_add_node(trp__layer_graph *g, trp_dnn_kind kind);

@@ -9,8 +9,10 @@ enum {
     CHANNELS_LAST_RANK = 5, /* most dimensions known in that order */
 };
 
-bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
-                           uint8_t order[TRP__DNN_RANK])
+/* Sets the dimensions of a layout from the fastest on. Returns false if a tensor of that rank
+ * cannot have it. */
+static bool layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
+                         uint8_t order[TRP__DNN_RANK])
 {
     uint8_t rank = t->rank;
     for (uint8_t i = 0; i < rank; i++)
@@ -35,7 +37,7 @@ static bool lies_so(const trp__dnn_tensor *t, trp__dnn_layout_kind layout)
 {
     uint8_t order[TRP__DNN_RANK];
     int64_t next = 1;
-    if (!trp__dnn_layout_order(t, layout, order))
+    if (!layout_order(t, layout, order))
         return false;
     for (int i = 0; i < t->rank; i++) {
         if (t->dim[order[i]] != 1 && t->stride[order[i]] != next)
@@ -71,8 +73,8 @@ void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout)
 {
     uint8_t order[TRP__DNN_RANK];
     int64_t next = 1;
-    if (!trp__dnn_layout_order(t, layout, order))
-        (void)trp__dnn_layout_order(t, TRP__DNN_ROWS, order);
+    if (!layout_order(t, layout, order))
+        (void)layout_order(t, TRP__DNN_ROWS, order);
     for (int i = 0; i < t->rank; i++) {
         t->stride[order[i]] = next;
         next *= t->dim[order[i]];

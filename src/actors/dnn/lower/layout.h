@@ -16,11 +16,6 @@ typedef enum trp__dnn_layout_kind {
 /* Returns the first matching layout of a tensor, ignoring dimensions of 1. */
 trp__dnn_layout_kind trp__dnn_layout(const trp__dnn_tensor *t);
 
-/* Sets the dimensions of a layout from the fastest on. Returns false if a tensor of that rank
- * cannot have it. */
-bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
-                           uint8_t order[TRP__DNN_RANK]);
-
 /* Returns all matching layouts as bits: 1 << layout. */
 uint32_t trp__dnn_layouts(const trp__dnn_tensor *t);
 

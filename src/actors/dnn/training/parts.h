@@ -28,8 +28,6 @@ typedef struct trp__train_node {
     char *scratch;                            /* host_bytes() */
 } trp__train_node;
 
-trp__train_node trp__train_describe(const trp__dnn_host_run *run, const trp__dnn_node *n);
-
 /* Returns a number in memory or by value, or `none` without such a tensor. */
 double trp__train_number(const trp__train_node *x, int port, double none);
 int64_t trp__train_integer(const trp__train_node *x, int port, int64_t none);

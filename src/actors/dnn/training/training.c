@@ -167,7 +167,7 @@ trp_status trp__train_set_compute(const checked *c, int at)
 
 /* --- The host's side --- */
 
-trp__train_node trp__train_describe(const trp__dnn_host_run *run, const trp__dnn_node *n)
+static trp__train_node describe(const trp__dnn_host_run *run, const trp__dnn_node *n)
 {
     trp__train_node x = {.n = n, .scratch = run->scratch};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
@@ -205,7 +205,7 @@ static void (*faster(uint32_t kind))(const trp__train_node *)
 void trp__train_run(const trp__dnn_host_run *run, const trp__dnn_node *n)
 {
     const trp__train_op *op = trp__train_op_of(n->kind);
-    const trp__train_node x = trp__train_describe(run, n);
+    const trp__train_node x = describe(run, n);
     void (*fast)(const trp__train_node *) = faster(n->kind);
     if (n->compute == TRP_F64)
         op->run_f64(&x);

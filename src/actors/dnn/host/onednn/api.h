@@ -82,8 +82,6 @@ void trp__onednn_describe(const trp__onednn_engine *dnn, dnnl_status_t status,
                           trp__onednn_call *out);
 /* Passes memory at `at`; DNNL_MEMORY_ALLOCATE: allocated by the call. */
 void trp__onednn_give(trp__onednn_call *c, int name, const dnnl_memory_desc_t *md, const void *at);
-/* Passes the first memory of another call, which ends later. */
-void trp__onednn_lend(trp__onednn_call *c, int name, const trp__onednn_call *other);
 bool trp__onednn_execute(trp__onednn_call *c);
 void trp__onednn_end(trp__onednn_call *c);
 

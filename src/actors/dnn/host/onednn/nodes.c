@@ -47,7 +47,8 @@ void trp__onednn_give(trp__onednn_call *c, int name, const dnnl_memory_desc_t *m
         c->argument[c->count++].arg = name;
 }
 
-void trp__onednn_lend(trp__onednn_call *c, int name, const trp__onednn_call *other)
+/* Passes the first memory of another call, which ends later. */
+static void lend(trp__onednn_call *c, int name, const trp__onednn_call *other)
 {
     c->good = c->good && c->count < TRP__ONEDNN_ARGUMENTS && other->count > 0;
     if (!c->good)
@@ -186,7 +187,7 @@ static bool run_pool_backward(const pool *p, const trp__dnn_host_node *x)
         trp__onednn_give(&forward, DNNL_ARG_SRC, &p->in, old);
         trp__onednn_give(&forward, DNNL_ARG_DST, &p->out, DNNL_MEMORY_ALLOCATE);
         c.good = trp__onednn_execute(&forward);
-        trp__onednn_lend(&c, DNNL_ARG_WORKSPACE, &forward);
+        lend(&c, DNNL_ARG_WORKSPACE, &forward);
     }
     trp__onednn_give(&c, DNNL_ARG_DIFF_DST, &p->out, x->at[TRP__DNN_RESAMPLE_Y]);
     trp__onednn_give(&c, DNNL_ARG_DIFF_SRC, &p->in, x->at[TRP__DNN_RESAMPLE_X]);
