@@ -85,12 +85,8 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     }
     for (unsigned i = 0; i < p->count; i++) {
         block *b = &p->blocks[i];
-        *b = (block){.bytes = p->field[i].bytes};
-        b->before = h_malloc(b->bytes);
-        b->after = h_malloc(b->bytes);
-        b->writable = h_malloc(b->bytes);
+        *b = block_make(p->field[i].bytes, NULL);
         memcpy(b->before, p->field[i].raw, b->bytes);
-        memset(b->writable, false, b->bytes);
     }
     for (const cf_tensor *t = p->call->tensor; t->name; t++) {
         const f_field *f = field_of(p, t);

@@ -50,11 +50,8 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     problem->may_fault = p->in_place && (p->tree || p->beta != 0);
     /* The content of D is lost even if nothing of it would be written. */
     if (problem->may_fault && !memchr(p->blocks[GP_D].writable, true, p->blocks[GP_D].bytes)) {
-        for (int i = 0; i < GP_BLOCKS; i++) {
-            free(p->blocks[i].before);
-            free(p->blocks[i].after);
-            free(p->blocks[i].writable);
-        }
+        for (int i = 0; i < GP_BLOCKS; i++)
+            block_free(&p->blocks[i]);
         drop(problem);
         return false;
     }

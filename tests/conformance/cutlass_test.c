@@ -46,10 +46,7 @@ static size_t unit_of(trp_dtype type, bool factors)
 
 static block *make_block(block *b, size_t bytes)
 {
-    *b = (block){.bytes = bytes, .before = h_random_block(h_rng(), bytes)};
-    b->after = h_malloc(bytes);
-    b->writable = h_malloc(bytes);
-    memset(b->writable, false, bytes);
+    *b = block_make(bytes, h_random_block(h_rng(), bytes));
     return b;
 }
 

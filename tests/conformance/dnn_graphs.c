@@ -61,10 +61,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
         block *b = &g->blocks[i];
         if (!g->p.memory[i])
             continue;
-        *b = (block){.bytes = g->p.bytes[i]};
-        b->before = h_malloc(b->bytes);
-        b->after = h_malloc(b->bytes);
-        b->writable = h_malloc(b->bytes);
+        *b = block_make(g->p.bytes[i], NULL);
         memcpy(b->before, g->p.data[i], b->bytes);
         memset(b->writable, g->p.written[i], b->bytes); /* check() looks at what is between */
     }

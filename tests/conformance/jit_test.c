@@ -56,12 +56,8 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     const bool adds = strcmp(p->kernel, "jit_axpy") == 0;
     for (int i = adds ? X : Y; i < ARRAYS; i++) {
         block *b = &p->blocks[i];
-        b->bytes = (p->offset + p->count + (tight ? 0 : below(5))) * sizeof(float);
-        b->before = h_malloc(b->bytes);
-        b->after = h_malloc(b->bytes);
-        b->writable = h_malloc(b->bytes);
+        *b = block_make((p->offset + p->count + (tight ? 0 : below(5))) * sizeof(float), NULL);
         ref_fill_uniform(REF_F32, b->before, b->bytes / sizeof(float), h_rng());
-        memset(b->writable, false, b->bytes);
         if (i == Y)
             memset(b->writable + p->offset * sizeof(float), true, p->count * sizeof(float));
     }

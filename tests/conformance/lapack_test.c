@@ -167,12 +167,8 @@ static void lay_out(lapack *p, int at, trp_dtype type, int64_t rows, int64_t col
         x->stride = 0; /* one for all */
     x->start = tight ? 0 : (int64_t)below(4);
     const int64_t elements = x->start + x->stride * (p->batch - 1) + ld * lines;
-    b->bytes = (size_t)(tight ? elements : elements + (int64_t)below(4) + 1) * size_of(type);
-    b->before = h_malloc(b->bytes);
-    b->after = h_malloc(b->bytes);
-    b->writable = h_malloc(b->bytes);
-    memset(b->before, 0xff, b->bytes);
-    memset(b->writable, 0, b->bytes);
+    *b = block_make((size_t)(tight ? elements : elements + (int64_t)below(4) + 1) * size_of(type),
+                    NULL);
     for (int64_t k = 0; k < p->batch && x->use != IN; k++) {
         for (int64_t j = 0; j < columns; j++) {
             for (int64_t i = 0; i < rows; i++)

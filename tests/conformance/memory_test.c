@@ -104,10 +104,7 @@ static char *random_bytes(uint64_t bytes)
 static void make_block(problem *p, int side, const trp_pitch *pitch, bool tight)
 {
     const uint64_t bytes = p->offset[side] + span(&p->box, pitch) + (tight ? 0 : 1 + below(40));
-    block *b = &p->blocks[side];
-    *b = (block){.bytes = bytes, .before = random_bytes(bytes), .after = h_malloc(bytes)};
-    b->writable = h_malloc(bytes);
-    memset(b->writable, false, bytes);
+    p->blocks[side] = block_make(bytes, random_bytes(bytes));
 }
 
 /* What a copy shall do, a byte at a time; and where. */
@@ -168,7 +165,7 @@ static void draw_copy(problem *p, bool tight)
         problem both = *p;
         both.offset[HERE] += span(b, &b->here) + below(9);
         p->offset[THERE] = both.offset[HERE];
-        free(from->before), free(from->after), free(from->writable);
+        block_free(&p->blocks[HERE]);
         make_block(&both, HERE, &b->there, false);
         p->blocks[HERE] = both.blocks[HERE];
     } else {

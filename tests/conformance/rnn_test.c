@@ -166,9 +166,7 @@ static bool is_taken(const rnn *p, int array, bool backward)
 
 static block make_block(size_t bytes, bool written)
 {
-    block b = {.bytes = bytes, .before = h_malloc(bytes), .after = h_malloc(bytes)};
-    b.writable = h_malloc(bytes);
-    memset(b.before, 0xff, bytes);
+    block b = block_make(bytes, NULL);
     memset(b.writable, written, bytes);
     return b;
 }

@@ -78,9 +78,7 @@ void cf_drop(cf_bench *bench, cf_problem *p)
             continue;
         if (b->buffer.id)
             H_OK(trp_buffer_free(bench->world.device, b->buffer));
-        free(b->before);
-        free(b->after);
-        free(b->writable);
+        block_free(b);
     }
     p->operation->family->drop(p);
 }

@@ -262,10 +262,7 @@ static void make_block(problem *p, int number)
     if (!used)
         return;
     b->bytes += p->gaps || b->bytes == 0 ? 1 + blas_below(64) : 0;
-    b->before = h_malloc(b->bytes);
-    b->after = h_malloc(b->bytes);
-    b->writable = h_malloc(b->bytes);
-    memset(b->writable, 0, b->bytes);
+    *b = block_make(b->bytes, NULL);
     ref_poison(b->before, b->bytes);
     for (int i = 0; i < PLACES; i++) {
         if (p->operands[i].block == number)

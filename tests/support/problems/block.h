@@ -15,4 +15,9 @@ typedef struct block {
     trp_buffer buffer;
 } block;
 
+/* None of its bytes may change yet. It takes `before`, of malloc(); NULL: bytes of 0xff. */
+block block_make(size_t bytes, void *before);
+
+void block_free(block *b);
+
 #endif

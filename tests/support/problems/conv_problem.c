@@ -69,11 +69,7 @@ static void fill(cv_problem *p, int which, trp_dtype type, size_t elements, size
 {
     const size_t bytes = bytes_of(type, elements);
     block *b = &p->blocks[which];
-    *b = (block){.bytes = bytes,
-                 .before = h_random_block(h_rng(), bytes),
-                 .after = h_malloc(bytes),
-                 .writable = h_malloc(bytes)};
-    memset(b->writable, false, bytes);
+    *b = block_make(bytes, h_random_block(h_rng(), bytes));
     for (size_t i = 0; i < elements; i++)
         ref_element_store(type, b->before, (int64_t)i,
                           (double)cv_below(2 * most + 1) - (double)most);
@@ -376,9 +372,7 @@ void cv_drop(trp_device *device, cv_problem *p)
         if (!b->before)
             continue;
         H_OK(trp_buffer_free(device, b->buffer));
-        free(b->before);
-        free(b->after);
-        free(b->writable);
+        block_free(b);
     }
 }
 

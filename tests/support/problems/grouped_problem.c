@@ -130,18 +130,11 @@ static void lay_out_own(gp_problem *p, int which)
 }
 
 /* Small integers, which all types have. */
-static block make_block(size_t bytes)
-{
-    block b = {.bytes = bytes, .before = h_random_block(h_rng(), bytes), .after = h_malloc(bytes)};
-    b.writable = h_malloc(bytes);
-    memset(b.writable, false, bytes);
-    return b;
-}
-
 static void fill(const gp_problem *p, gp_place *x, block *b)
 {
     x->block = b;
-    *b = make_block(bytes_of(x->type, x->span + (p->tight ? 0 : 1)));
+    const size_t bytes = bytes_of(x->type, x->span + (p->tight ? 0 : 1));
+    *b = block_make(bytes, h_random_block(h_rng(), bytes));
     for (size_t i = 0; i < x->span; i++)
         ref_element_store(x->type, b->before, (int64_t)i, (double)below(9) - 4);
 }
@@ -344,7 +337,8 @@ static void make_table(gp_problem *p)
         p->row[i] = row_of(p, &p->group[i]);
     if (p->grouping == TRP_CUTLASS_GROUPS_BY_VALUE)
         return;
-    p->blocks[GP_TABLE] = make_block(p->table_offset + p->groups * one);
+    const size_t bytes = p->table_offset + p->groups * one;
+    p->blocks[GP_TABLE] = block_make(bytes, h_random_block(h_rng(), bytes));
     for (size_t i = 0; i < p->groups; i++) {
         const gp_group *g = &p->group[i];
         end += (int32_t)(p->grouping == TRP_CUTLASS_GROUPS_OF_M   ? g->m

@@ -36,11 +36,7 @@ static void place_all(mm_work *w)
         block *b = &w->blocks[pool];
         if (b->bytes == 0)
             continue;
-        b->before = h_malloc(b->bytes);
-        b->after = h_malloc(b->bytes);
-        b->writable = h_malloc(b->bytes);
-        memset(b->before, 0xff, b->bytes);
-        memset(b->writable, 0, b->bytes);
+        *b = block_make(b->bytes, NULL);
     }
     for (int i = 0; i < MM_OPERANDS; i++) {
         const mm_image *x = &w->s.at[i];
