@@ -59,11 +59,11 @@ typedef struct trp__attention {
     uint8_t causal, bottom_right, recompute;
     uint8_t dropout;
     uint32_t threshold; /* a weight is dropped where 24 random bits are below this */
-    double scale, factor /* of weights that are not dropped */;
+    double scale, factor /* factor: of weights that are not dropped */;
     uint64_t seed, offset;       /* by value */
     uint64_t seed_at, offset_at; /* in memory; 0: by value */
     uint64_t sums;               /* b x h x rows of: largest score, 1 / sum, dy y */
-    uint64_t partial;            /* of dbias, in what is computed in */
+    uint64_t partial;            /* of dbias, in the type of the arithmetic */
     /* How TO_DBIAS adds up: the dimensions of the scores that it sums over, and the strides of its
      * results. */
     uint8_t over[4];

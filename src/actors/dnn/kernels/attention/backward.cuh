@@ -4,8 +4,8 @@
 
 #include "actors/dnn/kernels/attention/tiles.cuh"
 
-/* dy y of rows that see anything, else 0: 8 lanes a row, the next of the same lanes 16 rows on. All
- * of them load at a time. */
+/* Sums dy y along each row; 0 for rows that see nothing. 8 lanes share a row, and have the one
+ * 16 rows on next. All loads are in flight together. */
 template <typename E>
 TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention_span &span,
                                    int64_t batch, int64_t head, int32_t own,
@@ -156,7 +156,7 @@ TRP__DEVICE void trp__attention_slopes_of(const E &e, const trp__attention_memor
             const T score =
                 PLAIN ? s[i][j] * scores.scale : scores.of(s[i][j], &m->scratch[at], row, column);
             const bool seen = times != 0 && (WHOLE || (column >= first && column < end));
-            /* No branch, for the sake of all the others that are under way. */
+            /* No branch, so that the other elements are computed meanwhile. */
             const T weight = trp__weight(seen ? score - largest : trp__lowest<T>()) * times;
             T slope = dp[i][j], factor = 1;
             if (!PLAIN && scores.p->dropout) {
@@ -284,7 +284,7 @@ TRP__DEVICE void trp__load_walked_sums(trp__attention_memory<E> *m, const trp__a
     }
 }
 
-/* Owns columns: over the rows of all heads that share one of k and v. */
+/* A block owns columns and walks the rows of all heads that share this one of k and v. */
 template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attention &p)
 {
     typedef typename E::T T;

@@ -179,8 +179,8 @@ template <typename E, bool TURNED> struct trp__attention_part {
     }
 };
 
-/* o += s b where b holds what is not finite: what is not seen has no part, not even 0 times that.
- */
+/* o += s b where b holds infinities or NaN: unseen elements are left out, since 0 times them is
+ * NaN. */
 template <typename E, bool TURNED>
 TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
                                  const typename E::T s[E::RM][E::RN], typename E::T *scratch,

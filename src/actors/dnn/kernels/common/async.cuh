@@ -6,20 +6,21 @@
 #include "actors/dnn/kernels/common/element.cuh"
 
 #ifdef __CUDACC_RTC__
-/* The threads of a group of the block come here, a multiple of 32; a block has 16 groups at most. */
+/* A barrier for one group of a block's threads, of which there are `threads`, a multiple of 32.
+ * A block has at most 16 groups. */
 TRP__DEVICE void trp__group_sync(int group, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(group), "r"(threads) : "memory");
 }
 #else
-/* Groups meet as often as each other. */
+/* On the tests' device groups share the block's barrier: all of them call this equally often. */
 TRP__DEVICE void trp__group_sync(int, int)
 {
     __syncthreads();
 }
 #endif
 
-/* Waits for about so many cycles. */
+/* Waits for about `cycles` cycles. */
 TRP__DEVICE void trp__pause(int cycles)
 {
 #ifdef __CUDACC_RTC__
@@ -31,8 +32,8 @@ TRP__DEVICE void trp__pause(int cycles)
 }
 
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
-/* 16 bytes to a place in shared memory. Only the thread that copies may read them without a barrier
- * after it has waited. */
+/* Begins to copy 16 bytes to shared memory. Once it has waited for them, the thread that copies
+ * may read them; others need a barrier, too. */
 TRP__DEVICE void trp__async_copy(trp__pack16 *to, uint64_t from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -40,7 +41,7 @@ TRP__DEVICE void trp__async_copy(trp__pack16 *to, uint64_t from)
                  "l"(from)
                  : "memory");
 }
-/* 8 bytes, likewise. */
+/* The same for 8 bytes. */
 TRP__DEVICE void trp__async_copy(uint64_t *to, uint64_t from)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(
@@ -48,7 +49,7 @@ TRP__DEVICE void trp__async_copy(uint64_t *to, uint64_t from)
                  "l"(from)
                  : "memory");
 }
-/* BYTES, 16 or 4, of which those from `count` on become 0. */
+/* The same for BYTES, 16 or 4. Bytes from `count` on are set to 0. */
 template <int BYTES> TRP__DEVICE void trp__async_copy_some(void *to, uint64_t from, int count)
 {
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
@@ -96,7 +97,8 @@ template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
 }
 #endif
 
-/* Waits likewise for a number of batches that is not constant; from 6 on, for more of them. */
+/* The same for a number that is known at run time only. From 6 on it waits for more batches than
+ * it must. */
 TRP__DEVICE void trp__async_wait_for(int batches)
 {
 #define TRP__ASYNC_CASE(count)                                                                     \

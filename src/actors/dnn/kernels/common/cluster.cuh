@@ -1,5 +1,5 @@
-/* Results that the blocks of a cluster find together. Devices before sm_90 only have clusters of
- * one block, which reads its own results. */
+/* Results that the blocks of a cluster compute together. Before sm_90 a cluster has one block,
+ * which reads its own results. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_CLUSTER_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_CLUSTER_CUH
 
@@ -7,7 +7,8 @@
 
 enum {
     TRP__CLUSTER_NUMBERS = 2,
-    TRP__CLUSTER_PLACES = 2 * TRP__CLUSTER_NUMBERS, /* those of the time before are read yet */
+    TRP__CLUSTER_PLACES = 2 * TRP__CLUSTER_NUMBERS, /* two sets in turn: the last one may still
+                                                     * be read */
 };
 
 #ifdef __CUDACC_RTC__
@@ -170,14 +171,15 @@ TRP__DEVICE void trp__cluster_exchange(double v[TRP__CLUSTER_NUMBERS], int block
 }
 #endif
 
-/* The block has read what others published last. */
+/* Tells the other blocks that this one has read what they published last. */
 TRP__DEVICE void trp__cluster_leave(int blocks)
 {
     if (blocks > 1)
         trp__cluster_arrive();
 }
 
-/* No block ends while another one reads what it has published. */
+/* Waits until all blocks have left, since the shared memory of a block that has ended can't be
+ * read. */
 TRP__DEVICE void trp__cluster_end(int blocks)
 {
     if (blocks > 1)

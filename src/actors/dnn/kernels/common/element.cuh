@@ -15,28 +15,29 @@
 
 #ifdef __CUDACC_RTC__
 #define TRP__DEVICE __device__ __forceinline__
-/* A kernel of blocks of so many threads, and of so many blocks a multiprocessor. */
+/* Declares a kernel. Arguments: threads of a block at most, and blocks of a multiprocessor at
+ * least. */
 #define TRP__GLOBAL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define TRP__CONSTANT        __grid_constant__
-/* A function of which one copy is enough. */
+/* A function that is not inlined, to keep modules small. */
 #define TRP__SHARED_CODE __device__ __noinline__
 /* Before a loop of a constant count over an array, which then stays in registers. */
 #define TRP__UNROLL _Pragma("unroll")
-/* Before a loop whose code shall be there once. */
+/* Before a loop that must not be unrolled. */
 #define TRP__ROLLED _Pragma("unroll 1")
 /* The block's dynamic shared memory. */
 #define TRP__DYNAMIC(type, name)                                                                   \
     extern __shared__ __align__(16) unsigned char trp__dynamic[];                                  \
     type *const name = (type *)trp__dynamic
-/* A module that defines TRP__ALL_GLOBAL promises that all is in global memory: LDG and STG, where a
- * number as a pointer is LD and ST, which may mean shared memory too. Large kernels take minutes to
- * compile with it. */
+/* A module that defines TRP__ALL_GLOBAL promises that all addresses are of global memory, so
+ * that accesses become LDG and STG. Otherwise they are LD and ST, which also reach shared memory
+ * and are slower. Large kernels take minutes to compile with it. */
 #ifdef TRP__ALL_GLOBAL
 #define TRP__POINTER(address) __cvta_global_to_generic(address)
 #else
 #define TRP__POINTER(address) (address)
 #endif
-/* The object of a type at a place in device memory. */
+/* Element i of an array of T in device memory. */
 template <typename T> TRP__DEVICE T &trp__at(uint64_t address, int64_t index)
 {
     return ((T *)TRP__POINTER(address))[index];
@@ -63,7 +64,7 @@ TRP__DEVICE uint16_t trp__bfloat_bits(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out) : "f"(value));
     return out;
 }
-/* Two at a time, `low` in the lower half: one instruction. */
+/* Rounds two numbers by one instruction; `low` goes to the lower half. */
 TRP__DEVICE uint32_t trp__half_pair(float low, float high)
 {
     uint32_t out;
@@ -127,8 +128,8 @@ struct alignas(16) trp__pack16 {
     uint32_t word[4];
 };
 
-/* 16 bytes as one store, which the compiler else takes apart where it finds the words one by one.
- */
+/* Stores 16 bytes by one instruction. The compiler would split the store where the words are
+ * computed one by one. */
 TRP__DEVICE void trp__store16(uint64_t address, const uint32_t word[4])
 {
 #ifdef __CUDACC_RTC__
@@ -156,7 +157,7 @@ TRP__DEVICE int32_t trp__to_i32(double value)
     return (int32_t)trp__clamp_integer<double>(value, -2147483648.0, 2147483647.0);
 }
 
-/* Types that few graphs have: one copy of the code. */
+/* Loads an element of a less common type; not inlined, to keep kernels small. */
 template <typename T> TRP__SHARED_CODE T trp__load_rare(uint64_t address, int64_t i, uint8_t type)
 {
     switch (type) {
@@ -270,7 +271,7 @@ TRP__DEVICE void trp__store(uint64_t address, int64_t i, uint8_t type, T value)
         trp__store_rare<T>(address, i, type, value);
 }
 
-/* The value that a type holds of a number. */
+/* Rounds a number to a type. */
 template <typename T> TRP__SHARED_CODE T trp__rounded_rare(uint8_t type, T value)
 {
     switch (type) {

@@ -36,7 +36,7 @@ TRP__DEVICE double trp__part(double n, double d)
 
 #define TRP__LOG2E 1.44269504088896340736f
 
-/* e^x: one copy of the long one. */
+/* e^x, not inlined because f64 takes many instructions. */
 TRP__SHARED_CODE double trp__exp_f64(double x)
 {
     return exp(x);
@@ -50,8 +50,8 @@ TRP__DEVICE float trp__exp(float x)
     return exp(x);
 }
 
-/* e^x of x <= 0, of 16 bits times 2^RAISED: the fast instruction flushes denormal numbers to 0, and
- * so none that a type has. */
+/* e^x for x <= 0; for results of 16 bits times 2^RAISED. The fast instruction flushes denormal
+ * results to 0; raised, no number that the type holds is lost. */
 template <int TYPE, int RAISED> TRP__DEVICE float trp__exp_raised(float x)
 {
     return TYPE == TRP_F32 ? exp(x) : trp__exp2_flushed(fmaf(x, TRP__LOG2E, (float)RAISED));
@@ -63,7 +63,7 @@ template <typename T> TRP__DEVICE T trp__sigmoid(T x)
     return trp__part(x >= 0 ? T(1) : e, 1 + e);
 }
 
-/* sigmoid(x) sigmoid(-x). */
+/* The derivative of the sigmoid: sigmoid(x) sigmoid(-x). */
 template <typename T> TRP__DEVICE T trp__sigmoid_slope(T x)
 {
     const T e = exp(-fabs(x)), r = trp__part(T(1), 1 + e);
@@ -85,14 +85,14 @@ template <typename T> TRP__DEVICE T trp__relu(const T p[3], T x)
                        : p[0] + p[2] * (x - p[0]);
 }
 
-/* x times what vanishes faster than x grows: where that is 0 the product is too, of infinity as
- * well. A NaN in x is one in s. */
+/* x times a gate s that vanishes faster than x grows: 0 where s is 0, for an infinite x too.
+ * Where x is NaN, so is s. */
 template <typename T> TRP__DEVICE T trp__gated(T x, T s)
 {
     return s == 0 ? (x < 0 ? -T(0) : T(0)) : x * s;
 }
 
-/* beta x, and 0 for a beta of 0, of infinity as well. */
+/* beta x; 0 if beta is 0, for an infinite x too. */
 template <typename T> TRP__DEVICE T trp__times(T beta, T x)
 {
     return beta == 0 && x == x ? T(0) : beta * x;
@@ -103,8 +103,9 @@ template <typename T> TRP__DEVICE T trp__gelu_gate(T x)
     return erfc(-x * T(0.70710678118654752440)) / 2;
 }
 
-/* The share of a normal distribution below -|x|, to 4e-7 of it: e^(-x x / 2) times a polynomial in
- * t = 1 / (1 + 0.35 |x|), which is exact to 2^-25. Shorter than erfc(). Both are 0 from 20 on. */
+/* The part of the standard normal distribution below -|x|, with a relative error of 4e-7: e^(-x
+ * x / 2) times a polynomial in t = 1 / (1 + 0.35 |x|), which is exact to 2^-25. Shorter than
+ * erfc(). Both are 0 from 20 on. */
 struct trp__normal_tail {
     float power, share;
 };

@@ -61,7 +61,8 @@ template <int TYPE, int V> struct trp__pack {
     enum { SIZE = TYPE == TRP_F32 ? 4 : 2, WORDS = V * SIZE / 4, ELEMENTS = V };
     uint32_t word[WORDS];
 
-    /* Element i of an operand, aligned to the smaller of 16 and the bytes of a pack. */
+    /* Loads the pack that begins at element i of an operand, which is aligned to the bytes of a
+     * pack, at most 16. */
     TRP__DEVICE void load(uint64_t address, int64_t i, uint8_t type)
     {
         (void)type;
@@ -117,14 +118,14 @@ template <int TYPE, int V> struct trp__pack {
         out.word[0] = SIZE == 4 ? w : trp__pack_most<TYPE, NAN_FIRST>(w, w >> 16 | w << 16);
         return out.get(0);
     }
-    /* Turns bits of all words around. */
+    /* Inverts these bits of all words. */
     TRP__DEVICE void flip(uint32_t bits)
     {
         TRP__EACH(k, WORDS)
             word[k] ^= bits;
     }
-    /* Forgets what get() has returned: else the compiler holds that for the next pass over the
-     * pack, in twice as many registers. */
+    /* Makes the compiler convert anew from here on. It would hold what get() returned for the
+     * next pass over the pack, in twice as many registers. */
     TRP__DEVICE void forget()
     {
 #ifdef __CUDACC_RTC__
@@ -141,7 +142,7 @@ template <int TYPE, int V> struct trp__pack {
         else
             return trp__half_value((uint16_t)(j % 2 ? word[j / 2] >> 16 : word[j / 2]));
     }
-    /* Element i of an operand as element j of the pack, unconverted. */
+    /* Copies element i of an operand to element j of the pack, unconverted. */
     TRP__DEVICE void put(int j, uint64_t address, int64_t i)
     {
         if constexpr (SIZE == 4) {

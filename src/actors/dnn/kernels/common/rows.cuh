@@ -85,7 +85,7 @@ TRP__DEVICE void trp__rows_read_as(const trp__rows_lanes &l, uint64_t at, int64_
     }
 }
 
-/* The elements of a thread of a row at `at`; `other` for those that are outside. */
+/* Reads a thread's elements of the row at `at`. Those outside of the row are `other`. */
 template <typename T, int RUNS>
 TRP__DEVICE void trp__rows_read(const trp__rows_lanes &l, uint64_t at, int64_t step, uint8_t type,
                                 int n, T other, T v[RUNS * TRP__ROWS_RUN])
@@ -153,7 +153,7 @@ TRP__DEVICE void trp__rows_together(T v[COUNT], int threads, T none)
     if (threads <= 32)
         return;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    __syncthreads(); /* what was found before has been read */
+    __syncthreads(); /* the results of the last call have been read */
     for (int i = 0; i < COUNT && lane == 0; i++)
         part[i][warp] = v[i];
     __syncthreads();
@@ -179,7 +179,7 @@ template <typename T> struct trp__exact_sum {
     {
         const T y = x - lost, next = sum + y;
         const T error = (next - sum) - y;
-        lost = error == error ? error : T(0); /* infinity stays one */
+        lost = error == error ? error : T(0); /* an infinite sum has no error */
         sum = next;
     }
 };

@@ -19,7 +19,7 @@ struct trp__slice_tiles {
         for (int t = 0; t < room && t < tiles; t++)
             work.copy(t, t);
     }
-    /* Forwards: the slot of a tile, once it is there. */
+    /* Forward pass: waits for a tile and returns its slot. */
     TRP__DEVICE int next(int tile) const
     {
         trp__async_wait_for((tile + room < tiles ? tile + room : tiles) - 1 - tile);
@@ -30,7 +30,7 @@ struct trp__slice_tiles {
         if (tile + room < tiles)
             work.copy(tile + room, tile % room);
     }
-    /* Backwards, after all of that. */
+    /* The same for the backward pass, which follows. */
     TRP__DEVICE int before(int tile) const
     {
         const int done = tiles - 1 - tile, again = tiles - room;

@@ -122,7 +122,8 @@ int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type
     return 0;
 }
 
-/* Blocks of which a processor has so many; false: they do not hold a row. */
+/* Plans blocks, `resident` of which share a multiprocessor. False: a cluster does not hold a
+ * row. */
 static bool plan_slices(const trp__kernel_modules *modules, int64_t rows, int64_t units, int loads,
                         uint32_t resident, trp__slices *s)
 {

@@ -11,7 +11,7 @@ typedef struct trp__rows {
     trp__space kept, reduced;
 } trp__rows;
 
-/* Rows of `shape`: those dimensions in which `group` has 1. */
+/* Begins with a shape, whose rows lie along the dimensions in which `group` has 1. */
 void trp__rows_begin(trp__rows *r, const trp__dnn_tensor *shape, const trp__dnn_tensor *group);
 
 /* Adds an operand whose dimensions are those of the shape, or 1. */

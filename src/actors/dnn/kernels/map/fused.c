@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    USES = 3,           /* before a compile pays */
-    ELEMENTS = 1 << 18, /* of one use that counts: smaller ones take as long as a launch */
+    USES = 3,           /* launches before a compile pays */
+    ELEMENTS = 1 << 18, /* of a launch that counts: one of fewer takes no longer than the call */
     ENTRIES_MAX = 4096,
 };
 
@@ -86,7 +86,7 @@ trp__cu_function trp__fused_use(trp__fused *f, trp_instance *instance, trp__fuse
         return e->function;
     if (elements >= ELEMENTS && e->uses < USES)
         e->uses++;
-    /* The image is the side thread's until that is idle. */
+    /* The side thread owns the image until it is idle. */
     const bool ended = e->asked && (f->compiled != e || !trp__side_busy(f->side));
     if (ended && e->image)
         load(f, instance, e);

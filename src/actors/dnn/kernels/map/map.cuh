@@ -129,7 +129,7 @@ TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const tr
     }
 }
 
-/* One copy: the interpreter has all modes. */
+/* Not inlined: the interpreter contains all modes. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__SHARED_CODE void trp__map_draw(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
                                     uint64_t first)

@@ -33,7 +33,7 @@ enum {
     TRP__MAP_ROUND,      /* a: the slot, b: the type whose values remain */
     TRP__MAP_RANDOM,     /* a: the operand that numbers elements, b: the seed, c: the offset (each a
                           * number, or an operand of one i64), mode, parameter */
-    TRP__MAP_NARROW_GELU, /* TRP_DNN_GELU, of what is rounded to 16 bits next */
+    TRP__MAP_NARROW_GELU, /* TRP_DNN_GELU whose result is rounded to 16 bits next */
 };
 
 /* The mode of RANDOM: a trp_dnn_random, and: */

@@ -74,7 +74,7 @@ TRP__DEVICE void trp__map_store(const trp__map &m, const trp__map_operand &o, ui
 
 /* --- Random numbers: what actors/dnn/math/random.h draws, a block of words at a time --- */
 
-/* The word of 64 bits that a seed or an offset is. */
+/* Reads a seed or an offset, of 64 bits. */
 TRP__DEVICE uint64_t trp__map_word(const trp__map &m, uint8_t input)
 {
     uint64_t word;
@@ -84,7 +84,7 @@ TRP__DEVICE uint64_t trp__map_word(const trp__map &m, uint8_t input)
     return word;
 }
 
-/* From 0 to below 1, with 53 bits. */
+/* Returns a fraction from 0 to below 1 with 53 random bits. */
 TRP__DEVICE double trp__map_fraction(uint32_t high, uint32_t low)
 {
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;

@@ -8,7 +8,7 @@
 
 enum { TRP__MAP_NO_SLOT = 0xff };
 
-/* A program in the making. */
+/* A program while it is compiled. */
 typedef struct trp__map_program {
     const trp__dnn_graph *graph;
     uint32_t first, count;
@@ -22,8 +22,9 @@ typedef struct trp__map_program {
     uint8_t tensor[TRP__MAP_OPERANDS];  /* of each operand */
     uint8_t value_of[TRP__MAP_NUMBERS]; /* the tensor whose value a number is; else NO_PORT */
     int numbers;
-    int stored;                             /* the first operand that is written; -1: none */
-    uint8_t slot[TRP__DNN_LOWERED_TENSORS]; /* that holds a tensor's elements; TRP__MAP_NO_SLOT */
+    int stored;                                  /* the first operand that is written; -1: none */
+    uint8_t slot[TRP__DNN_LOWERED_TENSORS];      /* the slot of a tensor's elements, or
+                                                  * TRP__MAP_NO_SLOT */
     uint32_t last_use[TRP__DNN_LOWERED_TENSORS]; /* the last node that reads it */
     bool taken[TRP__MAP_SLOTS];
     int slots;

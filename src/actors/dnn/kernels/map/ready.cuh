@@ -11,7 +11,7 @@ template <int TYPE> struct trp__ready {
     enum { W = TRP__MAP_WIDTH };
     const trp__map &m;
     uint32_t first;
-    int here; /* elements that there are, at most W */
+    int here; /* elements of this thread, at most W */
     trp__pack<TYPE, W> raw[TRP__READY_OPERANDS];
     float slot[TRP__READY_SLOTS][W];
 

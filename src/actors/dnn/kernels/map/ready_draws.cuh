@@ -18,7 +18,7 @@ template <int TYPE> TRP__DEVICE constexpr bool trp__draws_has_min()
 #endif
 }
 
-/* No number of a pack is above `most`, which is one of the type. */
+/* Limits the numbers of a pack to `most`, a number of the type. */
 template <int TYPE> TRP__DEVICE void trp__draws_min(uint32_t word[4], float most)
 {
 #ifdef __CUDACC_RTC__
@@ -40,7 +40,7 @@ template <int MODE> struct trp__draws {
     float low, span, most; /* UNIFORM */
     trp__normal normal;
     uint32_t last; /* BERNOULLI: the last word that gives 1 */
-    float one;     /* what it gives: 0 if none does */
+    float one;     /* the result of such words; 0 if there are none */
     uint32_t key[2], counter[4];
 
     TRP__DEVICE trp__draws(const trp__map &m)

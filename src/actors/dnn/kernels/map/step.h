@@ -18,7 +18,7 @@ typedef struct trp__map_step {
     trp__kernel_module module; /* of `kernel` */
     trp__kernel kernel;        /* the interpreter, or a ready kernel */
     trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
-    char *source;            /* of that; behind this struct */
+    char *source;            /* the source of that kernel, stored behind this struct */
     uint32_t deep;           /* elements of a thread there: so many times `each` */
     /* Launches walk these dimensions, and pieces of the last dimension of the space of a launch. */
     int outer_rank;
@@ -38,7 +38,7 @@ static inline int trp__map_width(bool wide)
  */
 void trp__map_lay_out(trp__map_program *p, trp__map_step *s);
 
-/* Gives a step a program that is laid out. */
+/* Copies a program, whose elements have been laid out, into a step. */
 void trp__map_keep(const trp__map_program *p, trp__map_step *s);
 
 /* launch() of the families of such steps. */

@@ -211,7 +211,7 @@ static uint64_t blocks_of(uint64_t count, uint64_t each)
     return (count + each - 1) / each;
 }
 
-/* The list: `key` and `number` are where it is at last. */
+/* Sorts the list of indices. At the end `key` and `number` are where it lies. */
 static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__gathering *p = &s->p;

@@ -40,7 +40,7 @@ TRP__DEVICE trp__gather_unit trp__gather_find(const trp__gathering &p, uint32_t 
     return u;
 }
 
-/* 16 bytes of what an index stands for that leads nowhere: NaN; of integers 0. */
+/* Returns 16 bytes of what an index out of range stands for: NaN, or 0 for integers. */
 TRP__DEVICE trp__pack16 trp__gather_none(uint8_t type)
 {
     trp__pack16 p;
@@ -123,7 +123,7 @@ TRP__GLOBAL(TRP__GATHER_TILE) trp_scatter_rank(const TRP__CONSTANT trp__gatherin
     enum { PACKS = TRP__GATHER_TILE / 4, OWN = 8 };
     __shared__ trp__pack16 keys[PACKS];
     const uint32_t begin = blockIdx.x * TRP__GATHER_TILE, i = begin + threadIdx.x;
-    const int own = (int)threadIdx.x / 32 * OWN; /* packs of the warp's */
+    const int own = (int)threadIdx.x / 32 * OWN; /* the warp's first pack */
     const uint32_t key = i < p.count ? trp__gather_row(p, i) : UINT32_MAX;
     keys[threadIdx.x / 4].word[threadIdx.x % 4] = key;
     __syncthreads();

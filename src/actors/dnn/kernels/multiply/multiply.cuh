@@ -49,12 +49,12 @@ template <bool PACKED_A> struct trp__multiplier {
         {
             return b(STAGES) + slot * A_TILE;
         }
-        /* Some results of each thread. */
+        /* Room for TRP__MULTIPLY_RESULTS packs of each thread. */
         TRP__DEVICE trp__pack16 *results(void) const
         {
             return (trp__pack16 *)a(STAGES);
         }
-        /* Barriers of each stage: it is there, it may be written. */
+        /* Two barriers a stage: its operands have arrived; it may be written again. */
         TRP__DEVICE uint64_t *full(uint32_t slot) const
         {
             return (uint64_t *)(results() + RESULTS * CONSUMERS) + slot;
@@ -273,7 +273,7 @@ template <bool PACKED_A> struct trp__multiplier {
             sums sum;
             const bool mine = multiply(w.end - w.first, r, &stage, sum);
             const int extreme = __any_sync(0xffffffffu, mine);
-            const work done = work_of(p, item); /* again, for registers are few */
+            const work done = work_of(p, item); /* computed again, to save registers */
             if (threadIdx.x % 32 == 0)
                 trp__to<uint32_t>(trp__multiply_flags(p, done.part < 0 ? done.tile
                                                                        : p.whole + done.part),
@@ -347,7 +347,7 @@ trp_multiply_finish(const TRP__CONSTANT trp__multiply p)
     const bool any = trp__at<uint32_t>(p.any, 0) != 0;
     const int32_t share = (int32_t)blockIdx.x / TRP__MULTIPLY_GATHER_BLOCKS;
     if (share < p.shared && !(any && trp__multiply_square::takes(p, p.whole + share)))
-        trp__multiplier<true>::gather(p, share); /* sums have no layout any more */
+        trp__multiplier<true>::gather(p, share); /* parts do not depend on A's layout */
     if (any)
         trp__multiply_square::run_all(p, shared);
 }

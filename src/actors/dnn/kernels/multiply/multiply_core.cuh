@@ -13,7 +13,7 @@ TRP__DEVICE void trp__split_number(float x, uint32_t *big, uint32_t *small)
     *small = trp__f32_bits(x - trp__f32_from_bits(*big));
 }
 
-/* The lesser of what was there and a number's bits, as TRP__MULTIPLY_SMALL has them. */
+/* Returns the lesser of `before` and a number's bits, in the form of TRP__MULTIPLY_SMALL. */
 TRP__DEVICE uint32_t trp__least_of(float number, uint32_t before)
 {
     const uint32_t bits = trp__f32_bits(number) * 2 - 1;
@@ -78,7 +78,7 @@ TRP__DEVICE void trp__begin_product(const uint32_t a[4], uint64_t b, bool more, 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)more));
 }
 
-/* Before products whose c or a has been written, and behind them. */
+/* Needed before products whose registers c or a were written, and after the products. */
 TRP__DEVICE void trp__fence_products(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -118,8 +118,8 @@ TRP__DEVICE void trp__barrier_arrive_copied(uint64_t *barrier)
                      (uint32_t)__cvta_generic_to_shared(barrier))
                  : "memory");
 }
-/* Begins to copy bytes, a multiple of 16, from where 16 bytes are aligned: an arrival when they are
- * there. */
+/* Begins to copy bytes, a multiple of 16, from an address aligned to 16. Their arrival counts as
+ * one at the barrier. */
 TRP__DEVICE void trp__copy_bulk(void *to, uint64_t from, uint32_t bytes, uint64_t *barrier)
 {
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(barrier);
@@ -130,7 +130,7 @@ TRP__DEVICE void trp__copy_bulk(void *to, uint64_t from, uint32_t bytes, uint64_
                  "l"(from), "r"(bytes), "r"(at)
                  : "memory");
 }
-/* Waits for the end of a phase, which are 0 and 1 by turns. */
+/* Waits for the end of a phase. Phases are numbered 0 and 1 in turn. */
 TRP__DEVICE void trp__barrier_wait(uint64_t *barrier, uint32_t phase)
 {
     asm volatile("{\n.reg .pred p;\n"
@@ -239,7 +239,7 @@ TRP__DEVICE void trp__copy_bulk(void *to, uint64_t from, uint32_t bytes, uint64_
 TRP__DEVICE void trp__barrier_wait(uint64_t *barrier, uint32_t phase)
 {
     trp__fake_barrier b;
-    for (;;) { /* others go on at meetings only */
+    for (;;) { /* other threads run only while this one waits */
         memcpy(&b, barrier, sizeof b);
         __syncwarp();
         if (__any_sync(0xffffffffu, b.phases % 2 != phase))

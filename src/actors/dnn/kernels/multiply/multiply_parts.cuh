@@ -108,8 +108,8 @@ TRP__DEVICE uint32_t &trp__multiply_small_at(const trp__multiply &p, int64_t bat
     return trp__to<uint32_t>(p.small, tile * p.steps + step);
 }
 
-/* The row of a tile's column: so 4 columns of D that a thread has lie beside each other, and behind
- * them those of the next thread. */
+/* Returns the row at which a column of the tile is stored. The 4 columns of D of a thread are
+ * neighbours, followed by those of the next thread. */
 TRP__DEVICE int trp__multiply_row(int n)
 {
     return (n & ~31) | n / 16 % 2 * 16 | n / 2 % 2 * 8 | n / 4 % 4 * 2 | n % 2;

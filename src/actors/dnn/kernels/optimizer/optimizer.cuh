@@ -5,7 +5,7 @@
 #include "actors/dnn/kernels/common/rows.cuh"
 #include "actors/dnn/kernels/common/runs.cuh"
 
-/* The range that an element is in, or the gap. */
+/* The range that an element is in, or the gap between two ranges. */
 struct trp__optimizer_range {
     int64_t begin, end;
     double rate, decay;

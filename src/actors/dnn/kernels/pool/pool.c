@@ -14,7 +14,7 @@ enum {
     SHARED_MIN = 4 << 10, /* bytes of planes of a block, if there are more blocks than processors */
 };
 
-/* A node, or what a launch does of it. */
+/* A node, or the part of it that one launch does. */
 typedef struct pool {
     const trp__dnn_node *node;
     const trp__dnn_tensor *x, *y, *index, *old; /* x: what the windows lie over, or its gradient */
@@ -98,8 +98,8 @@ static bool takes_tensor(const trp__dnn_tensor *t)
     return !t || (trp__rows_takes_type(t->type) && t->role != TRP__DNN_VALUE);
 }
 
-/* Sets in how many units of work a launch is cut; returns those of one element of the batch; 0: too
- * many. */
+/* Sets the sizes that number the units of work of a launch. Returns the units of one element of
+ * the batch; 0: too many. */
 static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim[TRP__POOL_DIMS],
                          bool strip)
 {
@@ -173,9 +173,9 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 
 typedef struct pass {
     trp__pool p;
-    int64_t each; /* things to do for each of the batch */
+    int64_t each; /* units of work for each element of the batch */
     uint32_t of_block;
-    uint64_t blocks; /* of planes: all, else 0 */
+    uint64_t blocks; /* of the kernel of planes; 0: another kernel runs */
     trp__kernel kernel;
 } pass;
 
@@ -235,8 +235,8 @@ static bool has_inputs(const trp__pool *p)
     return true;
 }
 
-/* Tells whether there are kernels of planes for the window: of large ones without places, which are
- * of a type that these do not write. */
+/* Tells whether there are kernels of planes for the window. Those of large windows do not write
+ * places of maxima. */
 static bool is_made(const trp__pool *p)
 {
     static const uint8_t made[][2] = {{2, 2}, {3, 1}, {3, 2}, {5, 1}, {7, 1}, {9, 1}, {13, 1}};

@@ -4,7 +4,7 @@
 #include "actors/dnn/kernels/pool/pool_planes.cuh"
 #include "actors/dnn/kernels/pool/pool_typed.cuh"
 
-/* All of a type and so many channels of a thread. */
+/* The kernels of one type, with V channels a thread. */
 #define TRP__POOL_KERNELS(name, TYPE, V)                                                           \
     TRP__ENTRY(name##_forward, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_typed<TYPE, V>)   \
     TRP__ENTRY(name##_back, trp__pool, (TRP__POOL_THREADS), trp__pool_backward_typed<TYPE, V>)
@@ -13,7 +13,7 @@
 
 #define TRP__POOL_PLANES(name, ...)                                                                \
     TRP__ENTRY(name, trp__pool, (TRP__POOL_THREADS), trp__pool_forward_planes<__VA_ARGS__>)
-/* Maxima and means of a window, of so many columns a thread. */
+/* The kernels of maxima and means of one window, with EACH columns a thread. */
 #define TRP__POOL_WINDOW(name, TYPE, EACH, WIDTH, STRIDE)                                          \
     TRP__POOL_PLANES(name##_max_##WIDTH##_##STRIDE, TYPE, WIDTH, STRIDE, true, EACH)               \
     TRP__POOL_PLANES(name##_mean_##WIDTH##_##STRIDE, TYPE, WIDTH, STRIDE, false, EACH)

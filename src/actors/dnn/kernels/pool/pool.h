@@ -18,7 +18,8 @@ enum {
     TRP__POOL_RUN = 8,           /* channels of a thread, or inputs of a strip */
     TRP__POOL_LARGE = 64,        /* elements of a window that a warp shares */
     TRP__POOL_SHARED = 32 << 10, /* bytes of planes that a block has in shared memory, at most */
-    TRP__POOL_MARGIN = 64,       /* bytes before and behind these, which nothing depends on */
+    TRP__POOL_MARGIN = 64,       /* bytes before and behind these: they are read, but no result
+                                  * depends on them */
 };
 
 /* Outputs of planes that a thread has, one below the other, of windows of so many rows. */
@@ -41,7 +42,7 @@ typedef struct trp__pool {
     int32_t end[TRP__POOL_DIMS]; /* of the input with the padding behind it, which means count */
     trp__map_divisor by_stride[TRP__POOL_DIMS];
     uint32_t count;           /* threads or warps of the launch, with something to do */
-    trp__map_divisor size[4]; /* of what they are numbered by, the innermost first */
+    trp__map_divisor size[4]; /* the sizes that number them, the innermost first */
     int64_t batch;            /* the first of the launch */
     uint8_t mode;             /* trp_dnn_resample */
     uint8_t channels_last;    /* channels are the innermost of `size`; else behind the spatial */

@@ -103,7 +103,7 @@ TRP__DEVICE void trp__pool_load_index(const trp__pool_operand &o, int64_t i, int
 
 /* The part of a window that is inside the input: its first element, and sizes. */
 struct trp__pool_window {
-    int first[TRP__POOL_DIMS]; /* of the window; outside, perhaps */
+    int first[TRP__POOL_DIMS]; /* of the window, which may be outside of the input */
     int begin[TRP__POOL_DIMS], size[TRP__POOL_DIMS];
 
     TRP__DEVICE void find(const trp__pool &p, const int at[TRP__POOL_DIMS])

@@ -138,7 +138,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
         TRP__EACH(k, UNITS)
             inside[k] = (uint32_t)(first + k) < (uint32_t)pitch ? ~0u : 0;
     }
-    /* Bits of `none` where nothing is inside. */
+    /* Reads the units of a row. Elements outside become `none`. */
     TRP__DEVICE void read(int row, uint32_t there, uint32_t none, uint32_t v[UNITS]) const
     {
         const unit *x = from + row * pitch;
@@ -178,7 +178,8 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
             const uint32_t bits = v[at / EACH];
             x[j].v[0] = trp__stored_value<TYPE>(EACH == 2 && at % 2 ? bits >> 16 : bits);
         }
-        if constexpr (EACH == 2 && STRIDE == 1) { /* all but the first and the last are of both */
+        if constexpr (EACH == 2 && STRIDE == 1) { /* both windows have all columns but the first
+                                                   * and the last */
             const float both = trp__pool_fold<WIDTH - 1>(x + 1).v[0];
             out.v[0] = x[0].v[0] + both;
             out.v[1] = both + x[WIDTH].v[0];
@@ -214,7 +215,8 @@ template <int TYPE, int DEEP> struct trp__pool_block {
         const float a = trp__stored_value<TYPE>(first), b = trp__stored_value<TYPE>(second);
         return a == a && !(b <= a);
     }
-    /* An output, or the two of a word, of sums; whether some have to be computed again. */
+    /* Stores an output, or the two of a word, from sums. Returns whether some must be computed
+     * again. */
     template <int EACH> TRP__DEVICE bool store_means(int64_t at, const float v[EACH]) const
     {
         if constexpr (EACH == 1)
