@@ -57,6 +57,9 @@ static const pool_row pool_rows[] = {
     {4, {1, 3, 6, 6}, {6, 6}, {2, 2}, {0, 0}, false, TRP_F16, "whole", "pool_strip_f16_back"},
     {4, {1, 1, 5, 3001}, {3, 3}, {1, 1}, {1, 1}, false, TRP_F32, "pool_typed_f32_1_forward", "pool_strip_f32_back"}, /* rows too wide for planes */
     {4, {1, 2, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F64, "pool_warp_f64_1", "pool_back_f64_1"},
+    /* bands of 16 KiB with idle threads, and none of 32 KiB */
+    {4, {1, 64, 20, 416}, {3, 3}, {2, 2}, {0, 0}, false, TRP_F32, "pool_typed_f32_1_forward", "pool_strip_f32_back"},
+    {4, {1, 64, 20, 832}, {3, 3}, {2, 2}, {0, 0}, false, TRP_F16, "pool_typed_f16_1_forward", "pool_strip_f16_back"},
 };
 /* clang-format on */
 

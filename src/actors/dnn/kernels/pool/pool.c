@@ -281,6 +281,7 @@ static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
     while (bytes < TRP__POOL_SHARED &&
            (!share_planes(m, bytes, out) || (idles && busy_share(p, across) < 0.9)))
         bytes *= 2;
+    out->blocks = 0; /* else a failure here would leave those of fewer bytes */
     if (!share_planes(m, bytes, out))
         return false;
     while (bytes > SHARED_MIN && out->blocks < (uint64_t)m->processors * 2 &&
