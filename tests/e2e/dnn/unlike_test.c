@@ -67,6 +67,27 @@ static void matrices(void)
     dp_close(&world);
 }
 
+/* Matrices whose elements lie between those of others, and a result like an image with channels
+ * last. */
+static void interleaved(void)
+{
+    const int64_t a[] = {2, 1, 18, 14}, b[] = {1, 3, 14, 15}, y[] = {2, 3, 18, 15};
+    world = dp_open(&dnn);
+    for (int last = 0; last < 2; last++) {
+        dp_problem p = {.kind = "product of interleaved matrices", .packed = true};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_MATMUL);
+        n->a = dp_memory(&p, TRP_F32, 4, a);
+        n->b = dp_memory(&p, TRP_F32, 4, b);
+        n->y = dp_memory(&p, TRP_F32, 4, y);
+        memcpy(p.tensor[n->a].stride, ((int64_t[]){1200, 38, 2, 83}), 4 * sizeof(int64_t));
+        memcpy(p.tensor[n->b].stride, ((int64_t[]){87, 6, 20, 300}), 4 * sizeof(int64_t));
+        if (last)
+            memcpy(p.tensor[n->y].stride, ((int64_t[]){810, 1, 45, 3}), 4 * sizeof(int64_t));
+        expect(&p, "cublaslt_", last ? 4 : 3);
+    }
+    dp_close(&world);
+}
+
 static void convolutions(void)
 {
     static const types_row rows[] = {
@@ -179,4 +200,5 @@ static void reshapes(void)
     dp_close(&world);
 }
 
-H_CASES(H_CASE(matrices), H_CASE(convolutions), H_CASE(norms), H_CASE(pools), H_CASE(reshapes))
+H_CASES(H_CASE(matrices), H_CASE(interleaved), H_CASE(convolutions), H_CASE(norms), H_CASE(pools),
+        H_CASE(reshapes))

@@ -282,10 +282,13 @@ static bool is_product(const trp__dnn_node *node)
     return node->kind <= TRP_DNN_MATMUL;
 }
 
-/* Returns the layout that most tensors of a product have. */
+/* Returns the layout that most tensors of a node have; of a product of matrices rows, for channels
+ * do not exist there. */
 static trp__dnn_layout_kind layout_for(const builder *b, const trp__dnn_node *node)
 {
     uint32_t votes[TRP__DNN_LAYOUTS] = {0};
+    if (node->kind == TRP_DNN_MATMUL)
+        return TRP__DNN_ROWS;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT)
             votes[trp__dnn_layout(&b->tensor[node->port[i]])]++;
