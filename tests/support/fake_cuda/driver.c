@@ -251,6 +251,7 @@ static void read_settings(void)
     s->memory_bytes = setting("FAKE_CUDA_MEMORY_MB", 8192, 1, 1 << 20) << 20;
     s->address_shift = setting("FAKE_CUDA_ADDRESS_SHIFT", 0, 0, UINT64_C(1) << 52);
     s->report_ns = (int64_t)setting("FAKE_CUDA_REPORT_MS", 0, 0, 60000) * 1000000;
+    s->write_ns = (int64_t)setting("FAKE_CUDA_WRITE_US", 0, 0, 1000000) * 1000;
     s->fail_call = setting("FAKE_CUDA_FAIL_CALL", 0, 0, UINT64_MAX);
     s->fail_result = (int)setting("FAKE_CUDA_FAIL_RESULT", FAKE_ERROR_OUT_OF_MEMORY, 1, 999);
     s->leaks = getenv("FAKE_CUDA_LEAKS");

@@ -74,6 +74,7 @@ typedef struct fake_settings {
     uint64_t memory_bytes; /* of each device */
     uint64_t address_shift;
     int64_t report_ns;
+    int64_t write_ns;               /* before each write of a word */
     int attribute, attribute_value; /* an answer that is changed; attribute 0: none */
     uint64_t
         fail_call; /* the call, from cuInit on, that fails for no fault of the caller; 0: none */

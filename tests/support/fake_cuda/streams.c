@@ -287,6 +287,11 @@ static void discard(fake_stream *s)
     }
 }
 
+static void nap(int64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+}
+
 /* Tells of a fault, from the stream that had it: first it is only this stream that stands still.
  * When calls begin to return the error, nothing is being executed any more. */
 static void report_fault(int result)
@@ -297,8 +302,7 @@ static void report_fault(int result)
     int64_t end = fake_now() + fake.settings.report_ns;
     for (int64_t left; (left = end - fake_now()) > 0;) {
         pthread_mutex_unlock(&fake.lock);
-        nanosleep(&(struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000},
-                  NULL);
+        nap(left);
         pthread_mutex_lock(&fake.lock);
     }
     atomic_store(&fake.stopping, true);
@@ -310,9 +314,25 @@ static void report_fault(int result)
     pthread_cond_broadcast(&fake.changed);
 }
 
+/* Words may come late, and in any order with those of other streams, which go on by events. */
+static void delay_write(void)
+{
+    static uint32_t random = 1;
+    random = random * 1664525 + 1013904223;
+    const int64_t ns = fake.settings.write_ns * (random >> 16) >> 16;
+    fake.executing++;
+    pthread_mutex_unlock(&fake.lock);
+    nap(ns);
+    pthread_mutex_lock(&fake.lock);
+    if (--fake.executing == 0)
+        pthread_cond_signal(&fake.quiet);
+}
+
 static void execute(fake_stream *s, fake_op *op)
 {
     self_fault = 0;
+    if (op->kind == FAKE_OP_WRITE && fake.settings.write_ns > 0)
+        delay_write();
     if (is_long(op->kind)) {
         fake.executing++;
         pthread_mutex_unlock(&fake.lock);
@@ -320,7 +340,7 @@ static void execute(fake_stream *s, fake_op *op)
         pthread_mutex_lock(&fake.lock);
         if (--fake.executing == 0)
             pthread_cond_signal(&fake.quiet);
-    } else {
+    } else if (!atomic_load(&fake.stopping)) {
         run_short(op);
     }
     free_op(op);
