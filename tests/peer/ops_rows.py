@@ -62,7 +62,8 @@ def reduction(c):
         if how == "MEAN":
             ref, bound, size = ref / n, bound / n, size / n
         # Two infinities of different sign, or one beyond the type in between: any order of adding is right.
-        free = (size > F32_MOST / 2) & torch.isfinite(ref) & (ref.abs() < size / 2) & (kind != "f64")
+        cancels = (ref.abs() < F32_MOST / 4) | ((ref.abs() > F32_MOST) & (ref.abs() < size / 2))
+        free = (size > F32_MOST / 2) & torch.isfinite(ref) & cancels & (kind != "f64")
     elif how in ("LEAST", "MOST", "AMAX"):
         f = torch.amin if how == "LEAST" else torch.amax
         w = v.abs() if how == "AMAX" else v
