@@ -1,4 +1,4 @@
-/* Numbers of fused attention. */
+/* Arithmetic of fused attention: multiply-adds, exponentials, the lowest score. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ATTENTION_ARITHMETIC_CUH
 #define TRP_ACTORS_DNN_KERNELS_ATTENTION_ARITHMETIC_CUH
 
@@ -23,7 +23,7 @@ template <typename T> TRP__DEVICE T trp__fma(T a, T b, T c)
 }
 #endif
 
-/* exp(x) for x at most 0, or no number. */
+/* exp(x) for x at most 0, or NaN. */
 TRP__DEVICE float trp__weight(float x)
 {
     return exp2f(x * 1.44269504088896340736f);

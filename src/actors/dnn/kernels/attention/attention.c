@@ -27,7 +27,7 @@ static const char *const pass_name[TRP__ATTENTION_PASSES] = {
 /* Kernels of one type and depth: tiles and shared memory. */
 typedef struct variant {
     const char *name;
-    int depth, element, real; /* bytes */
+    int depth, element, real; /* element, real: bytes */
     trp_dtype type;           /* of q, k, v and dy; 0: any */
     int own[2], walk[2];      /* forward, backward */
     trp__kernel_module module;
@@ -90,13 +90,13 @@ static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, bool *wide)
         }
         *wide = *wide || (t->type == TRP_F64 && i != TRP__ATTENTION_STATS);
     }
-    /* The grid of the smallest tiles. */
+    /* The largest grid: that of the smallest tiles. */
     const double rows = (double)q->dim[0] * (double)q->dim[1] * ((double)q->dim[2] / 16 + 1) *
                         ((double)v->dim[2] / 16 + 1);
     return q->dim[3] <= 256 && v->dim[3] <= 256 && rows < 2147483647.0;
 }
 
-/* Tells whether a variant is the first of those that take a node. */
+/* Tells whether a variant takes a node. takes_as() chooses the first one that does. */
 static bool is_for(const variant *v, const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     static const uint8_t ports[] = {TRP__DNN_ATTENTION_Q, TRP__DNN_ATTENTION_K,
@@ -131,7 +131,8 @@ static void set_tensor(const trp__dnn_tensor *t, trp__attention_tensor *out)
         out->stride[k] = t->dim[k] == 1 ? 0 : t->stride[k];
 }
 
-/* A bias's repeated dimensions decide how its gradient is added up. */
+/* Sets how the gradient of a bias is added up over the dimensions along which the bias is repeated.
+ * Returns the bytes of partial sums in the workspace; 0: none. */
 static uint64_t set_bias(const trp__dnn_tensor *bias, trp__attention *p, uint64_t width)
 {
     const int64_t dim[RANK] = {p->batches, p->heads, p->rows, p->columns};
@@ -143,7 +144,7 @@ static uint64_t set_bias(const trp__dnn_tensor *bias, trp__attention *p, uint64_
     }
     if (!apart)
         return 0;
-    p->over[0] = p->over[1] = 0; /* each batch and head by itself, then fold */
+    p->over[0] = p->over[1] = 0; /* sums of each batch and head, which FOLD adds up */
     int64_t next = 1;
     for (int k = RANK; k-- > 0;) {
         p->bias_stride[k] = p->over[k] ? 0 : next;
@@ -208,7 +209,7 @@ static trp_status make_as(int number, const trp__dnn_part *part, const trp__kern
         s->sums_bytes = (uint64_t)p->batches * (uint64_t)p->heads * (uint64_t)p->rows *
                         TRP__ATTENTION_SUMS * width;
         s->sums_bytes = (s->sums_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        p->partial = dbias ? set_bias(dbias, p, width) : 0; /* bytes, until it is launched */
+        p->partial = dbias ? set_bias(dbias, p, width) : 0; /* bytes, until launch() */
     }
     *workspace = s->sums_bytes + p->partial;
     if (*workspace > g->head->workspace)
@@ -229,7 +230,7 @@ static trp_status make_as(int number, const trp__dnn_part *part, const trp__kern
 
 /* Launches. */
 
-/* Sets whether 4 elements, or 16 bytes, of a row are one access wherever they begin. */
+/* Sets whether each 4 elements, and each 16 bytes, of a row are one access. */
 static void set_accesses(trp__attention_tensor *t)
 {
     const uint64_t size = trp__space_element_bytes(t->type);

@@ -9,7 +9,7 @@
 
 enum {
     TRP__ATTENTION_THREADS = 128,
-    TRP__ATTENTION_SUMS = 3, /* numbers of a row that the backward pass needs: see below */
+    TRP__ATTENTION_SUMS = 3, /* numbers of a row that the backward pass needs: see `sums` */
 };
 
 /* Tensors, in the order of the ports of a node. */
@@ -58,12 +58,12 @@ typedef struct trp__attention {
     int32_t window;                       /* 0: none */
     uint8_t causal, bottom_right, recompute;
     uint8_t dropout;
-    uint32_t threshold; /* a weight is dropped where 24 random bits are below this */
-    double scale, factor /* factor: of weights that are not dropped */;
+    uint32_t threshold;          /* a weight is dropped where 24 random bits are below this */
+    double scale, factor;        /* factor: of weights that are not dropped */
     uint64_t seed, offset;       /* by value */
     uint64_t seed_at, offset_at; /* in memory; 0: by value */
-    uint64_t sums;               /* b x h x rows of: largest score, 1 / sum, dy y */
-    uint64_t partial;            /* of dbias, in the type of the arithmetic */
+    uint64_t sums;               /* [batches, heads, rows] of: largest score, 1 / sum, dy y */
+    uint64_t partial;            /* partial sums of dbias, in the type of the arithmetic */
     /* How TO_DBIAS adds up: the dimensions of the scores that it sums over, and the strides of its
      * results. */
     uint8_t over[4];
@@ -99,7 +99,8 @@ enum {
 #undef TRP__ATTENTION_NUMBERS
 };
 
-/* Shared memory of a block, given what elements of tiles and what sums take. */
+/* Bytes of shared memory of a block. element, real: bytes of an element of tiles, and of a number
+ * of the arithmetic. */
 #define TRP__ATTENTION_SHARED(owned, own, walk, depth, element, real)                              \
     (((owned) * (own) + 2 * (walk)) * ((depth) * (element) + 16) +                                 \
      (own) * ((walk) * (real) + 16) + TRP__ATTENTION_SUMS * (walk) * (real) + (own) * (walk) / 4 + \

@@ -4,8 +4,8 @@
 
 #include "actors/dnn/kernels/attention/tiles.cuh"
 
-/* Sums dy y along each row; 0 for rows that see nothing. 8 lanes share a row, and have the one
- * 16 rows on next. All loads are in flight together. */
+/* Sums dy y along each row; 0 for rows that see nothing. 8 lanes share a row, and next the one 16
+ * rows on. All loads are in flight together. */
 template <typename E>
 TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention_span &span,
                                    int64_t batch, int64_t head, int32_t own,
@@ -56,8 +56,9 @@ TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention
     }
 }
 
-/* Leaves the largest score of each row, and 1 / sum, for the other kernels. Stats of the forward
- * pass stand for both. Where stats are so large that they have lost the digits of the sum, both are
+/* Writes the sums of each row that the other kernels need: the largest score, 1 / sum, and dy y.
+ * Stats of the forward pass, the largest score plus log(sum), serve as a largest score with a sum
+ * of 1. Where they are so large that they have lost the digits of the sum, the first two sums are
  * computed again. */
 template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention &p)
 {
@@ -166,7 +167,7 @@ TRP__DEVICE void trp__attention_slopes_of(const E &e, const trp__attention_memor
                 factor = m->kept[byte] >> bit % 4 & 1 ? (T)scores.p->factor : T(0);
                 slope = factor == 0 ? T(0) : slope * factor;
             }
-            /* 0 whatever k and v hold where a weight is 0. */
+            /* Where a weight is 0, so is the gradient, even if k or v holds infinities or NaN. */
             dp[i][j] = weight == 0 ? T(0) : weight * (slope - less);
             s[i][j] = PLAIN ? weight : weight == 0 ? T(0) : weight * factor;
         }
@@ -271,7 +272,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
                     p.depth, dq);
 }
 
-/* The sums of the rows that are walked. */
+/* Loads the sums of the rows that are walked. */
 template <typename E>
 TRP__DEVICE void trp__load_walked_sums(trp__attention_memory<E> *m, const trp__attention &p,
                                        int64_t head, int32_t walk)
@@ -284,7 +285,7 @@ TRP__DEVICE void trp__load_walked_sums(trp__attention_memory<E> *m, const trp__a
     }
 }
 
-/* A block owns columns and walks the rows of all heads that share this one of k and v. */
+/* A block owns columns of a head of k and v, and walks the rows of all heads of q that share it. */
 template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attention &p)
 {
     typedef typename E::T T;
@@ -462,8 +463,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
     }
 }
 
-/* Adds up partial sums, b x h x rows x columns or 1 of each of the latter, over batches and heads:
- * an element for each thread. */
+/* Adds up partial sums, [batches, heads, rows or 1, columns or 1], over the batches and heads along
+ * which the bias is repeated: a thread for each element of dbias. */
 template <typename T> TRP__DEVICE void trp__attention_fold(const trp__attention &p)
 {
     const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_DBIAS];

@@ -10,7 +10,7 @@ template <typename T> struct alignas(16) trp__quad {
 };
 
 /* 4 warps of 4 x 8 threads. A row in shared memory is 16 bytes longer than a multiple of all banks,
- * so that 8 threads that read 16 bytes of a row each have no bank conflicts. In each 4 lanes, two
+ * so that 8 threads that each read 16 bytes of a row have no bank conflicts. In each 4 lanes, two
  * pairs read the same row of a, and two pairs the same row of b: two quarters of a warp then share
  * one access. */
 template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__simt {
@@ -24,7 +24,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         TRP__ATTENTION_SHARED(OWNED, OWN, WALK, DEPTH, (int)sizeof(T), (int)sizeof(T));
     static constexpr uint8_t NATIVE = sizeof(T) == 4 ? TRP_F32 : TRP_F64;
     static constexpr int RM = OWN / 16, RN = WALK / 8, RD = DEPTH / 8;
-    static constexpr int AHEAD = RD / V < 4 ? RD / V : 4; /* quads of b that are being loaded */
+    static constexpr int AHEAD = RD / V < 4 ? RD / V : 4; /* quads of b in flight */
     static constexpr bool COMPUTE_BOUND = true;
     int y, x;
 
@@ -33,9 +33,10 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
           x(((int)threadIdx.x >> 1 & 1) + ((int)threadIdx.x >> 2 & 6))
     {
     }
-    /* Returns the quarter of the owned rows that a warp has. A diagonal gives the last quarters
-     * more work, and warps of one number share a scheduler. An SM has 128 blocks at a time, and
-     * those of the next 128 beside them: every other 128 number their warps the other way round. */
+    /* Returns the quarter of the owned rows that a warp has. Under a causal mask the last quarters
+     * have more work, and warps of one number share a scheduler. Blocks whose numbers differ by
+     * about 128 are likely to share a multiprocessor, so every other 128 blocks number their warps
+     * in reverse. */
     TRP__DEVICE static int warp(void)
     {
         return (int)(threadIdx.x / 32 ^ (blockIdx.x / 128 % 2) * 3);
@@ -73,7 +74,8 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
                (x.word[2] & 0x7f800000u) == 0x7f800000u || (x.word[3] & 0x7f800000u) == 0x7f800000u;
     }
 
-    /* Four elements of a row. */
+    /* Writes four elements of a row to a tile, 0 from `count` on. Returns whether any is not
+     * finite. */
     TRP__DEVICE static bool put4(element *to, const trp__attention_tensor &t, int64_t at, int count)
     {
         T v[4] = {0, 0, 0, 0};
@@ -102,8 +104,8 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
             p[i] = *(const quad *)(from + i * 4 * pitch);
     }
 
-    /* Products of V elements of each row, while the next ones are loaded: all of a, one of b. The
-     * last step loads what follows a row, which no one uses. */
+    /* Multiplies V elements of each row, and loads the next ones meanwhile: all of a, one of b. The
+     * last step loads elements beyond the row, which are not used. */
     TRP__DEVICE static void product_step(T s[RM][RN], const quad p[RM], quad next[RM], quad *q,
                                          const element *a, const element *b)
     {
@@ -118,7 +120,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         }
     }
 
-    /* Behind `used` tiles hold zeros. */
+    /* Beyond `used` elements of a row, tiles hold zeros. */
     TRP__DEVICE void product(T s[RM][RN], const element *a, const element *b, int used) const
     {
         quad even[RM], odd[RM], q;
@@ -135,8 +137,8 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         }
     }
 
-    /* Multiplies V lines of b likewise, with AHEAD quads loaded ahead; the line at `follow` comes
-     * after the last one. */
+    /* Multiplies V lines of b in the same way, with AHEAD quads in flight. `follow` is the line
+     * after the last of these. */
     TRP__DEVICE static void weigh_step(T o[RM][RD], const quad p[RM], quad next[RM], quad q[AHEAD],
                                        const T *s, const element *b, const element *follow)
     {
@@ -153,7 +155,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         }
     }
 
-    /* Rows of s are held by threads of one warp. */
+    /* A row of s is held by threads of one warp, so barriers of the warp are enough. */
     TRP__DEVICE void weigh(T o[RM][RD], const T s[RM][RN], T *scratch, const element *b, int from,
                            int to) const
     {

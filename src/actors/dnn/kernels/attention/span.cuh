@@ -7,10 +7,10 @@
 
 struct trp__attention_span {
     int32_t rows, columns; /* that are in use */
-    int64_t shift, window; /* of the diagonal */
+    int64_t shift, window; /* shift: of the diagonal; window: columns that a row sees, 0: all */
     bool causal;
 
-    /* Columns from first() to below end(); both grow with the row. */
+    /* A row sees the columns from first() to below end(); both grow with the row. */
     TRP__DEVICE int32_t first(int32_t row) const
     {
         const int64_t from = row + shift + 1 - window;
@@ -33,7 +33,7 @@ struct trp__attention_span {
         return row + row_count <= rows && first(row + row_count - 1) <= column &&
                end(row) >= column + count;
     }
-    /* Rows that see any of some columns: from first_row() to below end_row(). */
+    /* The rows from first_row() to below end_row() see any of some columns. */
     TRP__DEVICE int32_t first_row(int32_t column) const
     {
         const int64_t from = column - shift;
@@ -65,7 +65,7 @@ TRP__DEVICE trp__attention_span trp__span_of(const trp__attention &p, int32_t ba
     return s;
 }
 
-/* Writes what an engine's threads hold of a product to the block's scratch memory. */
+/* Writes the elements of a product that a thread holds to the block's scratch memory. */
 template <typename E>
 TRP__DEVICE void trp__attention_spread(const E &e, const typename E::T s[E::RM][E::RN],
                                        typename E::T *scratch)
@@ -76,7 +76,7 @@ TRP__DEVICE void trp__attention_spread(const E &e, const typename E::T s[E::RM][
     }
 }
 
-/* One element of a type that attention has. */
+/* Loads an element of a floating type. */
 template <typename T> TRP__DEVICE T trp__load_real(uint64_t at, int64_t i, uint8_t type)
 {
     return type == TRP_F32    ? (T)trp__at<float>(at, i)

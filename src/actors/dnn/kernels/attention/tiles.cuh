@@ -11,12 +11,14 @@ template <typename E> struct trp__attention_memory {
     typename E::T scratch[E::OWN * E::SCRATCH];
     typename E::T sums[TRP__ATTENTION_SUMS][E::WALK]; /* of rows that are walked */
     uint8_t kept[E::OWN * E::WALK / 4];               /* 4 bits each: weights not dropped */
-    int32_t
-        odd[2]; /* whether the walked tiles hold what is not finite: of this turn and the next */
+    /* Whether the walked tiles hold infinities or NaN: of this turn and of the next. */
+    int32_t odd[2];
     int32_t any;
 };
 
-/* A barrier of the block; returns whether `odd` is true of any of its threads. */
+/* A barrier of the block. Returns whether `odd` is true of any of its threads. Between two calls
+ * there must be another barrier: one thread clears the flag of the next call only after this one.
+ */
 template <typename E>
 TRP__DEVICE bool trp__attention_meet(trp__attention_memory<E> *m, bool odd, int *turn)
 {
@@ -30,21 +32,21 @@ TRP__DEVICE bool trp__attention_meet(trp__attention_memory<E> *m, bool odd, int 
     return odd;
 }
 
-/* Accesses of a thread that are under way at a time. */
+/* Returns how many accesses a thread has in flight at a time. */
 TRP__DEVICE constexpr int trp__attention_run(int count)
 {
     return count < 8 ? count : 8;
 }
 
-/* Tells whether 16 bytes of a tile are 16 bytes of the tensor, as they are. */
+/* Tells whether a tile is copied from a tensor unconverted, 16 bytes at a time. */
 template <typename E> TRP__DEVICE bool trp__copies(const trp__attention_tensor &t, int32_t depth)
 {
     return t.type == E::NATIVE && t.chunk && depth % (16 / (int)sizeof(typename E::element)) == 0;
 }
 
-/* Starts to fill a tile with rows of a tensor, and with zeros behind the last row or element. Only
- * tiles that are copied unconverted may still be on their way when it returns. Returns whether a
- * converted element is not finite. */
+/* Begins to fill a tile with rows of a tensor, and with zeros beyond the last row or element.
+ * Copies of unconverted tiles may still be pending when it returns. Returns whether a converted
+ * element is not finite; for copies see trp__odd_tile(). */
 template <typename E, int ROWS>
 TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_tensor &t,
                                 int64_t batch, int64_t head, int32_t first, int32_t end,
@@ -79,7 +81,8 @@ TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_
     return odd;
 }
 
-/* Tells whether any of what this thread has copied to a tile, once it is there, is not finite. */
+/* Tells whether any element that this thread has copied to a tile is not finite, once the copies
+ * have arrived. */
 template <typename E, int ROWS>
 TRP__DEVICE bool trp__odd_tile(const typename E::element *tile, const trp__attention_tensor &t,
                                int32_t depth)
@@ -104,8 +107,8 @@ TRP__DEVICE uint32_t trp__kept_bits(const trp__attention &p, uint64_t seed, uint
     return bits;
 }
 
-/* Fills the dropout mask of so many rows and columns: 4 weights of a row a byte, a bit for each
- * that is not dropped. */
+/* Fills the dropout mask of `rows` rows and `columns` columns: a byte for 4 weights of a row, with
+ * a bit for each that is not dropped. */
 TRP__DEVICE void trp__fill_kept(const trp__attention &p, uint8_t *kept, int64_t head, int32_t row,
                                 int rows, int32_t column, int columns)
 {
@@ -139,7 +142,7 @@ template <typename T> struct trp__attention_scores {
             slope = trp__load_real<T>(s.at, head * s.stride[1], s.type);
     }
 
-    /* The score of a product of q and k, given where its bias is. */
+    /* Returns the score of a product of q and k; `add`: where its bias is. */
     TRP__DEVICE T of(T product, const T *add, int32_t row, int32_t column) const
     {
         T s = product * scale;
@@ -155,8 +158,8 @@ template <typename T> struct trp__attention_scores {
 
 /* The part of a tile of scores that a warp holds. */
 template <typename E, bool TURNED> struct trp__attention_part {
-    int from, to; /* what any of its rows, or columns, sees of the tile that is walked */
-    bool whole;   /* all of them see all of it */
+    int from, to; /* the part of the walked tile that any of its rows, or columns, sees */
+    bool whole;   /* all of these see all of the tile */
     TRP__DEVICE trp__attention_part(const trp__attention_span &span, int32_t own, int32_t walk)
     {
         constexpr int COUNT = E::OWN / 4;
@@ -204,7 +207,7 @@ TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
     }
 }
 
-/* `odd`: b holds what is not finite. */
+/* o += s b; `odd`: b holds infinities or NaN. */
 template <typename E, bool TURNED>
 TRP__DEVICE void trp__weigh(const E &e, typename E::T o[E::RM][E::RD],
                             const typename E::T s[E::RM][E::RN], typename E::T *scratch,
@@ -218,7 +221,8 @@ TRP__DEVICE void trp__weigh(const E &e, typename E::T o[E::RM][E::RD],
         e.weigh(o, s, scratch, b, part.from, part.to);
 }
 
-/* Writes a tile, by way of shared memory, so that threads write what follows each other. */
+/* Writes a tile by way of shared memory, so that neighbouring threads write neighbouring elements.
+ */
 template <typename E>
 TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
                                  const trp__attention_tensor &t, int64_t batch, int64_t head,
@@ -333,11 +337,11 @@ template <typename E> TRP__DEVICE typename E::T trp__row_sum(typename E::T value
     return value;
 }
 
-/* The tile that a block owns. Causal attention begins with the tiles of the most work: with those
- * of all heads where products take the time, so that the last blocks are short; with those of each
- * head where copies do, so that its tiles stay in the cache. */
+/* The tile that a block owns. Under a causal mask, blocks begin with the tiles that have most work.
+ * Where products take the time, these are tiles of all heads, so that the last blocks are short;
+ * where copies do, the tiles of a head follow each other, so that k and v stay in the cache. */
 struct trp__attention_block {
-    int32_t tile, batch, head; /* the first element of the tile */
+    int32_t tile, batch, head; /* tile: its first row or column */
     TRP__DEVICE trp__attention_block(const trp__attention &p, int32_t size, int32_t own,
                                      int32_t heads, bool last_first, bool compute_bound)
     {
@@ -354,7 +358,7 @@ struct trp__attention_block {
     }
 };
 
-/* Products of a tile become scores, unseen ones minus infinity. */
+/* Turns products of a tile into scores. Unseen ones become minus infinity. */
 template <typename E, bool PLAIN, bool WHOLE>
 TRP__DEVICE void trp__score(const E &e, const typename E::T *bias,
                             const trp__attention_scores<typename E::T> &scores, int32_t own,
@@ -375,8 +379,9 @@ TRP__DEVICE void trp__score(const E &e, const typename E::T *bias,
     }
 }
 
-/* Turns the scores of a tile into weights relative to the largest score of each row so far, and
- * updates that and the sum of each row. `again` gets the factor that o must be multiplied by. */
+/* Turns products of a tile into scores, and these into weights relative to the largest score of
+ * each row so far. Updates that score and the sum of each row. `again` gets the factor that o must
+ * be multiplied by. */
 template <typename E>
 TRP__DEVICE void trp__soft_max(const E &e, const trp__attention_memory<E> *m,
                                const trp__attention_scores<typename E::T> &scores, bool whole,

@@ -1,13 +1,12 @@
-/* Copies into shared memory that are under way while a thread does something else, and meetings of
- * a part of a block. */
+/* Asynchronous copies to shared memory, and barriers for a part of a block. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ASYNC_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_ASYNC_CUH
 
 #include "actors/dnn/kernels/common/element.cuh"
 
 #ifdef __CUDACC_RTC__
-/* A barrier for one group of a block's threads, of which there are `threads`, a multiple of 32.
- * A block has at most 16 groups. */
+/* A barrier for a group of `threads` threads of a block, a multiple of 32. Groups are numbered from
+ * 0 to 15; group 0 has the barrier of __syncthreads(). */
 TRP__DEVICE void trp__group_sync(int group, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(group), "r"(threads) : "memory");
@@ -61,7 +60,7 @@ template <int BYTES> TRP__DEVICE void trp__async_copy_some(void *to, uint64_t fr
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(count)
                      : "memory");
 }
-/* Ends a batch of copies, which may have none. */
+/* Ends a batch of copies of the thread, which may be empty. */
 TRP__DEVICE void trp__async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -71,7 +70,7 @@ TRP__DEVICE void trp__async_wait_all(void)
 {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
-/* Waits until no more than so many batches of the thread are under way. */
+/* Waits until at most BATCHES batches of the thread are pending. */
 template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(BATCHES) : "memory");

@@ -54,8 +54,9 @@ TRP__DEVICE double trp__cluster_number(int i, int)
 #endif
 
 /* Publishes a block's numbers, which all its threads hold, and gives lane l of each warp the
- * numbers of block l, or `none`. All threads of the cluster call this, any number of times with 0
- * and 1 in turn as `odd`, and at last trp__cluster_leave() and trp__cluster_end(). */
+ * numbers of block l, or `none` if there is no such block. All threads of the cluster call this,
+ * any number of times with 0 and 1 in turn as `odd`, and at last trp__cluster_leave() and
+ * trp__cluster_end(). */
 TRP__DEVICE void trp__cluster_gather(double v[TRP__CLUSTER_NUMBERS], int blocks,
                                      const double none[TRP__CLUSTER_NUMBERS], int odd)
 {
@@ -73,12 +74,13 @@ TRP__DEVICE void trp__cluster_gather(double v[TRP__CLUSTER_NUMBERS], int blocks,
         v[i] = lane < blocks ? trp__cluster_number(at + i, lane) : none[i];
 }
 
-/* Gives lane l of the first warp the numbers of block l, or `none`. A barrier of the cluster would
- * also wait for all writes of the blocks; this does not. `turn` counts from 0. All threads call
+/* trp__cluster_exchange() gives lane l of the first warp the numbers of block l, or `none` if there
+ * is no such block. Blocks send numbers to each other's mailboxes: a barrier of the cluster would
+ * also wait for all writes of the blocks. `turn` counts from 0. All threads call
  * trp__cluster_begin() before, and at last trp__cluster_leave() and trp__cluster_end(). */
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 900
-/* The mailbox of other blocks' numbers: two places by turns, as the numbers of the turn before may
- * still be read. */
+/* A block's mailbox for the numbers of all blocks. Two turns have places of their own, since the
+ * numbers of the last turn may still be read. */
 struct trp__cluster_box {
     alignas(16) double number[2][TRP__CLUSTER_MOST][TRP__CLUSTER_NUMBERS];
     uint64_t barrier[2];

@@ -77,7 +77,7 @@ TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
     return out;
 }
-/* 2^x; what would be denormal is 0. */
+/* 2^x; denormal results become 0. */
 TRP__DEVICE float trp__exp2_flushed(float x)
 {
     float out;
@@ -151,7 +151,7 @@ template <typename T> TRP__DEVICE T trp__clamp_integer(T value, T least, T most)
     return nearest != nearest ? T(0) : nearest < least ? least : nearest > most ? most : nearest;
 }
 
-/* A number of f32 or f64 as an i32: to nearest, saturating; 0 for NaN. */
+/* Rounds a number to the nearest i32. Saturates; NaN becomes 0. */
 TRP__DEVICE int32_t trp__to_i32(double value)
 {
     return (int32_t)trp__clamp_integer<double>(value, -2147483648.0, 2147483647.0);
@@ -249,7 +249,7 @@ TRP__SHARED_CODE void trp__store_rare(uint64_t address, int64_t i, uint8_t type,
         trp__to<int32_t>(address, i) = trp__to_i32((double)value);
         break;
     case TRP_BOOL:
-        trp__to<uint8_t>(address, i) = value != T(0); /* so a NaN is true */
+        trp__to<uint8_t>(address, i) = value != T(0); /* NaN becomes true */
         break;
     default: /* u8 */
         trp__to<uint8_t>(address, i) = (uint8_t)trp__clamp_integer<T>(value, 0, 255);
@@ -305,7 +305,8 @@ template <typename T> TRP__DEVICE T trp__rounded(uint8_t type, T value)
 
 /* --- Several elements that follow each other: 16-byte accesses --- */
 
-/* Reads N elements of a type at an address aligned to the smaller of 16 and their bytes. */
+/* Loads N elements of a type from element i on, whose address is a multiple of their bytes, or of
+ * 16 if that is less. */
 template <typename T, int N>
 TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[N])
 {
@@ -408,7 +409,7 @@ TRP__DEVICE void trp__store_float(uint64_t address, int64_t i, uint8_t type, T v
         trp__to<uint16_t>(address, i) = type == TRP_F16 ? trp__to_f16(value) : trp__to_bf16(value);
 }
 
-/* One element, or a run of N. */
+/* Loads one element, or a run of N. */
 template <typename T, int N>
 TRP__DEVICE void trp__load_some(uint64_t address, int64_t i, uint8_t type, T out[N])
 {
@@ -427,7 +428,7 @@ TRP__DEVICE void trp__store_some(uint64_t address, int64_t i, uint8_t type, cons
         trp__store_run<T, N>(address, i, type, value);
 }
 
-/* Bytes of an element. */
+/* Returns the bytes of an element. */
 TRP__DEVICE int trp__element_bytes(uint8_t type)
 {
     switch (type) {

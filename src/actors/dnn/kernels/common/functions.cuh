@@ -5,8 +5,8 @@
 
 #include "actors/dnn/kernels/common/element.cuh"
 
-/* Compute 1 / d, for d from 1 to 2^32, and n / d, both to 1 ulp: one Newton step, without the
- * branches that a division has for other numbers. */
+/* Compute 1 / d, for d from 1 to 2^32, and n / d, both to 1 ulp. A division would have branches for
+ * other numbers; trp__part() has one Newton step instead. */
 #ifdef __CUDACC_RTC__
 TRP__DEVICE float trp__near_reciprocal(float d)
 {
@@ -70,7 +70,7 @@ template <typename T> TRP__DEVICE T trp__sigmoid_slope(T x)
     return (e * r) * r;
 }
 
-/* log(1 + exp(beta x)) / beta without overflow. */
+/* log(1 + exp(beta x)) / beta without overflow, for beta > 0. */
 template <typename T> TRP__DEVICE T trp__softplus(T beta, T x)
 {
     return (x > 0 ? x : T(0)) + log1p(exp(-fabs(beta * x))) / beta;
@@ -103,9 +103,9 @@ template <typename T> TRP__DEVICE T trp__gelu_gate(T x)
     return erfc(-x * T(0.70710678118654752440)) / 2;
 }
 
-/* The part of the standard normal distribution below -|x|, with a relative error of 4e-7: e^(-x
- * x / 2) times a polynomial in t = 1 / (1 + 0.35 |x|), which is exact to 2^-25. Shorter than
- * erfc(). Both are 0 from 20 on. */
+/* The part of the standard normal distribution below -|x|, `share`, with a relative error of 4e-7:
+ * `power`, which is e^(-x x / 2), times a polynomial in t = 1 / (1 + 0.35 |x|) that is exact to
+ * 2^-25. Shorter than erfc(). Both fields are 0 where |x| is at least 20. */
 struct trp__normal_tail {
     float power, share;
 };
@@ -133,8 +133,8 @@ template <> TRP__DEVICE float trp__gelu_gate<float>(float x)
     return x < 0 ? share : 1 - share;
 }
 
-/* gelu to 2^-15, for results of 16 bits: the same tail with a shorter polynomial. e^(-x x / 2) is
- * raised by 2^32 meanwhile, so that no denormal becomes 0. */
+/* gelu with an error of 2^-15, for results of 16 bits: the same tail with a shorter polynomial.
+ * e^(-x x / 2) is multiplied by 2^32 meanwhile, so that no denormal becomes 0. */
 TRP__DEVICE float trp__gelu_narrow(float x)
 {
     const float a = fmin(fabs(x), 20.0f);
@@ -187,7 +187,7 @@ template <typename T> TRP__DEVICE T trp__swish_slope(T beta, T x)
     return trp__sigmoid<T>(s) + trp__gated<T>(s, trp__sigmoid_slope<T>(s));
 }
 
-/* The gradient of a relu: 0 where it is flat, even for infinities and NaN. */
+/* The gradient of a relu: 0 where the relu is flat, even if dy is infinite or NaN. */
 template <typename T> TRP__DEVICE T trp__relu_gradient(const T p[3], T x, T dy)
 {
     const T slope = x != x ? x : x > p[0] ? T(x < p[1] || isinf(p[1])) : p[2];

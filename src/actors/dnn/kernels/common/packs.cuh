@@ -1,12 +1,13 @@
-/* Elements of a type that the compiler knows, as they lie in memory. A pack of elements that follow
- * each other is one load, takes as few registers as it has bytes, and becomes f32 where it is used.
- * TYPE TRP_DTYPE_NONE stands for one element of a type at run time. */
+/* Elements of a type that is known at compile time, stored as in memory. A pack is V elements that
+ * follow each other. It takes a register for each 4 bytes, and an element becomes f32 when it is
+ * used. TYPE TRP_DTYPE_NONE: one element whose type is known at run time only. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_PACKS_CUH
 
 #include "actors/dnn/kernels/common/rows.cuh"
 
-/* The larger of two numbers of 32 bits, or of each two of 16. */
+/* Returns the larger of two f32, or the larger of the lower and of the upper halves of two words of
+ * 16-bit numbers. NaN is larger than all numbers or, without NAN_FIRST, smaller. */
 template <int TYPE, bool NAN_FIRST> TRP__DEVICE uint32_t trp__pack_most(uint32_t a, uint32_t b)
 {
 #ifdef __CUDACC_RTC__
@@ -43,7 +44,7 @@ template <int TYPE, bool NAN_FIRST> TRP__DEVICE uint32_t trp__pack_most(uint32_t
 #endif
 }
 
-/* An element as it lies in memory. */
+/* The unsigned integer that holds the bits of an element. */
 template <int TYPE> struct trp__stored {
     typedef uint16_t word;
 };
@@ -76,7 +77,7 @@ template <int TYPE, int V> struct trp__pack {
             }
         }
     }
-    /* Takes bytes that were copied as they lie in memory. */
+    /* Takes the bytes of a pack, unconverted. */
     TRP__DEVICE void take(const trp__pack16 &q)
     {
         static_assert(WORDS == 4, "as many");
@@ -107,7 +108,8 @@ template <int TYPE, int V> struct trp__pack {
             v[k] = value;
         set(v);
     }
-    /* The largest one; a NaN is larger than all or, without NAN_FIRST, smaller. */
+    /* Returns the largest element. NaN is larger than all numbers or, without NAN_FIRST, smaller.
+     */
     template <bool NAN_FIRST> TRP__DEVICE float most() const
     {
         uint32_t w = word[0];
@@ -182,7 +184,7 @@ template <int TYPE, int V> struct trp__pack {
     }
 };
 
-/* The unit that a pack is copied in. */
+/* The type that copies a pack of BYTES. */
 template <int BYTES> struct trp__raw {
     typedef trp__pack16 type;
 };

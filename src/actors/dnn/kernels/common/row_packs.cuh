@@ -1,12 +1,12 @@
-/* Rows of a type that the compiler knows, in registers as they lie in memory: each thread has some
- * packs of 16 bytes. */
+/* Rows of a type that is known at compile time, in registers and stored as in memory: each thread
+ * has some packs of 16 bytes. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ROW_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_ROW_PACKS_CUH
 
 #include "actors/dnn/kernels/common/packs.cuh"
 
-/* Finds where a row begins like trp__rows_find(), among at most 2^31 - 1 rows: without divisions of
- * 64 bits, whose calls cost registers. */
+/* Finds where a row begins, as trp__rows_find() does, among at most 2^31 - 1 rows. Divides by 32
+ * bits: divisions of 64 bits are calls, which cost registers. */
 template <int OPERANDS>
 TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
                                      const trp__rows_operand *operand, int64_t first[OPERANDS])
@@ -34,16 +34,16 @@ TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
     }
 }
 
-/* Elements of 16 bytes. */
+/* The bytes of an element, and the pack of 16 bytes. */
 template <int TYPE> struct trp__row_type {
     enum { SIZE = TYPE == TRP_F32 ? 4 : 2, V = 16 / SIZE };
     typedef trp__pack<TYPE, V> pack;
 };
 
-/* The packs of a thread: the first at element `first`, the others `step` apart. Elements count from
- * a place that is aligned to 16 bytes, at or before the row; the row's elements are `begin` to
- * `end`, and no others are touched. Not RAGGED: both are multiples of LENGTH, the elements of a
- * pack. */
+/* The packs of a thread: the first begins at element `first`, the others `step` elements apart.
+ * Elements are counted from an address that is a multiple of 16, at or before the row. The row has
+ * the elements from `begin` to below `end`; no others are read or written. Without RAGGED both are
+ * multiples of LENGTH, the elements of a pack. */
 template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> struct trp__row_packs {
     enum { SIZE = trp__row_type<TYPE>::SIZE, V = LENGTH };
     typedef trp__pack<TYPE, V> pack;
@@ -61,7 +61,7 @@ template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> str
     {
         return place(c) + j >= begin && place(c) + j < end;
     }
-    /* Elements outside become `other`. */
+    /* Reads PACKS packs of the row at `at`. Elements outside of the row become `other`. */
     template <int PACKS> TRP__DEVICE void read(uint64_t at, float other, pack v[PACKS]) const
     {
         float outside[V];

@@ -1,12 +1,12 @@
-/* Common parts of kernels over rows: finding a row, its elements in registers, and results of all
- * threads of a row. */
+/* Common parts of kernels over rows: finding a row, its elements in registers, and results that the
+ * threads of a row compute together. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_CUH
 
 #include "actors/dnn/kernels/common/element.cuh"
 #include "actors/dnn/kernels/common/rows.h"
 
-/* Finds where a row begins in each of some operands. */
+/* Finds the offset, in elements, at which a row begins in each operand. */
 template <int OPERANDS>
 TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
                                 const trp__rows_operand *operand, int64_t first[OPERANDS])
@@ -31,8 +31,8 @@ TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
 
 /* --- Runs: 8 elements that follow each other --- */
 
-/* Calls `call` with a type that the compiler knows: reads of several runs have no branch between
- * them, and are under way together. Only arithmetic in f64 reads f64. */
+/* Calls `call` with the type as a constant: reads of several runs then have no branch between them,
+ * and are in flight together. Reads f64 only if T is f64. */
 #define TRP__ROWS_BY_TYPE(T, type, call)                                                           \
     if ((type) == TRP_F32)                                                                         \
         call(TRP_F32);                                                                             \
@@ -43,12 +43,12 @@ TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
     else if (sizeof(T) == 8)                                                                       \
     call(TRP_F64)
 
-/* The place in its row of element j of run c of a thread. */
+/* A thread's elements of a row. place() returns the index in the row of element j of its run c. */
 struct trp__rows_lanes {
-    int thread, threads; /* of those of the row */
+    int thread, threads; /* this thread, and how many the row has */
     int shift;           /* elements between a multiple of 8 and the first one of the row */
-    bool runs;           /* else elements lie `threads` apart */
-    bool single;         /* runs of an operand whose elements must be read one by one */
+    bool runs;           /* runs of 8 neighbouring elements; else elements `threads` apart */
+    bool single;         /* elements of the operand must be read one by one */
 
     TRP__DEVICE int place(int c, int j) const
     {
@@ -122,7 +122,7 @@ TRP__DEVICE void trp__rows_write(const trp__rows_lanes &l, uint64_t at, int64_t 
 #undef TRP__ROWS_WRITE
 }
 
-/* --- What the threads of a row find together --- */
+/* --- Results that the threads of a row compute together --- */
 
 struct trp__rows_sum {
     template <typename T> static TRP__DEVICE T of(T a, T b)
@@ -131,7 +131,7 @@ struct trp__rows_sum {
     }
 };
 
-/* The larger one; of NaN and a number the number. */
+/* The larger number; NaN only if both are NaN. */
 struct trp__rows_most {
     template <typename T> static TRP__DEVICE T of(T a, T b)
     {
@@ -139,9 +139,9 @@ struct trp__rows_most {
     }
 };
 
-/* Combines COUNT numbers of each of the `threads` of a row: a power of two up to 32, or the whole
- * block. All threads of the block call this. `none` changes nothing. The order is always the same.
- * */
+/* Combines COUNT numbers of the `threads` threads of a row: a power of two up to 32, or the whole
+ * block. All threads of the block call this, and get the results. `none` is the neutral element of
+ * OP. The order is fixed, so results are the same each time. */
 template <typename OP, typename T, int COUNT>
 TRP__DEVICE void trp__rows_together(T v[COUNT], int threads, T none)
 {
@@ -171,7 +171,7 @@ template <typename OP, typename T> TRP__DEVICE T trp__rows_together(T v, int thr
     return v;
 }
 
-/* A sum of many in f32, with what was lost of it. */
+/* A compensated sum (Kahan): the total is sum - lost, where `lost` is a rounding error. */
 template <typename T> struct trp__exact_sum {
     T sum, lost;
 

@@ -13,14 +13,14 @@ enum {
 
 /* Slices of rows, see slices.cuh. */
 enum {
-    TRP__SLICE_THREADS = 1024, /* of a processor, in one block or several */
-    TRP__SLICE_BYTES = 32,     /* of a tile for a thread */
+    TRP__SLICE_THREADS = 1024, /* threads of a multiprocessor, in one block or several */
+    TRP__SLICE_BYTES = 32,     /* bytes of a tile per thread */
     TRP__SLICE_STATIC = 1024,  /* bytes of shared memory beside tiles, at most */
     TRP__CLUSTER_MOST = 8,     /* blocks of a cluster, as all devices with clusters have */
 };
 
-/* The layout of an operand, in elements: where its first element is, and the strides to the next
- * element of a row and to the next row along each dimension that is left. */
+/* An operand: the address of its first element, and its strides in elements to the next element of
+ * a row and to the next row along each dimension that numbers rows. */
 typedef struct trp__rows_operand {
     uint64_t at;
     int64_t step;

@@ -1,5 +1,5 @@
-/* Runs of four elements that follow each other, of several arrays at a time, for blocks of
- * TRP__RUNS_THREADS threads that go over arrays without gaps. */
+/* Runs of four neighbouring elements, for blocks of TRP__RUNS_THREADS threads that walk several
+ * arrays without gaps together. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_RUNS_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_RUNS_CUH
 
@@ -7,7 +7,8 @@
 
 enum { TRP__RUNS_EACH = 4, TRP__RUNS_THREADS = 256 };
 
-/* Four elements as they lie in memory: all arrays are under way before the first is converted. */
+/* Four elements, unconverted, so that a thread can load those of all arrays before it converts the
+ * first. */
 template <typename T> struct trp__runs_raw {
     trp__pack16 p[sizeof(T) / 4];
 
@@ -48,7 +49,8 @@ template <typename T> struct trp__runs_raw {
     }
 };
 
-/* The place of element j of run r of a thread. */
+/* Returns the index in the block's elements of element j of run r of a thread. Without `runs`,
+ * neighbouring threads have neighbouring elements. */
 TRP__DEVICE int trp__runs_at(bool runs, int r, int j)
 {
     const int thread = (int)threadIdx.x;

@@ -1,7 +1,7 @@
-/* Rows of the blocks of a cluster: each block has a slice of a row, which it goes over twice,
- * forwards and then backwards. Each thread copies its elements of as many tiles as there is room
- * for into shared memory. The tiles that were read last are still there for the second pass; the
- * others are copied again while these are worked on. */
+/* Rows that the blocks of a cluster share: each block has a slice of a row, and walks it twice,
+ * forwards and then backwards. Shared memory holds some tiles of the slice; each thread copies and
+ * uses its own elements of these. The tiles that were read last are still there when the second
+ * pass begins. It copies the others again while it works on these. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_SLICES_CUH
 
@@ -9,8 +9,8 @@
 #include "actors/dnn/kernels/common/cluster.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
 
-/* The tiles of a slice, and how many of them there is room for: tile t lies in slot t % room. WORK
- * has a function copy(tile, slot), which ends with trp__async_commit(). */
+/* The tiles of a slice, and how many of them shared memory holds, `room`: tile t is in slot t %
+ * room. WORK has a function copy(tile, slot), which ends with trp__async_commit(). */
 struct trp__slice_tiles {
     int tiles, room;
 
@@ -52,7 +52,7 @@ template <int TYPE, bool RAGGED, int OPERANDS> struct trp__row_tiles : trp__row_
     enum { DEEP = 2 / OPERANDS };
     trp__pack16 *shared;
     uint64_t at[OPERANDS];
-    float other; /* what elements outside are */
+    float other; /* the value outside of the row */
 
     TRP__DEVICE int size() const /* elements of a tile */
     {

@@ -1,5 +1,5 @@
 /* Products of f16 and bf16 on tensor cores, summed in f32: m16n8k16, and the loads of its operands
- * from shared memory. The tests' device does the same with shuffles. */
+ * from shared memory. On the tests' device, lanes exchange operands by way of shared memory. */
 #ifndef TRP_ACTORS_DNN_KERNELS_COMMON_TENSOR_CORE_CUH
 #define TRP_ACTORS_DNN_KERNELS_COMMON_TENSOR_CORE_CUH
 
@@ -7,8 +7,9 @@
 
 #ifdef __CUDACC_RTC__
 
-/* Four 8 x 8 matrices. Lane 8 m + r gives where row r of matrix m is, aligned to 16 bytes; lane
- * 4 r + c gets elements 2 c and 2 c + 1 of each row r, or with TURNED of each column r. */
+/* Loads four 8 x 8 matrices. Lane 8 m + r passes the address of row r of matrix m, a multiple of
+ * 16. Lane 4 r + c gets elements 2 c and 2 c + 1 of row r of each matrix, or with TURNED of column
+ * r. */
 template <bool TURNED> TRP__DEVICE void trp__load_matrices(const uint16_t *row, uint32_t out[4])
 {
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
@@ -42,7 +43,7 @@ TRP__DEVICE void trp__multiply_matrices(const uint32_t a[4], const uint32_t b[2]
 
 #else
 
-/* Words that the lanes of each warp leave for each other between two barriers. */
+/* Words that the lanes of each warp exchange between two barriers. */
 template <typename WORD, int COUNT> struct trp__lane_words {
     WORD word[32][32][COUNT];
 };

@@ -38,7 +38,7 @@ void trp__kernel_drop(const trp__kernel_family *family, void *step)
     free(step);
 }
 
-/* 90 of "sm_90a" */
+/* Returns 90 for "sm_90a". */
 static int capability_of(const trp__kernel_modules *modules)
 {
     return atoi(modules->target + strcspn(modules->target, "0123456789"));
@@ -64,9 +64,9 @@ uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules)
     return rows[i].kib << 10;
 }
 
-/* Raises the limit of a function's dynamic shared memory, which a launch needs beyond 48 KiB, the
- * kernel's static memory included. The limit is all that the device has: it belongs to the
- * function, which plans of other sizes share. */
+/* Raises the limit of a function's dynamic shared memory, as a launch needs whose dynamic and
+ * static memory together exceed 48 KiB. The new limit is all that the device has, since plans of
+ * other sizes share the function and its limit. */
 static trp_status allow_shared(const trp__kernel_launch *l, trp__cu_function function,
                                uint32_t shared_bytes, trp_error *error)
 {
@@ -107,7 +107,8 @@ trp_status trp__kernel_find(const trp__kernel_launch *l, trp__kernel_module modu
                : trp__kernel_with_shared(l, module, k->name, k->shared, &k->function, error);
 }
 
-/* The launch of blocks in clusters. `attribute` is the caller's memory, which it refers to. */
+/* Returns the configuration of a launch of `blocks` blocks in clusters. It points to `attribute`,
+ * which the caller owns. */
 static trp__cu_launch_config launch_of(const trp__kernel_launch *l, const trp__kernel *k,
                                        uint64_t blocks, trp__cu_launch_attribute *attribute)
 {
@@ -167,7 +168,7 @@ static trp_status enqueue_clusters(const trp__kernel_launch *l, const trp__kerne
 trp_status trp__kernel_run(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                            uint64_t blocks, void *parameter, int64_t *first, trp_error *error)
 {
-    enum { BLOCKS_MAX = 1 << 30 }; /* of a launch that is one of several */
+    enum { BLOCKS_MAX = 1 << 30 }; /* blocks of a launch, where a grid is split into several */
     const uint64_t most = first ? BLOCKS_MAX : blocks;
     trp_status status = trp__kernel_find(l, module, k, error);
     for (uint64_t at = 0; at < blocks && status == TRP_OK; at += most) {

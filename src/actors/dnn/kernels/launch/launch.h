@@ -1,4 +1,5 @@
-/* A family of fast kernels, and how a step of a plan launches one: what all families share. */
+/* The interface of a family of fast kernels, and how a step of a plan looks up and launches a
+ * kernel. */
 #ifndef TRP_ACTORS_DNN_KERNELS_LAUNCH_LAUNCH_H
 #define TRP_ACTORS_DNN_KERNELS_LAUNCH_LAUNCH_H
 
@@ -18,23 +19,24 @@ typedef struct trp__kernel_launch {
 
 typedef struct trp__kernel_family {
     const char *name; /* `ran.engine` begins with it */
-    /* Returns how many nodes from `first` on one step can do, at most `most`; 0: none. No side
-     * effects. */
+    /* Returns how many nodes one step can run, from node `first` on and at most `most`; 0: none. No
+     * side effects. */
     uint32_t (*takes)(const trp__dnn_graph *graph, uint32_t first, uint32_t most);
     size_t step_bytes;
-    /* Plans a zeroed step for that many nodes: adds the variant's name to `engine`, and sets the
-     * bytes of workspace of a launch, which are 0 before. */
+    /* Plans a step for the nodes of a part; `step` is zeroed. Adds the variant's name to `engine`,
+     * and sets *workspace, which is 0 before, to the bytes that a launch needs. */
     trp_status (*make)(const trp__dnn_part *part, const trp__kernel_modules *modules, void *step,
                        trp__text *engine, uint64_t *workspace, trp_error *error);
     /* Enqueues the step on the instance's stream. Enqueues nothing if it fails. */
     trp_status (*launch)(void *step, const trp__kernel_launch *launch, trp_error *error);
-    /* Releases what a step owns, also one whose make() failed; NULL: nothing. */
+    /* Releases what a step owns, even if its make() failed. NULL: steps own nothing. */
     void (*drop)(void *step);
     trp__kernel_module module; /* the module of its kernels */
     bool moves;                /* launches need TRP__MODULE_MOVE, too */
 } trp__kernel_family;
 
-/* Defines a family of the usual form: with the functions and the type `step` of its file. */
+/* Defines a family by the functions takes(), make() and launch() and the type `step` of its file.
+ * Its steps own nothing. */
 #define TRP__KERNEL_FAMILY(symbol, title, number)                                                  \
     const trp__kernel_family trp__kernels_##symbol = {                                             \
         .name = (title),                                                                           \
@@ -52,7 +54,7 @@ trp_status trp__kernel_make(const trp__kernel_family *family, const trp__dnn_par
                             char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
                             trp_error *error);
 
-/* The error of a make() whose nodes takes() has not accepted: a bug of the caller. */
+/* Returns the error of a make() for nodes that takes() has not accepted, a bug of the caller. */
 trp_status trp__kernel_unfit(const trp__kernel_family *family, trp_error *error);
 
 void trp__kernel_drop(const trp__kernel_family *family, void *step);
@@ -68,10 +70,10 @@ static inline uint64_t trp__kernel_address(const trp__kernel_launch *l, uint8_t 
     return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
 }
 
-/* Dynamic and static shared memory that a block may have on the device, at most. */
+/* Returns the bytes of dynamic and static shared memory together that a block may have. */
 uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules);
 
-/* Blocks of a cluster, at most: 1 where the device or its driver has no clusters. */
+/* Returns the blocks that a cluster has at most; 1: the device or its driver has no clusters. */
 int trp__kernel_cluster_most(const trp__kernel_modules *modules);
 
 /* A kernel of a step. */
@@ -79,29 +81,32 @@ typedef struct trp__kernel {
     char name[48];
     uint32_t threads;          /* of a block */
     uint32_t shared;           /* bytes of a block's dynamic shared memory */
-    uint32_t cluster;          /* blocks of a cluster; 0 is 1 */
+    uint32_t cluster;          /* blocks of a cluster; 0 means 1 */
     trp__cu_function function; /* NULL: not looked up yet */
 } trp__kernel;
 
-/* Looks up the function, of a module that is made and loaded if need be. */
+/* Looks up the function of a kernel, once. Makes and loads its module if need be. */
 trp_status trp__kernel_find(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                             trp_error *error);
 
-/* Looks up a kernel and enqueues so many blocks of it with one parameter, a struct. `first`, a
- * field of the parameter: a large grid becomes several launches, each of which gets the number of
- * its first block there; NULL: always one launch. */
+/* Looks up a kernel and enqueues `blocks` blocks of it. `parameter` is a struct, its only
+ * parameter. `first` is a field of that struct: a large grid is split into several launches, each
+ * of which gets the number of its first block there. NULL: the grid is one launch, of fewer than
+ * 2^31 blocks. */
 trp_status trp__kernel_run(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                            uint64_t blocks, void *parameter, int64_t *first, trp_error *error);
 
-/* trp__kernels_function(), of a kernel that is launched with so much dynamic shared memory. */
+/* The same as trp__kernels_function(), for launches with `shared_bytes` of dynamic shared memory.
+ */
 trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_module module,
                                    const char *name, uint32_t shared_bytes, trp__cu_function *out,
                                    trp_error *error);
 
-/* Returns how many clusters of a kernel the device has at a time, at least 1. */
+/* Returns how many clusters of a kernel the device runs at a time, at least 1. The function must
+ * have been looked up, and k->cluster must not be 0. */
 uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, const trp__kernel *k);
 
-/* cuLaunchKernel with one parameter, a struct. */
+/* Enqueues a kernel with one parameter, a struct. Does nothing if `blocks` is 0. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
                                void *parameter, trp_error *error);

@@ -43,13 +43,13 @@ typedef enum trp__kernel_module {
         TRP__KERNEL_MODULE_COUNT,
 } trp__kernel_module;
 
-/* Modules of one actor. Zero-initialised but for the first four. */
+/* The modules of one actor. The caller sets the first four fields, and zeroes the others. */
 typedef struct trp__kernel_modules {
     const trp__cuda *cu;
     trp__store *store;        /* NULL: there is none */
     const char *target;       /* "sm_90" */
     int processors;           /* multiprocessors of the device */
-    struct trp__fused *fused; /* kernels for single programs; NULL: none are made */
+    struct trp__fused *fused; /* kernels compiled for one program each; NULL: none */
     struct {
         void *image; /* NULL: not there yet */
         size_t bytes;
@@ -65,9 +65,9 @@ trp__own_program trp__kernels_program(trp__kernel_module module);
 trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module,
                              const atomic_bool *stop, trp_error *error);
 
-/* Returns the image of a caller's source, which may include the files of these kernels, from the
- * cache, or compiles it and stores it there. `name` is for messages. *image is the caller's to
- * free. Any thread. */
+/* Finds the image of a caller's source in the cache, or compiles it and stores it there. The source
+ * may include the files of these kernels. `name` is for messages. *image is the caller's to free.
+ * Any thread. */
 trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
                               void **image, size_t *bytes, trp_error *error);
 
@@ -78,17 +78,18 @@ bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module);
 trp_status trp__kernels_share(const trp__kernel_modules *from, trp__kernel_modules *to,
                               trp__kernel_module module, trp_error *error);
 
-/* TRP_OK for a CUresult of 0. Without an instance the worker is not told of an error. */
+/* Returns TRP_OK for a CUresult of 0, else an error. Without an instance the worker does not learn
+ * of the error. */
 trp_status trp__kernel_check(trp_instance *instance, int result, const char *call,
                              trp_error *error);
 
-/* Looks up a kernel of a module, which is made and loaded if need be. The context must be current.
- * instance NULL: as with trp__kernel_check(). */
+/* Looks up a kernel. Makes and loads its module if need be. The context must be current. instance
+ * NULL: as with trp__kernel_check(). */
 trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
                                  trp__kernel_module module, const char *name, trp__cu_function *out,
                                  trp_error *error);
 
-/* Unloads all. The context must be current. */
+/* Unloads and frees all modules. The context must be current. */
 void trp__kernels_end(trp__kernel_modules *m, trp_instance *instance);
 
 #endif

@@ -17,7 +17,7 @@ void trp__rows_begin(trp__rows *r, const trp__dnn_tensor *shape, const trp__dnn_
 
 void trp__rows_add(trp__rows *r, const trp__dnn_tensor *operand)
 {
-    trp__dnn_tensor shape = *operand; /* add() looks at its rank alone */
+    trp__dnn_tensor shape = *operand; /* trp__space_add() reads its rank only */
     shape.rank = (uint8_t)r->kept.rank;
     trp__space_add(&r->kept, &shape, operand);
     trp__space_add(&r->reduced, &shape, operand);
@@ -29,7 +29,8 @@ void trp__rows_finish(trp__rows *r, int by)
     trp__space_merge(&r->kept);
     trp__space_order(&r->reduced, by);
     trp__space_merge(&r->reduced);
-    for (int o = 0; o < r->kept.operands; o++) { /* a dimension of 1 has no stride that counts */
+    /* The stride along a dimension of 1 is never used, and must not keep rows from being runs. */
+    for (int o = 0; o < r->kept.operands; o++) {
         if (r->kept.dim[0] == 1)
             r->kept.stride[o][0] = 0;
         if (r->reduced.dim[0] == 1)
@@ -122,12 +123,11 @@ int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type
     return 0;
 }
 
-/* Plans blocks, `resident` of which share a multiprocessor. False: a cluster does not hold a
- * row. */
+/* Plans blocks, `resident` of which share a multiprocessor. False: a cluster can't hold a row. */
 static bool plan_slices(const trp__kernel_modules *modules, int64_t rows, int64_t units, int loads,
                         uint32_t resident, trp__slices *s)
 {
-    enum { RESERVED = 1 << 10 }; /* bytes of each block, by the device */
+    enum { RESERVED = 1 << 10 }; /* bytes of each block that the device reserves */
     const uint32_t most = (uint32_t)trp__kernel_cluster_most(modules);
     s->threads = TRP__SLICE_THREADS / resident;
     const uint32_t bytes = TRP__SLICE_BYTES * s->threads;

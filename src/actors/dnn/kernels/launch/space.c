@@ -69,7 +69,7 @@ void trp__space_merge(trp__space *s)
         if (!is_gapless(s, i))
             continue;
         s->dim[i] *= s->dim[i + 1];
-        remove_dim(s, i + 1); /* the inner strides stay */
+        remove_dim(s, i + 1); /* the strides of the inner one stay */
     }
 }
 

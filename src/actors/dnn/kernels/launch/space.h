@@ -7,7 +7,8 @@
 
 enum { TRP__SPACE_OPERANDS = 16 };
 
-/* Dimensions of more than one element, the innermost first. */
+/* Dimensions, the innermost first; none of 1 element once they are ordered, but for a single one.
+ */
 typedef struct trp__space {
     int rank; /* at least 1 */
     int64_t dim[TRP__DNN_RANK];
@@ -18,14 +19,15 @@ typedef struct trp__space {
 /* Begins the space of all elements of `shape`. */
 void trp__space_begin(trp__space *s, const trp__dnn_tensor *shape);
 
-/* Adds an operand whose dimensions are those of the shape, or 1; one of another rank is a single
- * element. Before order() and merge(). Its number. */
+/* Adds an operand, each of whose dimensions is that of the shape or 1; an operand of another rank
+ * is a single element. Returns its number. Call this before trp__space_order(). */
 int trp__space_add(trp__space *s, const trp__dnn_tensor *shape, const trp__dnn_tensor *operand);
 
-/* Sorts the dimensions so that the strides of an operand grow; those of 1 element go. */
+/* Sorts the dimensions by the strides of operand `by`, the smallest first, and removes those of 1.
+ */
 void trp__space_order(trp__space *s, int by);
 
-/* Makes one of neighbouring dimensions that all operands walk without a gap between. */
+/* Merges neighbouring dimensions between which no operand has a gap. */
 void trp__space_merge(trp__space *s);
 
 int64_t trp__space_elements(const trp__space *s);

@@ -5,7 +5,8 @@
 
 enum {
     USES = 3,           /* launches before a compile pays */
-    ELEMENTS = 1 << 18, /* of a launch that counts: one of fewer takes no longer than the call */
+    ELEMENTS = 1 << 18, /* least of a launch that counts as one: smaller ones take no longer than
+                         * the call */
     ENTRIES_MAX = 4096,
 };
 
@@ -14,7 +15,7 @@ struct trp__fused_entry {
     trp__kernel_modules *modules;
     char *source;
     uint32_t uses;
-    bool asked; /* looked for in the cache, or compiled */
+    bool asked; /* a lookup in the cache, or a compile, has begun */
     void *image;
     size_t bytes;
     trp__cu_module module;
@@ -62,7 +63,7 @@ trp__fused_entry *trp__fused_find(trp__fused *f, const char *source)
     return e;
 }
 
-/* A program that does not compile, or is not for this device, stays with the interpreter. */
+/* Loads a compiled program. If that fails, the interpreter goes on running it. */
 static void load(trp__fused *f, trp_instance *instance, trp__fused_entry *e)
 {
     trp_error ignored;
@@ -93,7 +94,7 @@ trp__cu_function trp__fused_use(trp__fused *f, trp_instance *instance, trp__fuse
     return e->function;
 }
 
-/* In the side thread. */
+/* Runs in the side thread. */
 static void compile(void *argument)
 {
     trp__fused_entry *e = argument;

@@ -59,10 +59,10 @@ TRP__DEVICE void trp__fused_compute(T *to, const A &a, const B &b, const C &c,
         to[k] = trp__fused_apply<T, OP>(a[k], b[k], c[k], p);
 }
 
-/* Threads that take neighbouring elements run the program on whole packs of W, DEEP of them at a
- * time where there are so many, a block's packs apart: no branch stands between their loads, so
- * that all are under way together. The last block runs the elements that fill no pack one by one.
- * */
+/* Begins a program. With `neighbours` a thread runs it on packs of W neighbouring elements: on DEEP
+ * packs at a time where the block has so many, with no branch between their loads, so that all are
+ * in flight together. The packs of a thread are as many packs apart as a block has threads. The
+ * last block runs the elements that do not fill a pack, one by one. */
 #define TRP__FUSED(type, width, neighbours, rank, deep)                                            \
     typedef type T;                                                                                \
     enum { trp__fused_width = width, trp__fused_vector = neighbours, trp__fused_deep = deep };     \

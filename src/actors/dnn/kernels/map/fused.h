@@ -17,20 +17,20 @@ typedef struct trp__fused {
     trp__kernel_modules *modules;
     trp__side *side;
     trp__fused_entry *entries;  /* all of them */
-    trp__fused_entry *compiled; /* that the side thread works on; NULL: none */
+    trp__fused_entry *compiled; /* the one that the side thread compiles; NULL: none */
 } trp__fused;
 
 /* Starts the side thread. */
 trp_status trp__fused_start(trp__fused *f, trp__kernel_modules *modules, trp_error *error);
-/* Waits for a compile that runs, and unloads all. The context must be current. */
+/* Waits for a running compile, and unloads all kernels. The context must be current. */
 void trp__fused_stop(trp__fused *f, trp_instance *instance);
 
-/* Returns the entry of a source, the same for the same text; NULL: no memory. Entries live to the
- * end. */
+/* Returns the entry of a source, always the same for the same text; NULL: no memory, or too many
+ * entries. Entries live until trp__fused_stop(). */
 trp__fused_entry *trp__fused_find(trp__fused *f, const char *source);
 
-/* Returns the kernel of an entry that runs once more, over so many elements; NULL: not there, or
- * not yet. Takes no time but for loading, once. */
+/* Counts a run of an entry over `elements` elements, and returns its kernel; NULL: it has none, or
+ * none yet. Loads the kernel once, and never waits for a compile. */
 trp__cu_function trp__fused_use(trp__fused *f, trp_instance *instance, trp__fused_entry *entry,
                                 int64_t elements);
 

@@ -1,5 +1,5 @@
-/* Fused element-wise graphs: makes a step of a program of map.h, which an interpreter runs, and the
- * source of a kernel of its own. */
+/* Plans fused element-wise graphs: a step has a program of map.h, which the interpreter runs, and
+ * the source of a kernel for this program alone. */
 #include "actors/dnn/kernels/map/map.h"
 
 #include "actors/dnn/kernels/map/step.h"
@@ -38,7 +38,7 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
         trp__text_add(&t, "SLOT(%d)", i);
     for (int i = 0; i < s->numbers; i++)
         trp__text_add(&t, "VALUE(%d)", i);
-    for (int i = 0; i < s->map.codes; i++) { /* all reads are under way before anything waits */
+    for (int i = 0; i < s->map.codes; i++) { /* all loads are in flight before anything waits */
         const int operand = s->map.code[i].a;
         if (s->map.code[i].op == TRP__MAP_LOAD)
             trp__text_add(&t, "\nREAD(%d, %d, TRP__MAP_%s)", operand, s->map.operand[operand].type,
@@ -69,8 +69,9 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
     return strlen(out) + 1 < size;
 }
 
-/* Packs that a thread of a kernel of its own has at a time: two where one array is read, in loads
- * of no more than 16 bytes. Several arrays have enough loads under way with one. */
+/* Returns how many packs a thread of the program's own kernel has at a time: two where it reads one
+ * array and no operand takes more than 2 bytes an element, so that a load has at most 16 bytes.
+ * Several arrays have enough loads in flight with one pack. */
 static uint32_t packs_of(const program *p)
 {
     int arrays = 0;

@@ -1,9 +1,9 @@
 /* Runs the programs of map.h. Slots lie in shared memory, each thread in its own column, 16 bytes
  * next to 16 bytes of the next thread, so that accesses have no bank conflicts and need no barrier.
  *
- * Two ways to share the elements out: a thread takes elements that follow each other, read and
- * written 16 bytes at a time ("vector"); or elements a block's width apart, so that neighbours read
- * neighbouring elements ("loose"), where sizes or places do not allow the former. */
+ * Threads share the elements in one of two ways. "Vector": a thread has neighbouring elements, and
+ * accesses 16 bytes at a time. "Loose", where sizes or alignment do not allow that: the elements of
+ * a thread are a block's width apart, so that neighbouring threads access neighbouring elements. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_MAP_CUH
 #define TRP_ACTORS_DNN_KERNELS_MAP_MAP_CUH
 
@@ -59,7 +59,7 @@ template <typename T, int WIDTH> struct trp__map_machine {
     }
 };
 
-/* One operation over the elements of a thread. Calls of long functions share one copy of them. */
+/* One operation over the elements of a thread. */
 #define TRP__MAP_CASE(name, expression)                                                            \
     case name:                                                                                     \
         TRP__UNROLL                                                                                \
@@ -76,6 +76,7 @@ template <typename T, int WIDTH> struct trp__map_machine {
         }                                                                                          \
         break;
 
+/* Not inlined: all calls of these long functions share one copy. */
 template <typename T> TRP__SHARED_CODE T trp__map_long(uint8_t op, T x, T w, T p0)
 {
     switch (op) {
@@ -129,7 +130,7 @@ TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const tr
     }
 }
 
-/* Not inlined: the interpreter contains all modes. */
+/* Not inlined, since the interpreter has the code of all modes. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__SHARED_CODE void trp__map_draw(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
                                     uint64_t first)
@@ -140,7 +141,7 @@ TRP__SHARED_CODE void trp__map_draw(const trp__map_machine<T, WIDTH> &at, const 
     at.put(c.to, v);
 }
 
-/* An instruction that loads, stores or draws. */
+/* Runs an instruction that loads, stores or draws. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_move(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
                                uint64_t first, int here)

@@ -3,7 +3,7 @@
  *
  * A program runs over an iteration space of up to TRP__MAP_DIMS dimensions, the innermost first.
  * Each thread runs it for several elements at a time. Its instructions load elements of operands
- * into slots, compute slots from slots and numbers, and store slots. One precompiled kernel so
+ * into slots, compute slots from slots and numbers, and store slots. So one precompiled kernel
  * serves every graph: nothing is compiled when a new graph comes, and the cost of decoding an
  * instruction is shared by all elements of a thread. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_MAP_H
@@ -30,7 +30,7 @@ enum {
     TRP__MAP_SLOPE = 64, /* a: x, b: dy */
     TRP__MAP_LOAD = 128, /* a: the operand */
     TRP__MAP_STORE,      /* a: the slot, b: the operand */
-    TRP__MAP_ROUND,      /* a: the slot, b: the type whose values remain */
+    TRP__MAP_ROUND,      /* a: the slot, b: the type that it is rounded to */
     TRP__MAP_RANDOM,     /* a: the operand that numbers elements, b: the seed, c: the offset (each a
                           * number, or an operand of one i64), mode, parameter */
     TRP__MAP_NARROW_GELU, /* TRP_DNN_GELU whose result is rounded to 16 bits next */
@@ -40,16 +40,16 @@ enum {
 enum {
     TRP__MAP_RANDOM_MODES = 3, /* a mask */
     TRP__MAP_RANDOM_F64 = 4,   /* the node computes in f64 */
-    TRP__MAP_RANDOM_F32 = 8,   /* UNIFORM: sums and products of f32 are exact before the last one is
-                                * rounded, so that they give what f64 gives */
+    TRP__MAP_RANDOM_F32 = 8,   /* UNIFORM: low + span u is exact in f64, so an fma of f32 gives
+                                * the same bits */
 };
 
 /* The layout of an operand along the iteration space. */
 enum {
     TRP__MAP_LINEAR,  /* element i of the space is element i of the operand */
     TRP__MAP_PACKED,  /* stride 1 along the innermost dimension */
-    TRP__MAP_SPLAT,   /* stride 0 there: one element for all of a thread */
-    TRP__MAP_STRIDED, /* anything else: elements are looked for one by one */
+    TRP__MAP_SPLAT,   /* stride 0 along that dimension: one element, repeated */
+    TRP__MAP_STRIDED, /* any other: each element is found by itself */
 };
 
 typedef struct trp__map_code {
@@ -59,8 +59,8 @@ typedef struct trp__map_code {
     uint8_t reserved;
 } trp__map_code;
 
-/* The place of an operand in memory. The operand of RANDOM has none: `at` is the number of its
- * first element, and the strides are those of numbers. */
+/* An operand in memory. That of RANDOM is not in memory: `at` is the number of its first element,
+ * and the strides count numbers. */
 typedef struct trp__map_operand {
     uint64_t at;
     int64_t stride[TRP__MAP_DIMS]; /* elements */

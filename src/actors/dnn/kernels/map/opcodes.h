@@ -48,7 +48,7 @@
     X(TRP__MAP_SLOPE + TRP_DNN_GELU_TANH, w * trp__gelu_tanh_slope<T>(x))                          \
     X(TRP__MAP_SLOPE + TRP_DNN_SWISH, w * trp__swish_slope<T>(p[0], x))
 
-/* Operations whose functions are long: one copy of each; p0 is the first number. */
+/* Operations with long functions, which the interpreter does not inline; p0 is the first number. */
 #define TRP__MAP_LONG_OPERATIONS(X)                                                                \
     X(TRP_DNN_MOD, fmod(x, w))                                                                     \
     X(TRP_DNN_POW, pow(x, w))                                                                      \

@@ -1,6 +1,6 @@
 /* Operands of element-wise programs: where a thread's elements are, and how they are read and
- * written. `type` and `layout` are those of the operand; a constant where a kernel is made for one
- * program. */
+ * written. `type` and `layout` are those of the operand, and constants where a kernel is made for
+ * one program. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_OPERANDS_CUH
 #define TRP_ACTORS_DNN_KERNELS_MAP_OPERANDS_CUH
 
@@ -26,8 +26,8 @@ TRP__DEVICE int64_t trp__map_offset(const trp__map &m, const trp__map_operand &o
     return offset + (int64_t)i * o.stride[rank - 1];
 }
 
-/* Elements `first` to `first` + `here` - 1 (VECTOR), or `first`, `first` + TRP__MAP_THREADS and so
- * on, as far as there are any. */
+/* Loads the elements of a thread that are below m.count: `first` to `first` + `here` - 1 (VECTOR),
+ * or `first`, `first` + TRP__MAP_THREADS and so on. The others become 0. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_load(const trp__map &m, const trp__map_operand &o, uint8_t type,
                                uint8_t layout, int rank, uint64_t first, int here, T v[WIDTH])
@@ -72,7 +72,7 @@ TRP__DEVICE void trp__map_store(const trp__map &m, const trp__map_operand &o, ui
     }
 }
 
-/* --- Random numbers: what actors/dnn/math/random.h draws, a block of words at a time --- */
+/* --- Random numbers: those of actors/dnn/math/random.h, a block of words at a time --- */
 
 /* Reads a seed or an offset, of 64 bits. */
 TRP__DEVICE uint64_t trp__map_word(const trp__map &m, uint8_t input)
@@ -93,7 +93,8 @@ TRP__DEVICE double trp__map_fraction(uint32_t high, uint32_t low)
 struct trp__map_pair {
     double v[2];
 };
-/* Two numbers of a normal distribution made of two fractions: one copy of long functions. */
+/* Makes two numbers of a normal distribution from two fractions. Not inlined, as the functions are
+ * long. */
 TRP__SHARED_CODE trp__map_pair trp__map_normal_wide(double u, double w, double mean,
                                                     double deviation)
 {
@@ -103,7 +104,7 @@ TRP__SHARED_CODE trp__map_pair trp__map_normal_wide(double u, double w, double m
     return pair;
 }
 
-/* Two numbers likewise from two words, for nodes that compute in f32. */
+/* The same from two words, for nodes that compute in f32. */
 TRP__SHARED_CODE trp__map_pair trp__map_normal(uint32_t word, uint32_t next, double mean,
                                                double deviation)
 {
@@ -148,7 +149,7 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
         return;
     }
     TRP__EACH(k, 4) {
-        if (kind == TRP_DNN_BERNOULLI) /* of 2^24 */
+        if (kind == TRP_DNN_BERNOULLI) /* numbers[0]: the probability times 2^24 */
             out[k] = (float)(word[k] >> 8) < (float)numbers[0] ? T(1) : T(0);
         else if (mode & TRP__MAP_RANDOM_F32)
             out[k] = (T)fmin(
@@ -161,8 +162,8 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
     }
 }
 
-/* Draws the elements that trp__map_load() would load. Elements that follow each other and begin
- * with a block of words share it; others are drawn one by one. */
+/* Draws numbers for the elements that trp__map_load() would load. Neighbouring elements that begin
+ * at a block of words share the block; others are drawn one by one. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_random(const trp__map &m, uint8_t number, uint8_t layout, uint8_t seed,
                                  uint8_t offset, uint8_t parameter, uint8_t mode, int rank,

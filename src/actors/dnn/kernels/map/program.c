@@ -14,7 +14,7 @@ bool trp__map_is_element_wise(const trp__dnn_node *n)
            n->kind == TRP_DNN_RANDOM;
 }
 
-/* Tensors whose elements a node reads. */
+/* Finds the tensors whose elements a node reads, and returns how many there are. */
 static int input_ports(const trp__dnn_node *n, uint8_t ports[3])
 {
     if (n->kind == TRP_DNN_RANDOM)
@@ -141,7 +141,7 @@ static void round_to(program *p, uint8_t slot, uint8_t type)
 
 /* Random numbers. */
 
-/* The input of a seed or an offset; without one, 0. */
+/* Returns the input for a seed or an offset; without a tensor it is 0. */
 static uint8_t word_of(program *p, uint8_t tensor)
 {
     if (tensor != TRP__DNN_NO_PORT && p->place[tensor] != TRP__DNN_PLACE_VALUE)
@@ -149,7 +149,7 @@ static uint8_t word_of(program *p, uint8_t tensor)
     return (uint8_t)(TRP__MAP_NUMBER + add_numbers(p, 1, NULL, tensor));
 }
 
-/* The operand that numbers elements in the order of y's dimensions. */
+/* Adds the operand that numbers elements in the order of y's dimensions. */
 static uint8_t add_numbering(program *p)
 {
     trp__dnn_tensor order = *p->shape;
@@ -163,13 +163,13 @@ static uint8_t add_numbering(program *p)
         next *= order.dim[i];
     }
     p->tensor[p->map.operands] = TRP__DNN_NO_PORT;
-    p->map.operand[p->map.operands].type = TRP_U8; /* a number is a place: one byte each */
+    p->map.operand[p->map.operands].type = TRP_U8; /* an offset in bytes is then a number */
     trp__space_add(&p->space, p->shape, &order);
     return p->map.operands++;
 }
 
-/* Tells whether low + span * u, u of 24 bits, is exact in f64: so one rounding to f32 is all there
- * is. */
+/* Tells whether low + span u, for u of 24 bits, is exact in f64. An fma of f32 then gives the same
+ * bits: either way the result is rounded once. */
 static bool is_exact_in_f32(double low, double span)
 {
     int of_low = 0, of_span = 0;
@@ -201,7 +201,7 @@ static void add_random(program *p, const trp__dnn_node *n, uint8_t to)
     *add_code(p, 0) = code;
 }
 
-/* The operation of a node whose result has a type. */
+/* Returns the operation of a node; `type`: that of its result. */
 static uint8_t operation_of(const program *p, const trp__dnn_node *n, uint8_t type)
 {
     if (n->kind == TRP_DNN_POINTWISE_BACKWARD)
@@ -235,8 +235,8 @@ static void add_node(program *p, uint32_t index)
         input[i] = input_of(p, ports[i]);
     for (int i = inputs; i < 3; i++)
         input[i] = input[0];
-    free_unused(p,
-                index); /* an instruction reads before it writes, so y may take an input's slot */
+    /* An instruction reads before it writes, so y may take the slot of an input. */
+    free_unused(p, index);
     const uint8_t to = take_slot(p);
     p->slot[y] = to;
     if (n->kind == TRP_DNN_RANDOM)

@@ -1,4 +1,4 @@
-/* Programs that have a kernel made ahead. */
+/* Plans element-wise programs that have a precompiled kernel (ready.h). */
 #include "actors/dnn/kernels/map/ready.h"
 
 #include "actors/dnn/kernels/map/step.h"
@@ -41,7 +41,7 @@ static const ready ready_programs[] = {TRP__READY_UNITS(UNIT) TRP__READY_DRAWS(D
 #undef UNIT
 #undef DRAW
 
-/* The ready program that has these instructions; NULL: none. */
+/* Returns the ready program with the instructions of `p`; NULL: there is none. */
 static const ready *ready_codes(const program *p)
 {
     for (size_t i = 0; i < sizeof ready_programs / sizeof *ready_programs; i++) {
@@ -53,8 +53,8 @@ static const ready *ready_codes(const program *p)
     return NULL;
 }
 
-/* Tells whether all operands lie as a ready kernel reads them, and have one type, which is *type.
- * */
+/* Tells whether all operands have the layout that a ready kernel reads, and one type; *type is its
+ * name. */
 static bool is_ready(const program *p, const char **type)
 {
     static const struct {
@@ -79,7 +79,7 @@ static bool is_ready(const program *p, const char **type)
     return *type && p->map.vector;
 }
 
-/* The ready program of so many nodes, laid out for a step; NULL: there is none. */
+/* Returns the ready program of `count` nodes, and lays it out for a step; NULL: there is none. */
 static const ready *find_ready(const trp__dnn_graph *g, uint32_t first, uint32_t count, program *p,
                                step *s, const char **type)
 {

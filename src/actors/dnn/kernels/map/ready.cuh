@@ -1,4 +1,4 @@
-/* The kernels of ready.h that read; ready_draws.cuh has those that draw. */
+/* The kernels of ready.h that load operands; ready_draws.cuh has those that draw. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_READY_CUH
 #define TRP_ACTORS_DNN_KERNELS_MAP_READY_CUH
 
@@ -6,7 +6,7 @@
 #include "actors/dnn/kernels/common/packs.cuh"
 #include "actors/dnn/kernels/map/ready.h"
 
-/* A thread's slots, and its elements of operands as they lie in memory. */
+/* A thread's slots, and its elements of operands, unconverted. */
 template <int TYPE> struct trp__ready {
     enum { W = TRP__MAP_WIDTH };
     const trp__map &m;
@@ -15,7 +15,7 @@ template <int TYPE> struct trp__ready {
     trp__pack<TYPE, W> raw[TRP__READY_OPERANDS];
     float slot[TRP__READY_SLOTS][W];
 
-    /* All loads of a whole run are under way together. */
+    /* Loads whole runs of operands, all in flight together. */
     TRP__DEVICE void begin(unsigned reads)
     {
         TRP__EACH(i, TRP__READY_OPERANDS) {
@@ -77,7 +77,7 @@ template <int TYPE> struct trp__ready {
     TRP__ENTRY(trp_##name##_bf16, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_BF16>)             \
     TRP__ENTRY(trp_##name##_f16, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_F16>)
 
-/* All kernels of a list, whose names begin with `prefix`. */
+/* All kernels of a list. Their names begin with `prefix`, which nothing reads. */
 #define TRP__READY_KERNELS(prefix, programs) programs(TRP__READY_KERNEL)
 
 #endif

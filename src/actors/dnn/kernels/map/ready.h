@@ -1,13 +1,13 @@
-/* Element-wise programs (map.h) that users run often, as kernels made ahead: gated units and random
- * numbers. One list of instructions makes both the kernel (ready.cuh) and what a program is
- * compared with (ready.c). A program is one of these where all operands are LINEAR, aligned for
- * vectors and, but for the one that numbers elements, of one type. The arithmetic is the
- * interpreter's, so that the bits are. Host and device share this file.
+/* Element-wise programs (map.h) that users run often, with precompiled kernels: gated units and
+ * random numbers. One list of instructions makes both the kernel (ready.cuh) and the instructions
+ * that a program is compared with (ready.c). A program is one of these where all operands are
+ * LINEAR, aligned for vectors and, but for the one that numbers elements, of one type. The
+ * arithmetic is that of the interpreter, and so are the bits. Host and device share this file.
  *
- * A program is a macro of LOAD(to, operand), COMPUTE(op, to, a, b, c, parameter),
- * RANDOM(to, operand, seed, offset, parameter, mode) and STORE(from, operand). Loads come before
- * all else in a kernel: operands may lie in the same place, but a thread reads what it alone
- * writes. */
+ * A program is a macro of LOAD(to, operand), COMPUTE(op, to, a, b, c, parameter), RANDOM(to,
+ * operand, seed, offset, parameter, mode) and STORE(from, operand). A kernel does all loads first.
+ * This is right even if an output lies in the memory of an input, since a thread only reads
+ * elements that no other thread writes. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_READY_H
 #define TRP_ACTORS_DNN_KERNELS_MAP_READY_H
 
@@ -20,7 +20,7 @@ enum {
     TRP__READY_OPERANDS = 5,
     TRP__READY_CODES = 9,
     TRP__READY_DRAW_THREADS = 256,
-    TRP__READY_DRAW_BLOCKS = 5, /* of a processor: they share the elements out, all at a time */
+    TRP__READY_DRAW_BLOCKS = 5, /* of a multiprocessor, all resident: they share the elements */
 };
 
 /* gate, up -> y. */
@@ -48,7 +48,7 @@ enum {
     RANDOM(0, 0, TRP__MAP_NUMBER, TRP__MAP_NUMBER + 1, 2, mode)                                    \
     STORE(0, 1)
 
-/* One row a program: name, instructions, what they are made with. A module for each list. */
+/* One row a program: name, instructions, their argument. Each list is a module. */
 #define TRP__READY_UNITS(X)                                                                        \
     X(glu_swish, TRP__READY_UNIT, TRP_DNN_SWISH)                                                   \
     X(glu_swish_back, TRP__READY_UNIT_BACK, TRP_DNN_SWISH)                                         \

@@ -59,8 +59,8 @@ template <int MODE> struct trp__draws {
         counter[3] = (uint32_t)(offset >> 32);
     }
     /* Draws the words of V elements, the first of which is element i of the launch. A launch begins
-     * at a multiple of 2^30 elements and has no more of them: the upper word of the number of a
-     * block of words is the same for all, and the compiler computes the part of Philox that follows
+     * at a multiple of 2^30 elements and has at most as many, so the upper word of the number of a
+     * block of words is the same for all. The compiler computes the part of Philox that follows
      * from it once. */
     template <int V> TRP__DEVICE void words(uint32_t i, uint32_t word[V]) const
     {
@@ -71,12 +71,13 @@ template <int MODE> struct trp__draws {
             trp__philox(block, key, word + k);
         }
     }
-    /* The least of x and `most`; of 16 bits two are compared at once when they are rounded. */
+    /* Returns the lesser of x and `most`. Numbers of 16 bits are limited two at a time instead,
+     * once they are rounded. */
     template <int TYPE> TRP__DEVICE float clamp(float x) const
     {
         return trp__draws_has_min<TYPE>() ? x : fmin(x, most);
     }
-    /* The numbers of a pack, the first of which is element i of the launch. */
+    /* Draws the numbers of a pack, the first of which is element i of the launch. */
     template <int TYPE, int V> TRP__DEVICE void make(uint32_t i, trp__pack<TYPE, V> *out) const
     {
         uint32_t word[V];
@@ -129,7 +130,7 @@ template <int MODE, int TYPE> TRP__DEVICE void trp__draw(const trp__map &m)
     TRP__DRAWS_KERNEL(name, mode, bf16, TRP_BF16)                                                  \
     TRP__DRAWS_KERNEL(name, mode, f16, TRP_F16)
 
-/* All kernels of a list, whose names begin with `prefix`. */
+/* All kernels of a list. Their names begin with `prefix`, which nothing reads. */
 #define TRP__DRAWS_KERNELS(prefix, programs) programs(TRP__DRAWS_PROGRAM)
 
 TRP__DRAWS_KERNELS(trp_random, TRP__READY_DRAWS)

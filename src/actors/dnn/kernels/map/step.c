@@ -52,9 +52,10 @@ static uint8_t layout_of(const trp__space *s, int operand)
                                         : TRP__MAP_STRIDED;
 }
 
-/* Threads take neighbouring elements where all writes and most reads are aligned then. Rows whose
- * length is no multiple of the width are walked so too, if they lie one behind the other in all
- * that is written; other operands, such as a bias, are read element by element. */
+/* Tells whether threads take neighbouring elements: all writes and at least half of all operands
+ * must then be aligned runs, or one element for each thread. Rows whose length is no multiple of
+ * the width qualify too, if all that is written is LINEAR. Other operands, such as a bias, are read
+ * element by element. */
 static bool is_vector(program *p)
 {
     const bool whole = p->space.rank == 1 || p->space.dim[0] % trp__map_width(p->wide) == 0;
@@ -80,8 +81,8 @@ static bool is_vector(program *p)
     return true;
 }
 
-/* A launch has fewer than 2^31 elements: the outermost dimensions, and pieces of the one below, are
- * walked by the host. */
+/* Splits the space into launches of at most PIECE_MAX elements: the host walks the outermost
+ * dimensions, and pieces of the next one. */
 static void share_out(step *s, trp__space *space)
 {
     int64_t inner = trp__space_elements(space);
@@ -96,7 +97,7 @@ static void share_out(step *s, trp__space *space)
     s->last = space->dim[space->rank - 1];
     s->inner = s->last > 0 ? inner / s->last : 1;
     s->piece = PIECE_MAX / s->inner < s->last ? PIECE_MAX / s->inner : s->last;
-    if (s->piece > PIECE_STEP && s->piece < s->last) /* the next one is aligned as the first */
+    if (s->piece > PIECE_STEP && s->piece < s->last) /* the next piece is aligned like the first */
         s->piece -= s->piece % PIECE_STEP;
 }
 
@@ -108,10 +109,10 @@ void trp__map_lay_out(program *p, step *s)
         p->map.operand[o].layout = layout_of(&p->space, o);
     const int rank = p->space.rank;
     share_out(s, &p->space);
-    p->map.vector = p->space.rank == rank && is_vector(p); /* pieces may begin anywhere */
+    p->map.vector = p->space.rank == rank && is_vector(p); /* outer strides may be unaligned */
     p->map.rank = (uint8_t)p->space.rank;
     for (int i = 0; i < p->space.rank; i++) {
-        if (i < p->space.rank - 1) /* the last one is what remains */
+        if (i < p->space.rank - 1) /* the last index is what remains */
             p->map.dim[i] = trp__map_divide_by((uint32_t)p->space.dim[i]);
         for (int o = 0; o < p->map.operands; o++)
             p->map.operand[o].stride[i] = p->space.stride[o][i];
@@ -141,7 +142,7 @@ static trp__cu_function choose(step *s, const trp__kernel_launch *l)
     return own ? own : s->kernel.function;
 }
 
-/* Launches one piece: `at` is where each operand begins there. */
+/* Launches one piece; `at`: the address at which it begins in each operand. */
 static trp_status launch_piece(step *s, const trp__kernel_launch *l, trp__cu_function function,
                                const uint64_t at[], int64_t elements, trp_error *error)
 {

@@ -14,28 +14,28 @@ typedef struct trp__map_step {
     int numbers;
     bool wide;
     uint32_t each;             /* elements of a thread */
-    int64_t blocks;            /* of a launch, at most: 0: as many as elements need */
+    int64_t blocks;            /* blocks of a launch, at most; 0: as many as the elements need */
     trp__kernel_module module; /* of `kernel` */
     trp__kernel kernel;        /* the interpreter, or a ready kernel */
-    trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
-    char *source;            /* the source of that kernel, stored behind this struct */
-    uint32_t deep;           /* elements of a thread there: so many times `each` */
-    /* Launches walk these dimensions, and pieces of the last dimension of the space of a launch. */
+    trp__fused_entry *fused;   /* the program's own kernel; NULL: not looked up yet */
+    char *source;              /* the source of that kernel, stored behind this struct */
+    uint32_t deep; /* packs of `each` elements that a thread of that kernel has at a time */
+    /* The host walks these dimensions, and pieces of the outermost dimension of a launch. */
     int outer_rank;
     int64_t outer[TRP__MAP_DIMS];
     int64_t outer_stride[TRP__MAP_OPERANDS][TRP__MAP_DIMS];
     int64_t last, piece; /* elements along the outermost dimension of a launch */
-    int64_t inner;       /* elements of the space for one of those */
+    int64_t inner;       /* elements of the space for one of these */
 } trp__map_step;
 
-/* Elements of a thread. */
+/* Returns the elements of a thread. */
 static inline int trp__map_width(bool wide)
 {
     return wide ? TRP__MAP_WIDTH_F64 : TRP__MAP_WIDTH;
 }
 
-/* Puts the dimensions of the space in the order of memory, and says how threads share elements out.
- */
+/* Puts the dimensions of the space in the order of memory, and shares the elements out over
+ * launches and threads. */
 void trp__map_lay_out(trp__map_program *p, trp__map_step *s);
 
 /* Copies a program, whose elements have been laid out, into a step. */

@@ -7,13 +7,13 @@
 enum { X, Y, TENSORS };
 
 typedef struct copy {
-    void *step;        /* of the element-wise kernels */
+    void *step;        /* a step of the element-wise kernels */
     uint8_t x;         /* the tensor that it reads */
-    uint64_t from, to; /* bytes */
+    uint64_t from, to; /* offsets in x and y, in bytes */
 } copy;
 
 typedef struct step {
-    uint64_t cleared; /* bytes of y, before */
+    uint64_t cleared; /* bytes of y to clear before the copies */
     int copies;
     uint8_t y;
     copy copy[TRP__MOVE_VIEWS];
@@ -24,7 +24,7 @@ static int64_t bytes_of(uint8_t type)
     return (int64_t)trp__space_element_bytes(type);
 }
 
-/* Returns the alignment of a place so many bytes behind an aligned one. */
+/* Returns the alignment of an address `bytes` bytes after one that is aligned to `alignment`. */
 static uint32_t alignment_at(uint32_t alignment, uint64_t bytes)
 {
     while (alignment > 1 && bytes % alignment != 0)
@@ -32,7 +32,7 @@ static uint32_t alignment_at(uint32_t alignment, uint64_t bytes)
     return alignment;
 }
 
-/* Types with values that f32 cannot hold are converted by f64. */
+/* Tells whether f32 cannot hold all values of a type, which is then converted in f64. */
 static bool is_wide(uint8_t type)
 {
     return type == TRP_F64 || type == TRP_I32;

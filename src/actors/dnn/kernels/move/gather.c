@@ -1,5 +1,5 @@
-/* Embeddings and their gradients, and what else gathers slices: launches the kernels of gather.h.
- */
+/* Plans and launches the kernels of gather.h: GATHER and SCATTER_ADD of slices, such as embeddings
+ * and their gradients. */
 #include "actors/dnn/kernels/move/gather.h"
 
 #include "actors/dnn/graph/train.h"
@@ -16,12 +16,13 @@ typedef struct step {
     trp__gathering p;
     trp__dnn_node node;
     bool scatters;
-    uint64_t list_bytes;  /* of each of the four arrays of a list, */
-    uint64_t start_bytes; /* and of where rows begin in it */
+    uint64_t list_bytes;  /* bytes of each of the four arrays of a list */
+    uint64_t start_bytes; /* bytes of the array of where rows begin in it */
     trp__kernel lines, rank, merge, parts, rows;
 } step;
 
-/* Makes one stride of those of some dimensions, of more than one element; 0 if there are none. */
+/* Finds the stride that numbers the elements of dimensions `from` to `end` - 1 in order; false:
+ * there is none. Dimensions of 1 element do not count; if there are no others, it is 0. */
 static bool one_stride(const trp__dnn_tensor *t, int from, int end, int64_t *stride)
 {
     int64_t next = 0;
@@ -35,7 +36,7 @@ static bool one_stride(const trp__dnn_tensor *t, int from, int end, int64_t *str
             return false;
         next *= t->dim[i];
         if (next == 0)
-            return t->dim[i] == 0; /* nothing is there; a stride of 0 repeats */
+            return t->dim[i] == 0; /* any stride suits no elements; one of 0 repeats others */
     }
     return true;
 }
@@ -48,7 +49,8 @@ static int64_t size_of(const trp__dnn_tensor *t, int from, int end)
     return count;
 }
 
-/* The lines of a tensor whose dimensions from `axis` to before `behind` number them. */
+/* Describes the lines of a tensor, which dimensions `axis` to `behind` - 1 number. False: the lines
+ * have no constant strides, or gaps. */
 static bool lines_of(const trp__dnn_tensor *t, int axis, int behind, trp__gather_lines *out)
 {
     int64_t inner;
@@ -58,7 +60,7 @@ static bool lines_of(const trp__dnn_tensor *t, int axis, int behind, trp__gather
            (inner == 1 || size_of(t, behind, t->rank) == 1);
 }
 
-/* Tells whether a tensor's lines begin at multiples of `bytes`. */
+/* Tells whether a tensor's lines begin at multiples of `bytes`, or of 16 if that is less. */
 static bool is_aligned(const trp__dnn_tensor *t, const trp__gather_lines *l, uint64_t bytes)
 {
     const uint64_t size = trp__space_element_bytes(t->type), need = bytes < 16 ? bytes : 16;
@@ -71,7 +73,7 @@ static uint64_t size_of_type(const trp__dnn_tensor *t)
     return trp__space_element_bytes(t->type);
 }
 
-/* Tells whether lines of all operands are runs of so many elements. */
+/* Tells whether the lines of all operands consist of aligned runs of `run` elements. */
 static bool are_runs(const trp__gathering *p, const trp__dnn_tensor *whole,
                      const trp__dnn_tensor *slices, const trp__dnn_tensor *before, uint64_t run)
 {
@@ -80,7 +82,7 @@ static bool are_runs(const trp__gathering *p, const trp__dnn_tensor *whole,
            (!before || is_aligned(before, &p->before, size_of_type(before) * run));
 }
 
-/* Elements that a thread sums at a time. */
+/* Returns the elements that a thread sums at a time. */
 static int64_t run_of(const trp__dnn_node *n, const trp__gathering *p, const trp__dnn_tensor *whole,
                       const trp__dnn_tensor *slices, const trp__dnn_tensor *before)
 {
@@ -142,7 +144,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathe
     const int64_t groups = (rows + TRP__GATHER_ROWS - 1) / TRP__GATHER_ROWS;
     const int64_t blocks = (groups * (line / each) + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
     p->row_blocks = (uint32_t)blocks;
-    p->start_blocks = p->rows / TRP__GATHER_THREADS + 1; /* and one behind the last */
+    p->start_blocks = p->rows / TRP__GATHER_THREADS + 1; /* and one after the last row */
     p->parts = p->count / TRP__GATHER_PART;
     const int64_t across = (line / each + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
     return !scatters || (blocks <= INT_MAX / TRP__GATHER_THREADS && blocks < INT_MAX / outer &&
@@ -158,7 +160,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return describe(g, n, &p);
 }
 
-/* Bytes of an array of numbers of 32 bits, with what aligns the next one. */
+/* Returns the bytes of an array of `count` numbers of 32 bits, padded to ALIGNMENT. */
 static uint64_t bytes_of(uint64_t count)
 {
     return (count * sizeof(uint32_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -211,7 +213,7 @@ static uint64_t blocks_of(uint64_t count, uint64_t each)
     return (count + each - 1) / each;
 }
 
-/* Sorts the list of indices. At the end `key` and `number` are where it lies. */
+/* Sorts the list of indices. At the end p->key and p->number are the addresses of its arrays. */
 static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__gathering *p = &s->p;

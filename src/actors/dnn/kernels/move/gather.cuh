@@ -5,7 +5,7 @@
 #include "actors/dnn/kernels/map/operands.cuh"
 #include "actors/dnn/kernels/common/packs.cuh"
 
-/* The row that an index names; `rows` for none. */
+/* Returns the row that index i names; p.rows: it is ignored or out of range. */
 TRP__DEVICE uint32_t trp__gather_row(const trp__gathering &p, uint32_t i)
 {
     const int64_t at = (int64_t)i * p.index_stride;
@@ -17,10 +17,10 @@ TRP__DEVICE uint32_t trp__gather_row(const trp__gathering &p, uint32_t i)
 
 /* --- Lines that are copied --- */
 
-/* A unit of the copy: where it is read, and written, in elements. */
+/* A unit of the copy: the offsets, in elements, that it is read from and written to. */
 struct trp__gather_unit {
     int64_t from, to;
-    bool some, good; /* there is such a unit; its index leads somewhere */
+    bool some, good; /* some: the unit exists; good: its index is in range */
 };
 
 TRP__DEVICE trp__gather_unit trp__gather_find(const trp__gathering &p, uint32_t unit, int size)
@@ -40,7 +40,7 @@ TRP__DEVICE trp__gather_unit trp__gather_find(const trp__gathering &p, uint32_t 
     return u;
 }
 
-/* Returns 16 bytes of what an index out of range stands for: NaN, or 0 for integers. */
+/* Returns 16 bytes of the element for an index out of range: NaN, or 0 for integers. */
 TRP__DEVICE trp__pack16 trp__gather_none(uint8_t type)
 {
     trp__pack16 p;
@@ -102,8 +102,7 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_gather_lines(const TRP__CONSTANT trp__gathe
 
 /* --- The list of indices in the order of their rows --- */
 
-/* Counts the keys of some packs that come before one: smaller ones and, where EQUAL, those that are
- * the same. */
+/* Counts the keys of `count` packs that are smaller than `key` or, if EQUAL, the same. */
 template <bool EQUAL>
 TRP__DEVICE uint32_t trp__scatter_before(const trp__pack16 *from, int count, uint32_t key)
 {
@@ -117,7 +116,7 @@ TRP__DEVICE uint32_t trp__scatter_before(const trp__pack16 *from, int count, uin
     return before[0] + before[1] + before[2] + before[3];
 }
 
-/* A block for a tile, a thread for each index. */
+/* Sorts each tile by itself: a block for a tile, a thread for each index. */
 TRP__GLOBAL(TRP__GATHER_TILE) trp_scatter_rank(const TRP__CONSTANT trp__gathering p)
 {
     enum { PACKS = TRP__GATHER_TILE / 4, OWN = 8 };
@@ -137,9 +136,9 @@ TRP__GLOBAL(TRP__GATHER_TILE) trp_scatter_rank(const TRP__CONSTANT trp__gatherin
     }
 }
 
-/* Merges lists that follow each other. The place of an element is its place in its own list plus
- * the number of elements of each other list that come before it: the searches in these go on
- * together. */
+/* Merges each WAYS neighbouring lists into one. The index of an element is that in its own list
+ * plus, for each other list, the number of elements that come before it. Binary searches find these
+ * numbers, all at a time. */
 TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gathering p)
 {
     enum { WAYS = TRP__GATHER_WAYS };
@@ -170,7 +169,7 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gath
 
 /* --- Sums --- */
 
-/* Elements of a type that follow each other, as they lie in memory where T is f32. */
+/* RUN neighbouring elements of a type; unconverted if T is f32. */
 template <typename T, int RUN, int TYPE> struct trp__scatter_run {
     T v[RUN];
 
@@ -204,7 +203,7 @@ template <typename T, int RUN> struct trp__scatter_sum {
         TRP__EACH(k, RUN)
             s[k] = {0, 0};
     }
-    /* Begins with v: the same bits as add() to an empty sum. */
+    /* Begins with v. Gives the same bits as add() to an empty sum. */
     template <typename R> TRP__DEVICE void begin(const R &v)
     {
         TRP__EACH(k, RUN)
@@ -224,7 +223,7 @@ template <typename T, int RUN> struct trp__scatter_sum {
     }
 };
 
-/* Adds the slices of [from, end) of the list, of a type, from column `column` of each. */
+/* Adds entries [from, end) of the list: of each slice RUN columns, from `column` on. */
 template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32_t end,
                                   int64_t column, trp__scatter_sum<T, RUN> *sum)
@@ -244,8 +243,8 @@ TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32
     }
 }
 
-/* Finds where the list begins for a row, and behind the last one, by halves: neighbours read the
- * same keys. */
+/* Finds by binary search where the list begins for a row; for p.rows, where its indices that name
+ * no row begin. Neighbouring threads read the same keys. */
 TRP__DEVICE void trp__scatter_starts(const trp__gathering &p)
 {
     const uint32_t row = blockIdx.x * TRP__GATHER_THREADS + threadIdx.x;
@@ -262,7 +261,7 @@ TRP__DEVICE void trp__scatter_starts(const trp__gathering &p)
     trp__to<uint32_t>(p.starts, row) = low;
 }
 
-/* A block for 256 runs of the columns of a part of the list. */
+/* Sums a part of the list, if all of it belongs to one row: a block for 256 runs of columns. */
 template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_parts_as(const trp__gathering &p)
 {
@@ -282,7 +281,7 @@ TRP__DEVICE void trp__scatter_parts_as(const trp__gathering &p)
               sizeof(T) == 8 ? TRP_F64 : TRP_F32);
 }
 
-/* Calls what has the type of slices: those of a LONG run have 16 bits. */
+/* Calls `call` with the type of slices as a constant. Runs of TRP__GATHER_LONG are of 16 bits. */
 #define TRP__SCATTER_BY_TYPE(call)                                                                 \
     do {                                                                                           \
         if constexpr (RUN == TRP__GATHER_LONG) {                                                   \
@@ -306,7 +305,7 @@ template <typename T, int RUN> TRP__DEVICE void trp__scatter_parts(const trp__ga
 #undef TRP__SCATTER_PARTS
 }
 
-/* Adds the slices of one row, [at, end) of the list, or the sums of whole parts of it. */
+/* Adds entries [at, end) of the list, which belong to one row; whole parts by their sums. */
 template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_row(const trp__gathering &p, uint32_t at, uint32_t end,
                                   uint32_t outer, int64_t column, trp__scatter_sum<T, RUN> *sum)
@@ -326,7 +325,7 @@ TRP__DEVICE void trp__scatter_row(const trp__gathering &p, uint32_t at, uint32_t
     }
 }
 
-/* Begins with the operand that slices are added to, whatever its type. */
+/* Begins with the operand that slices are added to, of any type. */
 template <typename T, int RUN>
 TRP__DEVICE void trp__scatter_begin(const trp__gathering &p, int64_t i,
                                     trp__scatter_sum<T, RUN> *sum)
@@ -341,8 +340,8 @@ TRP__DEVICE void trp__scatter_begin(const trp__gathering &p, int64_t i,
 #undef TRP__SCATTER_BEGIN
 }
 
-/* A thread has one unit of some rows that follow each other. The first slice of each, most often
- * the only one, is on its way before any is added. */
+/* A thread has one run of columns of TRP__GATHER_ROWS neighbouring rows. The first slices of all
+ * these rows, most often the only ones, are in flight before any is added. */
 template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_rows_as(const trp__gathering &p)
 {
@@ -396,7 +395,8 @@ template <typename T, int RUN> TRP__DEVICE void trp__scatter_rows(const trp__gat
 #undef TRP__SCATTER_ROWS
 }
 
-/* BLOCKS bounds registers: a processor has room for so many blocks of rows. */
+/* BLOCKS: blocks of the kernel of rows that a multiprocessor holds at least, which limits
+ * registers. */
 #define TRP__SCATTER_KERNELS(name, T, RUN, BLOCKS)                                                 \
     TRP__ENTRY(name##_parts, trp__gathering, (TRP__GATHER_THREADS), trp__scatter_parts<T, RUN>)    \
     TRP__ENTRY(name##_rows, trp__gathering, (TRP__GATHER_THREADS, BLOCKS),                         \

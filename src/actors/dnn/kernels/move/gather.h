@@ -23,9 +23,9 @@ enum {
     TRP__GATHER_TILE = 256, /* indices that are sorted by counting: a power of two */
     TRP__GATHER_WAYS = 4,   /* lists that are merged at a time */
     TRP__GATHER_PART = 64,  /* indices of one row whose slices are summed beforehand */
-    TRP__GATHER_ROWS = 4,   /* of a thread */
-    TRP__GATHER_RUN = 4,  /* elements that are summed at a time, if they are aligned; of 16 bits */
-    TRP__GATHER_LONG = 8, /* as many as 16 bytes have */
+    TRP__GATHER_ROWS = 4,   /* rows of a thread */
+    TRP__GATHER_RUN = 4,    /* elements that are summed at a time, if they are aligned */
+    TRP__GATHER_LONG = 8,   /* the same for types of 16 bits */
 };
 
 typedef struct trp__gather_lines {
@@ -36,28 +36,28 @@ typedef struct trp__gather_lines {
 } trp__gather_lines;
 
 typedef struct trp__gathering {
-    trp__gather_lines whole, slices, before; /* before: at 0 without one */
+    trp__gather_lines whole, slices, before; /* before: added to the sums; at 0: none */
     uint64_t index;
     int64_t index_stride;
-    int64_t ignore; /* an index, if `ignores` */
+    int64_t ignore; /* the index that adds nothing, if `ignores` */
     int64_t line;   /* elements of a line */
-    uint32_t rows;  /* those lines that an index may name */
+    uint32_t rows;  /* lines along the dimension that is indexed */
     uint32_t count; /* indices */
     uint32_t outer;
-    uint32_t units;                 /* of the copy */
-    trp__map_divisor chunks;        /* units of a line */
-    trp__map_divisor by_count;      /* indices; 1 where there are none */
+    uint32_t units;                 /* units of the copy */
+    trp__map_divisor chunks;        /* divides by the units of a line */
+    trp__map_divisor by_count;      /* divides by `count`, or by 1 if that is 0 */
     uint64_t key, number;           /* u32 of each index, sorted; `merge` reads them */
     uint64_t next_key, next_number; /* and writes these */
     uint64_t starts;                /* u32 of each row, and one more */
-    uint64_t sums;                  /* of parts, as the sum is computed */
-    uint32_t width;                 /* of the lists that are merged */
-    uint32_t start_blocks;          /* of `parts`, that find where rows begin */
-    uint32_t row_blocks;            /* of `rows`, for each of `outer` */
+    uint64_t sums;                  /* sums of parts, in the type of the arithmetic */
+    uint32_t width;                 /* indices of each list that is merged */
+    uint32_t start_blocks;          /* blocks of `parts` that find where rows begin */
+    uint32_t row_blocks;            /* blocks of `rows` for each of `outer` */
     uint32_t parts;
     uint8_t wide_index;     /* i64 */
     uint8_t ignores, packs; /* packs: the copy moves 16 bytes at a time */
-    uint8_t in_place;       /* `before` lies where the result does */
+    uint8_t in_place;       /* `before` has the address and strides of the result */
 } trp__gathering;
 
 #endif

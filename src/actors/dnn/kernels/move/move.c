@@ -29,17 +29,17 @@ typedef struct copy {
     move_kernel kernel;
     uint64_t blocks;
     uint8_t x, y;      /* tensors */
-    uint64_t from, to; /* bytes */
+    uint64_t from, to; /* offsets in x and y, in bytes */
 } copy;
 
 typedef struct step {
-    uint64_t cleared; /* bytes of y, before */
+    uint64_t cleared; /* bytes of y to clear before the copies */
     int copies;
     copy copy[TRP__MOVE_VIEWS];
     trp__kernel kernel[KERNELS];
 } step;
 
-/* Counts the units that are moved as one: aligned elements that follow each other on both sides. */
+/* Returns how many elements move as one unit: neighbours in x and y, aligned to its bytes. */
 static int64_t unit_of(const trp__space *s, const copy *c, const trp__dnn_tensor *x,
                        const trp__dnn_tensor *y, int64_t bytes)
 {
@@ -71,8 +71,8 @@ static void plan_rows(copy *c, trp__space *s, int64_t unit)
     c->blocks = (m->count + block - 1) / block;
 }
 
-/* Bytes, up to 16, that are aligned in each row of an operand along dimension `along` and of which
- * its length is a multiple, but for a half of 16. */
+/* Returns the bytes of an access along dimension `along` of an operand: 16 or 8, if all rows begin
+ * at multiples of them and have a multiple of 8 bytes; else one element. */
 static uint8_t piece_of(const trp__space *s, int operand, int along, const trp__dnn_tensor *t,
                         uint64_t from, int64_t bytes)
 {

@@ -7,7 +7,7 @@
 #include "actors/dnn/kernels/common/element.cuh"
 #include "actors/dnn/kernels/move/move.h"
 
-/* Offsets of unit i, which is below 2^31 unless there is one dimension. */
+/* Finds the offsets of unit i. If there are several dimensions, i must be below 2^31. */
 TRP__DEVICE void trp__move_offsets(const trp__move &m, uint64_t i, int64_t &from, int64_t &to)
 {
     from = to = 0;
@@ -42,8 +42,8 @@ template <typename U> TRP__DEVICE void trp__move_rows(const trp__move &m)
     }
 }
 
-/* Finds the tile of a block: its offsets in x and y but for the two dimensions that are turned
- * around, and where it begins in those. */
+/* Finds the tile of a block: `from` and `to`, its offsets in x and y along all dimensions but the
+ * two that are exchanged, and `first` and `second`, its first indices along these two. */
 TRP__DEVICE void trp__move_tile(const trp__move &m, int side, int64_t &from, int64_t &to,
                                 int64_t &first, int64_t &second)
 {
@@ -86,7 +86,8 @@ template <typename U> TRP__DEVICE void trp__move_tiles(const trp__move &m)
 
 /* --- Large tiles of 2 and 4 bytes --- */
 
-/* 16 bytes along a row, in pieces of as many as are aligned; `left` units of U are in the row. */
+/* Reads 16 bytes along a row, by accesses of `piece` bytes if that is 8 or 16, else unit by unit.
+ * The row has `left` more units of U; what is beyond them becomes 0. */
 template <typename U>
 TRP__DEVICE void trp__move_read(uint64_t at, int piece, int64_t left, uint32_t word[4])
 {
@@ -134,9 +135,9 @@ TRP__DEVICE void trp__move_write(uint64_t at, int piece, int64_t left, const uin
     }
 }
 
-/* Turns a tile of 64 x 64 units. The words of shared memory are those of y; units of 2 bytes make
- * words of two rows of x at a time. A row of words has blocks of 4, which are permuted from row to
- * row, so that neither side has bank conflicts. */
+/* Transposes a tile of 64 x 64 units. Shared memory has the words of y; two units of 2 bytes, from
+ * two rows of x, make a word. The groups of 4 words of a row are permuted from row to row, so that
+ * neither side has bank conflicts. */
 template <typename U> TRP__DEVICE void trp__move_turn(const trp__move &m)
 {
     enum {
@@ -144,7 +145,7 @@ template <typename U> TRP__DEVICE void trp__move_turn(const trp__move &m)
         ROWS = 4 / sizeof(U),           /* of x that make a word */
         UNITS = 16 / sizeof(U),         /* of 16 bytes */
         WORDS = SIDE / ROWS,            /* of a row of the tile */
-        LANES = 8,                      /* neighbours along rows */
+        LANES = 8,                      /* neighbouring threads along a row */
         LINES = TRP__MOVE_THREADS / LANES,
     };
     __shared__ trp__pack16 tile[SIDE][WORDS / 4];

@@ -1,5 +1,5 @@
-/* Data that moves between tensors of one type: the parameter of a launch of move.cuh. Host and
- * device share this file. Elements move as units of 1 to 16 bytes, unchanged to the bit. */
+/* Copies between tensors of one type: the parameter of the kernels of move.cuh. Host and device
+ * share this file. Elements move as units of 1 to 16 bytes, unchanged to the bit. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MOVE_MOVE_H
 #define TRP_ACTORS_DNN_KERNELS_MOVE_MOVE_H
 
@@ -8,8 +8,8 @@
 enum {
     TRP__MOVE_THREADS = 256,
     TRP__MOVE_EACH = 4,  /* units of a thread */
-    TRP__MOVE_TILE = 32, /* units of a side of what a block turns around */
-    TRP__MOVE_TURN = 64, /* the same of units of 2 and 4 bytes */
+    TRP__MOVE_TILE = 32, /* units along a side of a tile that a block transposes */
+    TRP__MOVE_TURN = 64, /* the same for units of 2 and 4 bytes */
 };
 
 typedef struct trp__move {
@@ -17,7 +17,7 @@ typedef struct trp__move {
     uint8_t unit;  /* bytes: 1, 2, 4, 8 or 16 */
     uint8_t rank;
     uint8_t across;   /* tiles: the dimension along which x is contiguous; y is along the first */
-    uint8_t piece[2]; /* turn: bytes that are aligned in each row of x and y */
+    uint8_t piece[2]; /* turn: bytes of an access along rows of x, of y */
     uint8_t reserved[3];
     uint64_t count;                      /* units, or tiles */
     uint32_t tiles[2];                   /* along the first dimension, and along `across` */

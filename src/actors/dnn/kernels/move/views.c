@@ -45,7 +45,7 @@ int trp__move_views(const trp__dnn_graph *g, const trp__dnn_node *n,
             out[0].x.stride[i] = x->stride[i] * n->step[i];
         }
         return 1;
-    case TRP_DNN_RESHAPE: /* as lines of elements; one side packed is a view of the other */
+    case TRP_DNN_RESHAPE: /* a packed side can be viewed in the shape of the other */
         if (trp__dnn_same_dims(x, y))
             return 1;
         if (trp__dnn_is_packed(x)) {

@@ -6,16 +6,16 @@
 
 #include <troupe/dnn.h>
 
-enum { TRP__MOVE_VIEWS = TRP_DNN_PARTS_MAX }; /* of a node, at most */
+enum { TRP__MOVE_VIEWS = TRP_DNN_PARTS_MAX }; /* views of a node, at most */
 
-/* A view of both tensors: the same dimensions, other strides. */
+/* Views of both tensors, of the same dimensions and other strides. */
 typedef struct trp__move_view {
     trp__dnn_tensor x, y;
-    int64_t from, to; /* elements from the beginnings of the tensors */
-    uint8_t tensor;   /* that x is a view of */
+    int64_t from, to; /* offsets from the beginnings of the tensors, in elements */
+    uint8_t tensor;   /* the tensor that x is a view of */
 } trp__move_view;
 
-/* The input and output of a move or a POINTWISE node. */
+/* Return the input and the output of a move or a POINTWISE node. */
 uint8_t trp__move_input(const trp__dnn_node *node);
 uint8_t trp__move_output(const trp__dnn_node *node);
 
@@ -24,7 +24,7 @@ static inline bool trp__move_has_margins(const trp__dnn_node *node)
     return node->kind == TRP_DNN_CONCATENATE && node->mode == TRP__DNN_MARGINS;
 }
 
-/* Bytes of y that are cleared before the part is copied: all of it if it has margins, else none. */
+/* Returns the bytes of y to clear before the part is copied: all of y if it has margins, else 0. */
 uint64_t trp__move_cleared(const trp__dnn_graph *graph, const trp__dnn_node *node);
 
 /* Finds the views of a node and returns how many there are; 0: copies cannot do the node. */
@@ -40,8 +40,8 @@ typedef struct trp__move_graph {
     double value[2];
 } trp__move_graph;
 
-/* Makes the graph of a node of that kind, in the ports `from` and `to`. Both tensors lie in memory,
- * aligned as they say, or to 16 bytes where they say nothing. */
+/* Makes the graph of a node of kind `kind`, which has x in port `from` and y in port `to`. Both
+ * tensors lie in memory, with the alignment of their buffer, or with 16 bytes if they have none. */
 void trp__move_graph_make(trp__move_graph *out, const trp__dnn_head *like, const trp__dnn_tensor *x,
                           const trp__dnn_tensor *y, trp_dnn_kind kind, int from, int to);
 

@@ -1,15 +1,16 @@
-/* Products of f32 matrices on tensor cores, to f32's accuracy. Each number is split into a big part,
- * rounded to tf32, and a small part, of which tf32 holds all but the last bit. Three of the four
- * products of two such pairs are summed; the fourth is below f32's last bit. Tensor cores truncate
- * their sums, so they only sum 32 columns of A; the rest is added by f32 additions (Ootomo and
- * Yokota, 2022).
+/* Products of f32 matrices on tensor cores, to f32's accuracy. Each number is split into a big
+ * part, rounded to tf32, and a small part, of which tf32 holds all but the last bit. Three of the
+ * four products of two such pairs are summed; the fourth is below f32's last bit. Tensor cores
+ * truncate their sums, so they only sum 32 columns of A; the rest is added by f32 additions (Ootomo
+ * and Yokota, 2022).
  *
  * A kernel of its own splits B: one bulk copy a step brings its parts to shared memory. A is split
  * in registers, where tensor cores read it.
  *
  * A block flags its tile if not all sums are finite, or if it has read numbers so small that tf32
- * does not hold their small part. The last kernel computes flagged tiles by multiply-adds: infinities,
- * NaN, the largest numbers and denormal ones give the results of a loop of these. */
+ * does not hold their small part. The last kernel computes flagged tiles by multiply-adds, so that
+ * infinities, NaN, the largest numbers and denormal ones give the results of a loop of
+ * multiply-adds. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_CUH
 #define TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_CUH
 
@@ -19,28 +20,29 @@
 #include "actors/dnn/kernels/multiply/multiply_parts.cuh"
 #include "actors/dnn/kernels/multiply/multiply_results.cuh"
 
-/* A block's first warp group copies operands to shared memory. The other two multiply 128 rows by all
- * columns each: a warp has 32 rows, 16 of each of two products. */
+/* A block's first warp group copies operands to shared memory. The other two multiply 128 rows by
+ * all columns each: a warp has 32 rows, 16 of each of two products. */
 template <bool PACKED_A> struct trp__multiplier {
     static constexpr int ROWS = TRP__MULTIPLY_ROWS, COLUMNS = TRP__MULTIPLY_COLUMNS;
     static constexpr int DEPTH = TRP__MULTIPLY_DEPTH, STAGES = TRP__MULTIPLY_STAGES;
     static constexpr int GROUP = 128;                   /* threads of a warp group */
-    static constexpr int BLOCKS = TRP__MULTIPLY_BLOCKS; /* of 64 rows, of a warp group */
+    static constexpr int BLOCKS = TRP__MULTIPLY_BLOCKS; /* products of 64 rows, of a warp group */
     static constexpr int CONSUMERS = TRP__MULTIPLY_FINISH_THREADS;
-    static constexpr int QUADS = COLUMNS / 16; /* of columns, in a row of a thread's */
+    static constexpr int QUADS = COLUMNS / 16; /* groups of 4 columns in a row of a thread's sums */
     static constexpr int A_TILE = ROWS * DEPTH, B_TILE = COLUMNS * DEPTH; /* numbers */
     static constexpr int RESULTS = TRP__MULTIPLY_RESULTS; /* packs of 16 bytes, of a thread */
     static_assert(ROWS == CONSUMERS * BLOCKS / 2 && RESULTS == 4, "what threads have");
     typedef trp__multiply_tile<ROWS, PACKED_A, GROUP> tile_a;
     typedef trp__multiply_place place;
-    /* Rows 2 (lane / 4) and one more of each product, columns lane % 4 * 2 of 8 and one more. */
+    /* A thread's sums: in each product rows 2 (lane / 4) and the next one, and in each 8 columns
+     * the columns lane % 4 * 2 and the next one. */
     typedef float sums[BLOCKS][COLUMNS / 8][2][2];
 
-    /* Shared memory, from an address on that is a multiple of 1024. */
+    /* Shared memory, which begins at a multiple of 1024. */
     struct room {
         unsigned char *at;
 
-        /* A stage: B's big parts and what is left of B, then A. */
+        /* B of all stages, in each the big parts and then the small ones; then A of all stages. */
         TRP__DEVICE float *b(uint32_t slot) const
         {
             return (float *)at + slot * (2 * B_TILE);
@@ -54,7 +56,7 @@ template <bool PACKED_A> struct trp__multiplier {
         {
             return (trp__pack16 *)a(STAGES);
         }
-        /* Two barriers a stage: its operands have arrived; it may be written again. */
+        /* Two barriers a stage. full: its operands have arrived; free: it may be written again. */
         TRP__DEVICE uint64_t *full(uint32_t slot) const
         {
             return (uint64_t *)(results() + RESULTS * CONSUMERS) + slot;
@@ -70,7 +72,8 @@ template <bool PACKED_A> struct trp__multiplier {
         return {shared + (1024 - trp__shared_address(shared) % 1024) % 1024};
     }
 
-    /* Copies what some steps of a tile need. `stage` counts the steps of the block. */
+    /* Copies the operands of steps `first` to `end` - 1 of a tile. `stage` counts the steps of the
+     * block. */
     static TRP__DEVICE void bring(const trp__multiply &p, const place &at, int first, int end,
                                   const room &r, uint32_t *stage)
     {
@@ -96,7 +99,8 @@ template <bool PACKED_A> struct trp__multiplier {
     {
         return (int)threadIdx.x - GROUP;
     }
-    /* The first of the 16 rows of a tile that a thread's warp has in one of its products. */
+    /* Returns the first of the 16 rows of the tile that a thread's warp has in one of its products.
+     */
     static TRP__DEVICE int warp_row(int thread, int block)
     {
         return thread / 32 * 16 * BLOCKS + 16 * block;
@@ -131,13 +135,13 @@ template <bool PACKED_A> struct trp__multiplier {
         return least;
     }
 
-    /* The sums over some steps. Returns whether A's numbers are too small for that, or the sums are
-     * not finite. */
+    /* Sums over `steps` steps. Returns whether numbers of A are too small for tensor cores, or the
+     * sums are not finite. */
     static TRP__DEVICE bool multiply(int steps, const room &r, uint32_t *stage, sums sum)
     {
         uint32_t least = UINT32_MAX;
         float zero = 0;
-        /* One product after the other uses these: new ones for each would take more registers. */
+        /* All products use these registers in turn: new ones for each would take more. */
         float c[COLUMNS / 2] = {};
         TRP__EACH(i, BLOCKS * COLUMNS / 2)
             sum[i / (COLUMNS / 2)][i / 4 % (COLUMNS / 8)][i / 2 % 2][i % 2] = 0;
@@ -184,13 +188,14 @@ template <bool PACKED_A> struct trp__multiplier {
                             c.row + 16 * block, c.column + 16 * quad, s);
     }
 
-    /* The place of 4 sums of a thread in a part, in packs of 16 bytes. */
+    /* Returns the index of 4 sums of a thread among the parts, in packs of 16 bytes. */
     static TRP__DEVICE int64_t part_place(int64_t part, int thread, int block, int quad, int row)
     {
         return (((part * BLOCKS + block) * QUADS + quad) * 2 + row) * CONSUMERS + thread;
     }
 
-    /* Each thread reads back what it has put itself, in a loop: so little code stores it. */
+    /* Writes the sums of a thread by way of shared memory. Each thread reads back its own sums, in
+     * a loop, so that little code stores them. */
     static TRP__DEVICE void put(const trp__multiply &p, const place &at, int64_t part,
                                 const sums sum, const room &r)
     {
@@ -226,7 +231,7 @@ template <bool PACKED_A> struct trp__multiplier {
 
     /* --- Work of a block --- */
 
-    /* Some steps of a tile, all of them or a part that goes to the workspace. */
+    /* Steps of a tile: all of them, or some whose sums are a part in the workspace. */
     struct work {
         int32_t tile;
         int first, end; /* 0, 0: nothing is left */
@@ -305,7 +310,7 @@ template <bool PACKED_A> struct trp__multiplier {
         }
     }
 
-    /* Each block adds up two rows of 4 sums that each thread has of a shared tile. */
+    /* Adds up the parts of a shared tile: each block adds two rows of 4 sums per thread. */
     static TRP__DEVICE void gather(const trp__multiply &p, int32_t share)
     {
         const int sub = (int)blockIdx.x % TRP__MULTIPLY_GATHER_BLOCKS, thread = (int)threadIdx.x;

@@ -1,4 +1,4 @@
-/* Tiles of multiply.cuh that were flagged, by multiply-adds. */
+/* Computes the flagged tiles of multiply.cuh by multiply-adds. */
 #ifndef TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_AGAIN_CUH
 #define TRP_ACTORS_DNN_KERNELS_MULTIPLY_MULTIPLY_AGAIN_CUH
 
@@ -13,7 +13,7 @@ TRP__DEVICE uint32_t trp__multiply_any(const trp__multiply &p, int64_t item)
     return any;
 }
 
-/* Tells whether its sums, or numbers of A in them, are flagged. */
+/* Tells whether `multiply` has flagged a tile, or a part of it, for its sums or numbers of A. */
 TRP__DEVICE bool trp__multiply_is_flagged(const trp__multiply &p, int32_t tile)
 {
     if (tile < p.whole)
@@ -32,10 +32,11 @@ struct trp__multiply_square {
     static constexpr int SIZE = TRP__MULTIPLY_SQUARE, DEPTH = 16;
     static constexpr int THREADS = TRP__MULTIPLY_FINISH_THREADS, SIDE = SIZE / 4;
     static_assert(SIDE * SIDE == THREADS, "a thread's sums");
-    /* A row of A, or a column of B, to the next: a multiple of 4 that spreads over the banks. */
+    /* From one depth, a column of A or a row of B, to the next: a multiple of 4 that spreads over
+     * the banks. */
     static constexpr int PITCH = SIZE + 4;
 
-    /* Lines of a matrix, packed or not, to shared memory; what is outside is 0. */
+    /* Copies lines of a matrix, packed or not, to shared memory; numbers outside of it become 0. */
     static TRP__DEVICE void copy(float *to, uint64_t from, bool packed, int64_t ld, int64_t line0,
                                  int64_t lines, int64_t depth0, int64_t depths)
     {
@@ -80,7 +81,7 @@ struct trp__multiply_square {
         }
     }
 
-    /* Tells whether words from `first` on are set, a thread's share of them. */
+    /* Tells whether any word is set of a thread's share of p.small from `first` on. */
     static TRP__DEVICE bool has_small(const trp__multiply &p, int64_t first, int64_t count)
     {
         uint32_t any = 0;
@@ -89,7 +90,8 @@ struct trp__multiply_square {
         return any != 0;
     }
 
-    /* Tells whether a tile is to be computed here; all threads of a block ask. */
+    /* Tells whether a tile is computed here. All threads of a block call this, as it has a barrier.
+     */
     static TRP__DEVICE bool takes(const trp__multiply &p, int32_t tile)
     {
         const trp__multiply_place at = trp__multiply_place_of(p, tile);

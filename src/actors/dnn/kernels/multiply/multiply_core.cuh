@@ -6,7 +6,8 @@
 #include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/common/tensor_core.cuh"
 
-/* The nearest number of 11 bits, and what is left: 12 bits, of which a tensor core reads 11. */
+/* Splits x into the nearest number of 11 bits and the rest, 12 bits, of which tensor cores read 11.
+ */
 TRP__DEVICE void trp__split_number(float x, uint32_t *big, uint32_t *small)
 {
     *big = (trp__f32_bits(x) + 0x1000u) & 0xffffe000u;
@@ -24,8 +25,8 @@ struct alignas(8) trp__pair {
     float number[2];
 };
 
-/* Four 8 x 4 matrices of f32. Lane 8 m + r gives where row r of matrix m is, aligned to 16 bytes;
- * lane 4 r + c gets element c of each row r. */
+/* Loads four 8 x 4 matrices of f32. Lane 8 m + r passes the address of row r of matrix m, a
+ * multiple of 16. Lane 4 r + c gets element c of row r of each matrix. */
 TRP__DEVICE void trp__load_quads(const float *row, uint32_t out[4])
 {
     trp__load_matrices<false>((const uint16_t *)row, out); /* the same bytes as 8 x 8 halves */
@@ -38,14 +39,14 @@ TRP__DEVICE uint64_t trp__shared_address(const void *at)
     return __cvta_generic_to_shared(at);
 }
 
-/* Rows of 128 bytes in groups of 8, whose chunks of 16 bytes are permuted: row r has chunk i where
- * i ^ r % 8 would be. */
+/* Returns the descriptor of rows of 128 bytes in groups of 8, whose chunks of 16 bytes are
+ * permuted: chunk i of row r is at i ^ r % 8. */
 TRP__DEVICE uint64_t trp__describe_rows(const float *b)
 {
     const uint64_t at = (uint64_t)__cvta_generic_to_shared(b);
     return (at & 0x3ffff) >> 4 | UINT64_C(1) << 16 | UINT64_C(64) << 32 | UINT64_C(1) << 62;
 }
-/* Advances by so many numbers, a multiple of 4. */
+/* Advances a descriptor by `numbers` numbers, a multiple of 4. */
 TRP__DEVICE uint64_t trp__rows_at(uint64_t rows, int numbers)
 {
     return rows + (uint64_t)numbers / 4;
@@ -143,7 +144,8 @@ TRP__DEVICE void trp__barrier_wait(uint64_t *barrier, uint32_t phase)
                  : "memory");
 }
 
-/* Gives registers of a warp group back, or takes them. */
+/* Sets the registers of each thread of a warp group: shrink() gives some back, grow() takes more.
+ */
 template <int REGISTERS> TRP__DEVICE void trp__shrink(void)
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
@@ -206,7 +208,8 @@ TRP__DEVICE void trp__show_products(void)
 {
 }
 
-/* Arrivals that are missing, how many there are in a phase, and phases that have ended. */
+/* A barrier on the tests' device: arrivals that are missing, arrivals of a phase, and phases that
+ * have ended. */
 struct trp__fake_barrier {
     uint16_t missing, count;
     uint32_t phases;

@@ -6,19 +6,19 @@
 #include "actors/dnn/kernels/multiply/multiply.h"
 #include "actors/dnn/kernels/multiply/multiply_core.cuh"
 
-/* Bits of a number without its sign, less 1 and doubled, below which it is too small: 2^-112, but
- * not 0. */
+/* Numbers below 2^-112, but for 0, are too small: their bits without the sign, doubled and less 1,
+ * are below this. */
 #define TRP__MULTIPLY_SMALL ((15u << 24) - 1)
 
 /* --- A --- */
 
-/* A tile of A in shared memory, LINES rows by DEPTH. PACKED: the numbers of a row follow each
- * other, else the numbers of one depth. Chunks of 16 bytes are permuted, so that a warp reads
- * different banks at once. */
+/* A tile of A in shared memory, LINES rows by DEPTH. PACKED: the numbers of a row are neighbours,
+ * else those of a column. Chunks of 16 bytes are permuted, so that a warp reads different banks at
+ * once. */
 template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
     static constexpr int DEPTH = TRP__MULTIPLY_DEPTH;
     static constexpr int OWN = LINES * DEPTH / 4 / THREADS; /* chunks that a thread copies */
-    /* From one of them to the next, in lines or in depth. */
+    /* From one of these chunks to the next, in lines (PACKED) or in depth. */
     static constexpr int APART = PACKED ? THREADS * 4 / DEPTH : THREADS * 4 / LINES;
 
     static TRP__DEVICE int place(int line, int depth)
@@ -42,7 +42,7 @@ template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
                       : place(own_line(), own_depth() + i * APART);
     }
 
-    /* Begins to copy the part from `line0` and `depth0` on; what is outside is 0. */
+    /* Begins to copy the part from `line0` and `depth0` on; numbers outside of A become 0. */
     static TRP__DEVICE void copy(float *tile, uint64_t from, int64_t ld, int64_t line0,
                                  int64_t lines, int64_t depth0, int64_t depths, bool vector)
     {
@@ -69,7 +69,7 @@ template <int LINES, bool PACKED, int THREADS> struct trp__multiply_tile {
         }
     }
 
-    /* The numbers of 16 lines from `first` on, at 8 depths, as a product wants them. */
+    /* Reads 16 lines from `first` on, at 8 depths, in the form of trp__begin_product(). */
     static TRP__DEVICE void read(const float *tile, int first, int depth, uint32_t out[4])
     {
         const int lane = (int)(threadIdx.x % 32);
@@ -151,7 +151,8 @@ template <bool PACKED> struct trp__multiply_splitter {
         }
     }
 
-    /* Returns the least bits, as TRP__MULTIPLY_SMALL has them. */
+    /* Returns the lesser of `least` and the bits of these numbers, in the form of
+     * TRP__MULTIPLY_SMALL. */
     static TRP__DEVICE uint32_t split(uint64_t to, int half, const chunks v, uint32_t least)
     {
         const int chunk = depth(half) / 4;

@@ -6,7 +6,7 @@
 #include "actors/dnn/kernels/multiply/multiply.h"
 #include "actors/dnn/kernels/multiply/multiply_core.cuh"
 
-/* One product's tile. */
+/* A tile: the number of the product, and its first row and column. */
 struct trp__multiply_place {
     int64_t batch, row, column;
 };
@@ -23,13 +23,14 @@ TRP__DEVICE trp__multiply_place trp__multiply_place_of(const trp__multiply &p, i
             (int64_t)(tile / high) * TRP__MULTIPLY_COLUMNS};
 }
 
-/* The words of a whole tile, or of a part behind these. */
+/* Returns the address of the flags of a whole tile, or of a part, numbered after all whole tiles.
+ */
 TRP__DEVICE uint64_t trp__multiply_flags(const trp__multiply &p, int64_t item)
 {
     return p.flags + sizeof(uint32_t) * TRP__MULTIPLY_WARPS * (uint64_t)item;
 }
 
-/* From a row or column of D to the next, in bytes. */
+/* Return the bytes from a row of D, or from a column, to the next. */
 TRP__DEVICE uint64_t trp__multiply_down(const trp__multiply &p)
 {
     return p.turned ? sizeof(float) : sizeof(float) * (uint64_t)p.ldd;
@@ -46,7 +47,7 @@ TRP__DEVICE uint64_t trp__multiply_at(const trp__multiply &p, int64_t batch, int
            (uint64_t)row * trp__multiply_down(p) + (uint64_t)column * trp__multiply_across(p);
 }
 
-/* Two rows of 4 sums beside each other. */
+/* Sums of two rows and 4 columns, all neighbours. */
 struct trp__multiply_sums {
     float sum[2][4];
 };
@@ -69,7 +70,7 @@ TRP__DEVICE float trp__multiply_activate(const trp__multiply &p, float v)
                : trp__gated<float>(v, trp__gelu_tanh_gate<float>(v));
 }
 
-/* Stores what is inside of D, with the epilogue. `to`: the first one's address. */
+/* Stores the sums that are inside of D, with the epilogue. `to`: the address of the first. */
 TRP__DEVICE void trp__multiply_store(const trp__multiply &p, uint64_t to, int64_t row,
                                      int64_t column, trp__multiply_sums s)
 {

@@ -1,4 +1,4 @@
-/* Optimizers: launches the kernels of optimizer.h for a node. */
+/* Plans and launches the kernels of optimizer.h for a node. */
 #include "actors/dnn/kernels/optimizer/optimizer.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -95,7 +95,7 @@ static double number_of(const step *s, int which, double none)
     return s->p.number[which].used ? s->p.number[which].value : none;
 }
 
-/* Prepares the numbers of a step that are all given by value. */
+/* Prepares the numbers of a step, all of which are given by value. */
 static void prepare_here(step *s)
 {
     int64_t count = 0;

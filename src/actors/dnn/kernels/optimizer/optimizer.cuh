@@ -21,7 +21,7 @@ struct trp__optimizer_range {
         inside = true;
         if (high < 0)
             return;
-        while (low < high) { /* the first that ends behind it */
+        while (low < high) { /* find the first range that ends after element i */
             const int64_t middle = (low + high) / 2, at = middle * TRP__SEGMENT_COLUMNS;
             if (trp__at<double>(p.segments, at + TRP__SEGMENT_OFFSET) +
                     trp__at<double>(p.segments, at + TRP__SEGMENT_COUNT) >
@@ -53,7 +53,8 @@ struct trp__optimizer_range {
 
 /* --- The norm --- */
 
-/* Adds elements of a run: squares, those of smaller numbers, and 0 for each finite one. */
+/* Adds one element: its square; in f64 also the square of v 2^-600, which cannot overflow; and g -
+ * g, which is 0 if g is finite, else NaN. */
 template <typename T> TRP__DEVICE void trp__optimizer_square(T g, double sum[3])
 {
     const double v = (double)g;
@@ -193,7 +194,7 @@ TRP__DEVICE trp__optimizer_step trp__optimizer_prepared(const trp__optimizer &p)
 
 /* --- The step --- */
 
-/* The numbers of a range in the type that the step computes in. */
+/* The numbers of a range, in the type of the arithmetic. */
 template <typename T> struct trp__optimizer_numbers {
     T rate, decay, keep, factor, beta1, rest1, beta2, rest2, root, epsilon;
     int mode;
@@ -219,7 +220,7 @@ template <typename T> struct trp__optimizer_numbers {
         root = (T)(1 / s.correction2);
         epsilon = (T)s.epsilon;
     }
-    /* One element: the formulas of training/optimizer_real.h. */
+    /* Updates one element, by the formulas of training/optimizer_real.h. */
     TRP__DEVICE void update(T &w, T g, T &m, T &v) const
     {
         const T now = factor * g + (decay != 0 || mode == TRP_DNN_SGD ? decay * w : T(0));
@@ -243,7 +244,7 @@ template <typename T> struct trp__optimizer_numbers {
     }
 };
 
-/* A thread's elements of all arrays. */
+/* A run of a thread's elements, in all arrays. */
 template <typename T> struct trp__optimizer_tile {
     enum { RUN = TRP__OPTIMIZER_RUN };
     T w[RUN], g[RUN], m[2][RUN];

@@ -1,11 +1,12 @@
-/* A step of an optimizer over all parameters: the parameter of its kernels. Host and device share
- * this file.
+/* A step of an optimizer over all weights: the parameter of its kernels. Host and device share this
+ * file.
  *
- *     norm      adds up the squares of each part, where the norm of all gradients counts
+ *     norm      adds up the squares of each part, where the norm of all gradients is needed
  *     prepare   computes the numbers of the step, where one lies in memory or follows from the norm
  *     step      updates all elements: each array is read and written once
  *
- * Ranges of parameters (segments) are looked up in a table, once for the elements of a thread. */
+ * Ranges of weights (segments) are looked up in a table: once for a thread, and again where a range
+ * ends among its elements. */
 #ifndef TRP_ACTORS_DNN_KERNELS_OPTIMIZER_OPTIMIZER_H
 #define TRP_ACTORS_DNN_KERNELS_OPTIMIZER_OPTIMIZER_H
 
@@ -14,7 +15,7 @@
 enum {
     TRP__OPTIMIZER_THREADS = 256,
     TRP__OPTIMIZER_RUN = 4,  /* elements that follow each other */
-    TRP__OPTIMIZER_RUNS = 2, /* of a thread */
+    TRP__OPTIMIZER_RUNS = 2, /* runs of a thread */
     TRP__OPTIMIZER_BLOCK =
         TRP__OPTIMIZER_THREADS * TRP__OPTIMIZER_RUN * TRP__OPTIMIZER_RUNS, /* elements */
 };
@@ -43,7 +44,7 @@ enum {
 
 typedef struct trp__optimizer_place {
     uint64_t at;  /* 0: not in memory */
-    double value; /* where it is not; of COUNT its bits */
+    double value; /* used if `at` is 0; for COUNT the bits of an i64 */
     uint8_t type; /* trp_dtype */
     uint8_t used;
     uint8_t reserved[6];
@@ -60,17 +61,17 @@ typedef struct trp__optimizer {
     trp__dnn_node node;
     trp__optimizer_place array[TRP__OPTIMIZER_ARRAYS];
     trp__optimizer_place number[TRP__OPTIMIZER_NUMBERS];
-    trp__optimizer_place norm, skipped; /* where they are wanted */
-    trp__optimizer_step step;           /* unless prepare() leaves it in the workspace */
-    uint64_t segments;                  /* rows of TRP__SEGMENT_COLUMNS */
+    trp__optimizer_place norm, skipped; /* outputs, where `used` is set */
+    trp__optimizer_step step;           /* used if `prepared` is 0 */
+    uint64_t segments;                  /* f64 [segment_count, TRP__SEGMENT_COLUMNS] */
     int64_t segment_count;              /* -1: all elements are one range */
     int64_t count;                      /* elements */
     int64_t first;                      /* the first element of the launch */
     int64_t part;                       /* elements of each part of the norm */
-    uint64_t sums;                      /* three of each part */
-    uint64_t prepared;                  /* a trp__optimizer_step; 0: `step` counts */
-    int32_t parts;                      /* 0: no norm */
-    uint8_t runs;                       /* arrays are aligned for accesses of runs */
+    uint64_t sums;                      /* f64 [parts, 3] */
+    uint64_t prepared; /* f64, in the order of TRP__PREPARED_RATE and so on; 0: `step` counts */
+    int32_t parts;     /* 0: no norm */
+    uint8_t runs;      /* arrays are aligned for accesses of runs */
     uint8_t reserved[3];
 } trp__optimizer;
 

@@ -1,4 +1,4 @@
-/* Pooling. */
+/* Plans and launches the kernels of pool.h for a node. */
 #include "actors/dnn/kernels/pool/pool.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -9,15 +9,15 @@
 #include <string.h>
 
 enum {
-    COUNT_MAX = 1 << 30,  /* threads or warps of a launch */
-    ROWS_MIN = 4,         /* of the output of a band: fewer read too many rows twice */
-    SHARED_MIN = 4 << 10, /* bytes of planes of a block, if there are more blocks than processors */
+    COUNT_MAX = 1 << 30, /* threads or warps of a launch */
+    ROWS_MIN = 4,        /* output rows of a band; with fewer, too many input rows are read twice */
+    SHARED_MIN = 4 << 10, /* bytes of planes of a block, at least, if there are few blocks */
 };
 
 /* A node, or the part of it that one launch does. */
 typedef struct pool {
     const trp__dnn_node *node;
-    const trp__dnn_tensor *x, *y, *index, *old; /* x: what the windows lie over, or its gradient */
+    const trp__dnn_tensor *x, *y, *index, *old; /* x: the input of the windows, or its gradient */
     bool back, wide, large;
     bool typed; /* all tensors have one type that a kernel is made for */
     bool strip; /* backward: rows are written in strips */
@@ -65,7 +65,7 @@ static bool fits_window(const pool *m)
     return !m->index || taps <= INT8_MAX + 1;
 }
 
-/* Tells whether the channels of a tensor follow each other in runs that are aligned. */
+/* Tells whether the channels of a tensor are neighbours, in aligned runs of `run`. */
 static bool has_runs(const trp__dnn_tensor *t, int run)
 {
     if (!t)
@@ -124,7 +124,7 @@ static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim
 }
 
 /* Finds how many channels a thread has, and whether a kernel for the type takes the node. Kernels
- * for any type have one channel, and a warp for each output 1 or 8. */
+ * for any type have one channel per thread; those with a warp for each output also have `run`. */
 static void find_runs(pool *m)
 {
     const int64_t taps = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2];
@@ -180,7 +180,7 @@ typedef struct pass {
 } pass;
 
 typedef struct step {
-    pass find; /* backward, of a maximum whose place is not given */
+    pass find; /* backward: finds the places of maxima, if none are given */
     pass pool;
     bool finds;
     int64_t batch;
@@ -201,8 +201,8 @@ static bool is_packed(const pool *m, const trp__pool_operand *o, const int32_t s
            (m->y->dim[0] == 1 || o->batch == channels * plane);
 }
 
-/* Shares planes out over blocks that have so many bytes of them; false: too few for a row's
- * windows. */
+/* Shares planes among blocks that hold `bytes` bytes of them each. False: a band of a plane would
+ * have fewer than ROWS_MIN rows of output, or all. */
 static bool share_planes(const pool *m, int64_t bytes, pass *out)
 {
     trp__pool *p = &out->p;
@@ -250,7 +250,7 @@ static bool is_made(const trp__pool *p)
     return false;
 }
 
-/* Returns the share of a block's threads that have outputs, where a row of outputs takes so many
+/* Returns the share of a block's threads that have outputs, where a row of outputs takes `across`
  * threads. */
 static double busy_share(const trp__pool *p, uint32_t across)
 {
@@ -260,8 +260,8 @@ static double busy_share(const trp__pool *p, uint32_t across)
     return (double)all / (rounds * TRP__POOL_THREADS);
 }
 
-/* The kernel of planes: for windows that it is made for, where all operands have planes one behind
- * the other, and some rows go into shared memory. */
+/* Plans the kernel of planes; false: it does not take the node. It is made for some windows, and
+ * needs operands whose planes follow each other and enough rows in shared memory. */
 static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
 {
     trp__pool *p = &out->p;
@@ -275,7 +275,7 @@ static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
     const uint32_t across = (uint32_t)p->out[2] / (words ? 2 : 1);
     const uint32_t deep = TRP__POOL_DEEP(p->window[1]);
     p->planes = m->y->dim[0] * m->y->dim[1];
-    /* Small blocks are faster, for more of them are under way; but not those whose threads idle. */
+    /* Small blocks are faster, as more of them are resident, unless many of their threads idle. */
     const bool idles = p->window[1] > 2;
     int64_t bytes = TRP__POOL_SHARED / (idles ? 4 : 2);
     while (bytes < TRP__POOL_SHARED &&
@@ -301,7 +301,8 @@ static bool plan_planes(const pool *m, const trp__dnn_tensor *x, pass *out)
     return true;
 }
 
-/* The kernel of small planes that each are a window. */
+/* Plans the kernel of small planes, each of which is one window; false: it does not take the node.
+ */
 static bool plan_whole(const pool *m, pass *out)
 {
     trp__pool *p = &out->p;
@@ -322,7 +323,7 @@ static bool plan_whole(const pool *m, pass *out)
     return true;
 }
 
-/* `index`: places that are wanted, of type 0 where none are. */
+/* Plans a forward pass over x. `index`: the places of maxima to write; type 0: none. */
 static void plan_forward(pool *m, const trp__dnn_tensor *x, const trp__pool_operand *index,
                          pass *out)
 {

@@ -7,7 +7,7 @@
 
 #include "troupe/dnn.h"
 
-/* The element of a thread: its place in the batch, in the channels and in space. */
+/* The element of a thread: its indices in the batch, in the channels and in space. */
 struct trp__pool_place {
     int64_t batch;
     int channel;
@@ -101,7 +101,7 @@ TRP__DEVICE void trp__pool_load_index(const trp__pool_operand &o, int64_t i, int
         v[k] = o.type == TRP_I8 ? (int)trp__at<int8_t>(o.at, i + k) : trp__at<int32_t>(o.at, i + k);
 }
 
-/* The part of a window that is inside the input: its first element, and sizes. */
+/* The part of a window that is inside the input: its first element and its sizes. */
 struct trp__pool_window {
     int first[TRP__POOL_DIMS]; /* of the window, which may be outside of the input */
     int begin[TRP__POOL_DIMS], size[TRP__POOL_DIMS];
@@ -135,7 +135,7 @@ template <typename T> TRP__DEVICE T trp__pool_count(const trp__pool &p, const tr
     return (T)count;
 }
 
-/* Returns how many windows of a dimension count. */
+/* Returns how many elements along dimension k of a window count. */
 TRP__DEVICE float trp__pool_counted(const trp__pool &p, int k, int window)
 {
     const int first = window * p.stride[k] - p.pad[k], end = first + p.window[k];
@@ -144,7 +144,8 @@ TRP__DEVICE float trp__pool_counted(const trp__pool &p, int k, int window)
     return (float)((end < limit ? end : limit) - begin);
 }
 
-/* Tells whether an element comes before the largest one so far: NaN does, but for another NaN. */
+/* Tells whether x replaces the largest element so far: it is the first of all, larger, or the first
+ * NaN. */
 template <typename T> TRP__DEVICE bool trp__pool_wins(T x, T most, int best)
 {
     return best < 0 || (most == most && !(x <= most));
@@ -177,7 +178,7 @@ template <typename T, int RUN> struct trp__pool_result {
             }
         }
     }
-    /* Takes what the lane `by` away has found. */
+    /* Takes in the result of the lane whose number differs in bit `by`. */
     TRP__DEVICE void join(bool most, int by)
     {
         for (int k = 0; k < RUN; k++) {
@@ -199,8 +200,8 @@ template <typename T, int RUN> struct trp__pool_result {
     }
 };
 
-/* Returns the mean of a window whose sum left the range of the type, for element k of a run: the
- * sum of its terms, each divided first. Infinities and NaN stay. */
+/* Returns the mean of a window whose sum overflowed T: divides each term first. Infinities and NaN
+ * stay. `base`: the offset of the window's plane in x. */
 template <typename T>
 TRP__SHARED_CODE T trp__pool_mean_divided(const trp__pool &p, const trp__pool_window &w,
                                           int64_t base, T count)
@@ -263,7 +264,7 @@ template <typename T, int RUN> TRP__DEVICE void trp__pool_forward(const trp__poo
     trp__pool_finish<T, RUN>(p, place, w, &r);
 }
 
-/* Finds an output by a warp, for large windows. */
+/* A warp computes an output, or those of RUN channels, of a large window. */
 template <typename T, int RUN> TRP__DEVICE void trp__pool_forward_warp(const trp__pool &p)
 {
     const uint32_t number = blockIdx.x * (TRP__POOL_THREADS / 32) + threadIdx.x / 32;
@@ -301,7 +302,7 @@ template <typename T, int RUN> TRP__DEVICE void trp__pool_backward(const trp__po
     if (number >= p.count)
         return;
     place.find(p, number, RUN);
-    for (int k = 0; k < TRP__POOL_DIMS; k++) { /* the windows that cover it */
+    for (int k = 0; k < TRP__POOL_DIMS; k++) { /* finds the windows that cover the input */
         const int away = place.at[k] + p.pad[k], before = away - p.window[k];
         begin[k] = before < 0 ? 0 : before / p.stride[k] + 1;
         end[k] = away / p.stride[k] + 1 < p.out[k] ? away / p.stride[k] + 1 : p.out[k];

@@ -1,12 +1,12 @@
-/* Pooling forward of planes: channels whose elements follow each other, one behind the other. A
- * block copies some planes, or a band of one, into shared memory by 16 bytes, whatever the width, and
+/* Forward pooling of planes: channels whose elements are contiguous, one channel after the other. A
+ * block copies some planes, or a band of one, to shared memory by 16 bytes, whatever the width, and
  * computes their outputs from there: each input is read once and in order.
  *
  * A thread has outputs one below the other. It finds the maximum, or the sum, of each row of their
- * windows once, and combines the rows of each window, most of which windows share. Where elements
- * have 16 bits and all rows begin at words, a thread has two columns of outputs, and reads words. Sums
- * are made in pairs, so that they round only a few times. Where places of maxima are wanted, too,
- * elements are compared one by one. */
+ * windows once, and combines the rows of each window; most rows belong to several windows. Where
+ * elements have 16 bits and all rows begin at words, a thread has two columns of outputs, and reads
+ * words. Sums are made in pairs, so that they round only a few times. Where places of maxima are
+ * wanted, too, elements are compared one by one. */
 #ifndef TRP_ACTORS_DNN_KERNELS_POOL_POOL_PLANES_CUH
 #define TRP_ACTORS_DNN_KERNELS_POOL_POOL_PLANES_CUH
 
@@ -17,7 +17,7 @@
 /* The planes, or the band of one, of a block. */
 struct trp__pool_band {
     int64_t plane;   /* the first */
-    int planes;      /* how many; of a band 1 */
+    int planes;      /* how many; 1 for a band */
     int first, last; /* rows of the input */
     int from, to;    /* rows of the output */
 
@@ -43,7 +43,8 @@ template <int TYPE> struct trp__pool_unit<TYPE, 1> {
     typedef typename trp__stored<TYPE>::word type;
 };
 
-/* Copies elements that follow each other; returns where the first lies in `shared`. */
+/* Copies `count` elements; returns the index of the first in `shared`, at which 16 bytes are
+ * aligned as they are in x. */
 template <typename W> TRP__DEVICE int trp__pool_copy(uint64_t at, int count, W *shared)
 {
     enum { PACK = 16 / (int)sizeof(W) };
@@ -63,7 +64,7 @@ template <typename W> TRP__DEVICE int trp__pool_copy(uint64_t at, int count, W *
     return skew;
 }
 
-/* The number from `first` to below `end` that is nearest. */
+/* Returns the number from `first` to below `end` that is nearest to i. */
 TRP__DEVICE int trp__pool_nearest(int i, int first, int end)
 {
     return i < first ? first : i >= end ? end - 1 : i;
@@ -104,8 +105,8 @@ template <int COUNT, typename V> TRP__DEVICE V trp__pool_fold(const V *v)
                      trp__pool_fold<COUNT - COUNT / 2>(v + COUNT / 2));
 }
 
-/* Folds WIDTH rows from K * STRIDE on, where DEEP windows lie one below the other. Rows that all of
- * these have are folded once. */
+/* Folds the WIDTH rows of window K of DEEP windows, which begin STRIDE rows apart. Rows that all
+ * windows have are folded by the same terms for each, so that the compiler does it once. */
 template <int DEEP, int WIDTH, int STRIDE, int K, typename V>
 TRP__DEVICE V trp__pool_fold_rows(const V *row)
 {
@@ -126,9 +127,9 @@ TRP__DEVICE V trp__pool_fold_rows(const V *row)
 template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool_line {
     enum { SPAN = (EACH - 1) * STRIDE + WIDTH, UNITS = (SHIFT + SPAN - 1) / EACH + 1 };
     typedef typename trp__pool_unit<TYPE, EACH>::type unit;
-    const unit *from;       /* the first, in the row where the planes begin */
+    const unit *from;       /* the first unit, in the row where the planes begin */
     int pitch;              /* of rows */
-    uint32_t inside[UNITS]; /* all bits, or none */
+    uint32_t inside[UNITS]; /* masks: all bits for units of the row, else none */
 
     TRP__DEVICE trp__pool_line(const trp__pool &p, const void *shared, int column)
     {
@@ -147,7 +148,7 @@ template <int TYPE, int WIDTH, int STRIDE, int EACH, int SHIFT> struct trp__pool
             v[k] = (x[k] & mask) | (none & ~mask);
         }
     }
-    /* Elements i and j, behind the first of the first unit, as a word. */
+    /* Returns elements i and j, counted from the first unit, as a word. */
     TRP__DEVICE static uint32_t two(const uint32_t v[UNITS], int i, int j)
     {
         const uint32_t low = v[i / 2], high = v[j / 2];
@@ -204,7 +205,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
     {
         return ((band.plane + plane) * p.out[1] + row) * p.out[2] + column;
     }
-    /* The element so many bytes behind another. */
+    /* Returns the element `bytes` bytes after x. */
     TRP__DEVICE static uint32_t behind(const word *x, int bytes)
     {
         return *(const word *)((const unsigned char *)x + bytes);
@@ -229,8 +230,8 @@ template <int TYPE, int DEEP> struct trp__pool_block {
             finite = fmaf(v[e], 0.0f, finite);
         return finite != finite;
     }
-    /* Stores again the outputs, of DEEP * each, whose sums are beyond the range of f32: a bit of
-     * `lost` for each. */
+    /* Computes and stores again those outputs, of DEEP * each, whose sums overflowed f32; `lost`
+     * has a bit for each. */
     TRP__DEVICE void store_again(int plane, int row, int column, int each, uint32_t lost) const
     {
         const int64_t base = (band.plane + plane) * p.in[1] * (int64_t)p.in[2];
@@ -245,7 +246,7 @@ template <int TYPE, int DEEP> struct trp__pool_block {
                     trp__pool_mean_divided<float>(p, w, base, trp__pool_count<float>(p, w)));
         }
     }
-    /* A maximum, and where it is. */
+    /* Stores a maximum and its place. */
     TRP__DEVICE void store_most(int plane, int row, int column, uint32_t bits, int best) const
     {
         const int64_t at = place(plane, row, column);
@@ -358,7 +359,8 @@ template <int TYPE, int DEEP> struct trp__pool_block {
             lost |= store_each_mean<WIDTH, STRIDE, EACH, K + 1>(of, across, plane, row, column);
         return lost;
     }
-    /* Lanes have neighbouring columns, or words of them. EACH 0: columns, and places. */
+    /* Computes all outputs. Lanes have neighbouring columns, or words of two. EACH 0: columns, with
+     * places of maxima. */
     template <int WIDTH, int STRIDE, bool MOST, int EACH, int SHIFT> TRP__DEVICE void all() const
     {
         enum { COLUMNS = EACH == 0 ? 1 : EACH };
@@ -388,7 +390,7 @@ TRP__DEVICE W *trp__pool_copy_band(const trp__pool &p, const trp__pool_band &ban
                                       rows * p.in[2], shared);
 }
 
-/* EACH: columns of a thread, those of a word; 0: one, and places. */
+/* EACH: columns of a thread, 2 if it reads words; 0: one, with places of maxima. */
 template <int TYPE, int WIDTH, int STRIDE, bool MOST, int EACH>
 TRP__DEVICE void trp__pool_forward_planes(const trp__pool &p)
 {
@@ -403,7 +405,7 @@ TRP__DEVICE void trp__pool_forward_planes(const trp__pool &p)
         block.template all<WIDTH, STRIDE, MOST, EACH, 0>();
 }
 
-/* Windows that have a plane each: a thread finds the output of one. */
+/* Planes that are one window each: a thread computes the output of one. */
 template <int TYPE, bool MOST> TRP__DEVICE void trp__pool_forward_whole(const trp__pool &p)
 {
     enum { TAPS = 9 };

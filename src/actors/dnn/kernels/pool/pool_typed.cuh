@@ -4,13 +4,13 @@
 
 #include "actors/dnn/kernels/pool/pool_any.cuh"
 
-/* Adds up to TAPS elements of a window, which lie in their order. */
+/* Takes the next elements of a window into its result, in order: TAPS, or the last `some`. */
 template <int TYPE, int V, int TAPS>
 TRP__DEVICE void trp__pool_take(trp__pool_result<float, V> *r, const trp__pack<TYPE, V> v[TAPS],
                                 const int tap[TAPS], int some, bool most, bool index)
 {
     TRP__UNROLL
-    for (int j = 0; j < V && !most; j++) { /* what is not there is 0 */
+    for (int j = 0; j < V && !most; j++) { /* missing elements are 0 */
         float sum = 0;
         TRP__EACH(u, TAPS)
             sum += v[u].get(j);
@@ -40,7 +40,8 @@ TRP__DEVICE void trp__pool_take(trp__pool_result<float, V> *r, const trp__pack<T
     }
 }
 
-/* An output, or those of V channels: reads 9 elements of the window before it looks at any. */
+/* A thread computes an output, or those of V channels. It loads 9 elements of the window before it
+ * uses any. */
 template <int TYPE, int V> TRP__DEVICE void trp__pool_forward_typed(const trp__pool &p)
 {
     enum { TAPS = 9 };
@@ -94,7 +95,7 @@ TRP__DEVICE void trp__pool_cover(const trp__pool &p, int k, int at, int to, int 
     *end = next < p.out[k] ? next : p.out[k];
 }
 
-/* V bytes of places of maxima. */
+/* Loads the places of V maxima, of one byte each. */
 template <int V> TRP__DEVICE uint64_t trp__pool_bytes(const trp__pool_operand &o, int64_t i)
 {
     if constexpr (V == 8)
@@ -105,8 +106,8 @@ template <int V> TRP__DEVICE uint64_t trp__pool_bytes(const trp__pool_operand &o
         return trp__at<uint8_t>(o.at, i);
 }
 
-/* An input, or those of V channels: reads what 4 windows have before it looks at any. Places of
- * maxima are i8. */
+/* A thread computes the gradient of an input, or of V channels of it. It loads the operands of 4
+ * windows before it uses any. Places of maxima are i8. */
 template <int TYPE, int V> TRP__DEVICE void trp__pool_backward_typed(const trp__pool &p)
 {
     enum { WINDOWS = 4 };
@@ -173,7 +174,8 @@ template <int TYPE, int V> TRP__DEVICE void trp__pool_backward_typed(const trp__
     out.store(p.x.at, input.offset(p.x), p.x.type);
 }
 
-/* A strip of a row: 8 inputs that follow each other. The windows that cover any are visited once. */
+/* A thread computes the gradients of a strip, 8 neighbouring inputs of a row. It visits each window
+ * that covers any of them once. */
 template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p)
 {
     enum { WINDOWS = 5, RUN = TRP__POOL_RUN };
@@ -216,7 +218,8 @@ template <int TYPE> TRP__DEVICE void trp__pool_backward_strip(const trp__pool &p
                 TRP__EACH(u, WINDOWS) {
                     if (w + u >= end[2])
                         continue;
-                    /* The first of the window and how many of it are inputs of dy: one, or all. */
+                    /* dy belongs to `length` inputs of the strip from `start` on: to one, or to all
+                     * of the window. */
                     const int first = (w + u) * p.stride[2] - p.pad[2] - from;
                     const int tap = best[u] - taps;
                     const bool row = most && tap >= 0 && tap < p.window[2];
