@@ -12,7 +12,7 @@ enum {
     X = 0,
     Y = 1,               /* operands of the spaces */
     RESULTS_MAX = 2,     /* of a node */
-    BLOCKS_PER_CORE = 8, /* that keep a multiprocessor busy */
+    BLOCKS_PER_CORE = 8, /* blocks that keep a multiprocessor busy */
     PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
     SPLITS_MAX = 1024,
     FINISH_ACROSS = 32,     /* results of a block that combines pieces, at most */
@@ -57,7 +57,8 @@ static const struct {
     [TRP_DNN_PRODUCT] = {TRP__REDUCE_PRODUCTS, 0, 0, 0, 0},
 };
 
-/* The dimensions that stay, and those that are reduced, each from the fastest of x on. */
+/* Splits the dimensions into those that stay and those that are reduced, each in the order of
+ * x's strides, the smallest first. */
 static void split_space(const trp__dnn_tensor *x, const trp__dnn_tensor *y, trp__space *keep,
                         trp__space *over)
 {
@@ -83,7 +84,8 @@ static bool divides(const trp__space *s)
     return s->rank == 1 || trp__space_elements(s) <= COUNT_MAX;
 }
 
-/* A reduction with what lower/lower.c puts around it: magnitudes before, a conversion behind. */
+/* A reduction with the nodes that lower/lower.c puts around it: magnitudes before it, a
+ * conversion after it. */
 typedef struct match {
     uint32_t nodes;
     const trp__dnn_node *node; /* the reduction */
@@ -100,7 +102,7 @@ static bool is_unary(const trp__dnn_graph *g, const trp__dnn_node *n, trp_dnn_po
                               &g->tensor[n->port[TRP__DNN_POINTWISE_Y]]);
 }
 
-/* Tells whether a tensor is nothing but what one node of so many hands to the next, unrounded. */
+/* Tells whether a tensor only passes from one of the nodes to the next, and is not rounded. */
 static bool is_between(const trp__dnn_graph *g, uint32_t first, uint32_t count, uint8_t tensor)
 {
     const trp__dnn_part part = {g, first, count};
@@ -192,7 +194,7 @@ static uint32_t power_of_two(int64_t at_least, uint32_t most)
     return n;
 }
 
-/* Shares out how the pieces of each result are combined. */
+/* Plans the threads that combine the pieces of each result. */
 static void lay_out_finish(step *s, trp__reduce *r)
 {
     const uint32_t across = power_of_two(r->kept, FINISH_ACROSS);
@@ -201,7 +203,8 @@ static void lay_out_finish(step *s, trp__reduce *r)
     s->finish_blocks = (uint64_t)((r->kept + results - 1) / results);
 }
 
-/* Pieces of `unit` elements or a multiple, about `wanted` and at least of `least` elements. */
+/* Returns how many pieces a result has: about `wanted`, each a multiple of `unit` elements and
+ * of at least `least`. */
 static uint32_t share_pieces(trp__reduce *r, int64_t wanted, int64_t least, int64_t unit)
 {
     int64_t pieces = r->length / least < wanted ? r->length / least : wanted;
@@ -217,7 +220,7 @@ static bool has_packs(const trp__dnn_tensor *x, const trp__reduce *r, const trp_
            r->length <= COUNT_MAX;
 }
 
-/* Rows: a few lanes, a warp or a block for each, or several blocks. */
+/* Plans rows: a few lanes, a warp, a block or several blocks for each. */
 static void lay_out_packed_rows(step *s, trp__reduce *r, int64_t width, int processors)
 {
     const int64_t packs = (r->length + width - 1) / width;
@@ -232,7 +235,8 @@ static void lay_out_packed_rows(step *s, trp__reduce *r, int64_t width, int proc
     s->shared = 0;
 }
 
-/* Columns: blocks of a cluster share long ones, and several clusters do where these are few. */
+/* Plans columns: the blocks of a cluster share long ones; several clusters do where columns are
+ * few. */
 static void lay_out_packed_columns(step *s, trp__reduce *r, int64_t width, int processors,
                                    int cluster)
 {
@@ -269,7 +273,8 @@ static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, con
         const int64_t columns = TRP__REDUCE_THREADS / r->lanes * width;
         tiles = (r->kept + columns - 1) / columns;
     } else {
-        /* Rows of one run may begin anywhere: the kernel goes up to where 16 bytes begin. */
+        /* Rows that are one run may begin anywhere: the kernel reads elements one by one up to a
+         * multiple of 16 bytes. */
         r->vector = trp__rows_takes_type(x->type) &&
                     (over->rank == 1 ? over->stride[X][0] == 1 : is_aligned(x, over, keep, width));
         r->lanes = power_of_two((r->length + width * 4 - 1) / (width * 4), TRP__REDUCE_THREADS);
@@ -283,7 +288,7 @@ static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, con
     s->shared = s->columns ? TRP__REDUCE_SHARED_COLUMNS : TRP__REDUCE_SHARED;
 }
 
-/* Fills in how threads and blocks lie. */
+/* Plans the threads and blocks of the kernels. */
 static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp__space *keep,
                     const trp__space *over, const trp__kernel_modules *modules)
 {

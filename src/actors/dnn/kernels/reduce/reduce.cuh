@@ -117,7 +117,7 @@ TRP__DEVICE int64_t trp__reduce_offset(const trp__reduce_space &s, const int64_t
     return offset + i * stride[s.rank - 1];
 }
 
-/* Results of a launch: stored, or left for trp_reduce_finish. */
+/* Stores a result, or leaves it as a partial result for trp_reduce_finish. */
 template <int KIND, bool WIDE>
 TRP__DEVICE void trp__reduce_put(const trp__reduce &r, int64_t kept, uint32_t split,
                                  const trp__partial &p)
@@ -162,7 +162,7 @@ template <typename T> TRP__DEVICE T trp__reduce_value(const trp__reduce &r, T x)
     return r.negative ? -a : a;
 }
 
-/* Some loads, which are under way together: the type is looked at once. */
+/* Loads several runs, all in flight together. The type is tested once for all of them. */
 template <typename T, int WIDTH, int FLIGHT>
 TRP__DEVICE void trp__reduce_read(const trp__reduce &r, const int64_t at[FLIGHT],
                                   T v[FLIGHT][WIDTH])
@@ -202,7 +202,7 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
     trp__partial p = R::first();
     if (r.vector) {
         const int64_t step = (int64_t)lanes * WIDTH;
-        if (r.over.rank == 1 && there) { /* a row begins anywhere: up to where 16 bytes begin */
+        if (r.over.rank == 1 && there) { /* elements before the first multiple of 16 bytes */
             const int size = trp__element_bytes(r.type);
             const int before = (int)((r.x + (uint64_t)((base + start) * size)) % 16) / size;
             const int64_t head = before > 0 ? 16 / size - before : 0;
@@ -250,7 +250,8 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
         trp__reduce_put<KIND, WIDE>(r, kept, split, p);
 }
 
-/* Partial results in shared memory: one number each, or three where they are kept apart. */
+/* Writes a partial result to shared memory: one number, or three if sizes far from 1 are kept
+ * apart. */
 template <bool WIDE> TRP__DEVICE void trp__reduce_keep(double *shared, int i, const trp__partial &p)
 {
     if (WIDE) {

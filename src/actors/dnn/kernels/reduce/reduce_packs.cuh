@@ -31,7 +31,7 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
     };
     typedef typename own<EXTREME, 0>::type total;
 
-    /* Elements that change nothing. */
+    /* Returns the element that changes no result. */
     TRP__DEVICE static float none(const trp__reduce &r)
     {
         if (!EXTREME || r.absolute)
@@ -42,7 +42,8 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
     {
         return EXTREME ? total(-INFINITY) : total(0);
     }
-    /* Magnitudes or negatives of all elements of a pack. */
+    /* Takes the magnitudes or the negatives of all elements of a pack, if the reduction needs
+     * them. */
     template <int V> TRP__DEVICE static void prepare(const trp__reduce &r, trp__pack<TYPE, V> *v)
     {
         const uint32_t sign = TYPE == TRP_F32 ? 0x80000000u : 0x80008000u;
@@ -183,7 +184,7 @@ template <int TYPE, int V> struct trp__reduce_place {
     uint64_t at;
     int64_t step; /* bytes */
     int64_t column;
-    bool some; /* of them are columns of the matrix */
+    bool some; /* some of the pack's columns are in the matrix */
 
     /* All of the pack can be read: RAGGED ones of the first and the last row may begin before the
      * matrix or end behind it. */

@@ -18,7 +18,8 @@ typedef struct step {
     trp__kernel rows;
 } step;
 
-/* The positions as a tensor over x's: the indices, or numbers along the last but one dimension. */
+/* Returns the positions as a tensor of x's dimensions: the indices, or numbers along the last
+ * dimension but one. */
 static trp__dnn_tensor entries_of(const trp__dnn_tensor *x, const trp__dnn_tensor *index)
 {
     trp__dnn_tensor t = *x;

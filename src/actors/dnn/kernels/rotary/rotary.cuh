@@ -8,7 +8,7 @@
 
 /* --- How far pairs turn --- */
 
-/* One copy of the long ones. */
+/* Not inlined, since f64 takes many instructions. */
 TRP__SHARED_CODE double trp__rotary_cos(double angle)
 {
     return cos(angle);
@@ -22,7 +22,7 @@ TRP__SHARED_CODE double trp__rotary_sin(double angle)
 TRP__DEVICE void trp__rotary_turn_by(double angle, float *cosine, float *sine)
 {
     const double quarters = rint(angle * 0.63661977236758134308);
-    if (!(fabs(quarters) < 1073741824.0)) { /* too large for that, infinite, or none */
+    if (!(fabs(quarters) < 1073741824.0)) { /* too large for that, infinite or NaN */
         *cosine = (float)trp__rotary_cos(angle);
         *sine = (float)trp__rotary_sin(angle);
         return;
@@ -42,7 +42,7 @@ TRP__DEVICE void trp__rotary_turn_by(double angle, float *cosine, float *sine)
         *sine = -*sine;
 }
 
-/* base^(-2 pair / r), of the powers whose exponents are its bits. */
+/* Returns base^(-2 pair / r): the product of the powers for each bit of `pair`. */
 TRP__DEVICE double trp__rotary_power(const trp__rotary &p, uint32_t pair)
 {
     double power = 1;
@@ -67,8 +67,8 @@ TRP__DEVICE int64_t trp__rotary_position(const trp__rotary &p, const trp__rotary
                           : (int64_t)trp__at<int32_t>(p.index, entry);
 }
 
-/* A row of a table of cosines or sines, at RUN pairs: from `pair` on, the second half from `apart`
- * pairs behind where it would be. */
+/* Loads RUN numbers of a row of cosines or sines, for the pairs from `pair` on; those of the
+ * second half lie `apart` pairs further on. */
 template <typename T, int RUN>
 TRP__DEVICE void trp__rotary_row(const trp__rotary &p, uint64_t at, const int64_t stride[2],
                                  uint8_t type, int64_t position, int64_t pair, int64_t apart,
@@ -197,7 +197,7 @@ TRP__DEVICE void trp__rotary_turn(const trp__rotary &p, const trp__rotary_item &
     }
 }
 
-/* Elements behind those that turn. */
+/* Copies the elements behind those that are turned. */
 template <int RUN, typename PACK>
 TRP__DEVICE void trp__rotary_stay(const trp__rotary &p, const trp__rotary_item &item)
 {

@@ -1,7 +1,6 @@
-/* Rotary position embedding: the parameter of its kernels. Host and device share this file.
- *
- * A thread turns the same pairs of some rows that share their position, and finds how far while
- * these are on their way. */
+/* Rotary position embedding: the parameter of its kernels. Host and device share this file. A
+ * thread turns the same pairs of several rows that share their position. It computes the angle
+ * while the rows are being loaded. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ROTARY_ROTARY_H
 #define TRP_ACTORS_DNN_KERNELS_ROTARY_ROTARY_H
 

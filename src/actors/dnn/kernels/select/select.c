@@ -13,7 +13,8 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
-    TILE_THREADS = 64,    /* of a tile, at least, where smaller tiles keep more processors busy */
+    TILE_THREADS = 64,    /* of a tile at least: smaller tiles keep more processors busy where
+                           * rows are few */
     MERGED = 4,           /* marks of a thread, where a block has room for more */
     ARG_THREADS =
         128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
@@ -181,7 +182,7 @@ static void share_rows(step *s, int64_t blocks)
     s->rows = s->rows < 1 ? 1 : s->rows > s->p.space.rows ? s->p.space.rows : s->rows;
 }
 
-/* Marks of one of the two places between which they go to and fro. */
+/* Returns the marks of one of the two buffers that merges read and write in turn. */
 static int64_t place_marks(const step *s)
 {
     return trp__space_parts(s->rows * s->marks, ALIGNMENT) * ALIGNMENT;
@@ -315,7 +316,7 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
         p->from = place[at];
         at = !at;
         p->to = place[at];
-        if (p->ranked) /* the last one's place is that of no other */
+        if (p->ranked) /* no other kernel uses the buffer of the last one */
             p->ranked = p->to;
         status = enqueue(s, l, MERGE, p->rows * p->parts, threads, error);
     }

@@ -51,7 +51,7 @@ struct trp__select_row {
         smallest = p.smallest != 0;
         nan = p.smallest && !p.nan_first ? 0 : 0xffffffffu;
     }
-    /* The bits of a word that are turned, so that the smallest is the largest. */
+    /* Returns the bits to invert in a word so that the smallest element has the largest key. */
     TRP__DEVICE uint32_t turned(int of) const
     {
         return !smallest ? 0 : of == TRP_F32 ? 0x80000000u : 0x80008000u;

@@ -44,7 +44,7 @@ struct trp__select_draws {
     }
 };
 
-/* The sum of the lanes of a warp up to each one. */
+/* Returns the sum of the values of all lanes up to this one. */
 TRP__DEVICE uint64_t trp__select_upto(uint64_t v)
 {
     for (int by = 1; by < 32; by *= 2) {
@@ -54,7 +54,8 @@ TRP__DEVICE uint64_t trp__select_upto(uint64_t v)
     return v;
 }
 
-/* The sum of all threads' up to its own. All threads of a block of up to 1024 call this. */
+/* Returns the sum of the values of all threads up to this one. All threads of the block, at most
+ * 1024, call this. */
 TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
 {
     __shared__ uint64_t part[32];
@@ -126,7 +127,7 @@ struct trp__select_lanes {
     uint64_t own, upto; /* its own, and with all before */
 };
 
-/* Those, and of each thread those of its runs. Returns the sum of all. */
+/* Finds them, and each thread's own for its runs. Returns the sum of all. */
 template <int TYPE, int GROUPS>
 TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elements<TYPE> &e,
                                            const trp__select_draws &d, uint64_t own[GROUPS],
@@ -216,7 +217,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     trp__select_elements<TYPE> e(r);
     float most = -(float)INFINITY;
     e.read(p, r, first);
-    if (threadIdx.x == 0) /* while that is under way */
+    if (threadIdx.x == 0) /* meanwhile */
         draws.set(p, p.first + row);
     trp__select_lanes lanes = {};
     for (int t = 0; t < tiles; t++) {
@@ -291,8 +292,8 @@ TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_r
     return total;
 }
 
-/* Finds the largest bound above which lies enough: as many marks, or shares that reach `need`, or
- * exceed it. It is the mark of an element. */
+/* Finds the largest bound above which there are enough marks, or shares that reach or exceed
+ * `need`. The bound is the mark of an element. */
 TRP__DEVICE uint64_t trp__select_search(const trp__select &p, const trp__select_row &r,
                                         const trp__select_draws &d, double need, bool count,
                                         bool exceed)

@@ -11,7 +11,7 @@
 struct trp__select_shared {
     uint64_t list[TRP__SELECT_LIST];
     uint32_t bin[256];
-    uint32_t count; /* of the list */
+    uint32_t count; /* length of the list */
     uint32_t digit, left,
         in; /* of a digit that was found: how many of its bin are wanted, are in */
 };
@@ -57,8 +57,8 @@ TRP__DEVICE void trp__select_clear(trp__select_shared *s)
     __syncthreads();
 }
 
-/* The wanted-th largest of COUNT marks of each thread, or a smaller bound above which just as many
- * marks lie. 0: there are not so many. */
+/* Finds the wanted-th largest of the COUNT marks of all threads, or a smaller bound above which
+ * there are as many. 0: there are fewer marks. */
 template <int COUNT, typename ELEMENTS>
 TRP__DEVICE uint64_t trp__select_bound(trp__select_shared *s, ELEMENTS &e, uint32_t wanted)
 {
@@ -228,8 +228,8 @@ TRP__DEVICE uint32_t trp__select_tile(trp__select_shared *s, ELEMENTS &e, uint32
     return count;
 }
 
-/* Gives a mark of that rank in a row: a result or, for later kernels, a mark in the order of ranks.
- * */
+/* Stores a mark by its rank in the row: as a result or, for later kernels, in a list in the
+ * order of ranks. */
 TRP__DEVICE void trp__select_give(const trp__select &p, const trp__select_row &r, int64_t row,
                                   uint32_t rank, uint64_t mark)
 {
@@ -245,7 +245,8 @@ TRP__DEVICE void trp__select_give(const trp__select &p, const trp__select_row &r
                                  r.value(number));
 }
 
-/* The largest of a row's tiles, by the blocks that they are of: each ranks its own among all. */
+/* Finds the largest marks of a row whose tiles belong to the blocks of a cluster: each block
+ * ranks its own among all. */
 TRP__DEVICE void trp__select_meet(const trp__select &p, trp__select_shared *s,
                                   const trp__select_row &r, int64_t row)
 {
@@ -310,7 +311,7 @@ template <int TYPE> struct trp__select_elements {
         low = begin < 0 ? (int32_t)-begin : 0;
         high = (int32_t)(p.n - begin < p.tile ? p.n - begin : p.tile);
         const uint64_t at = r.x + (uint64_t)(begin * (TYPE == TRP_F32 ? 4 : 2));
-        TRP__EACH(c, GROUPS) { /* all of them are under way together */
+        TRP__EACH(c, GROUPS) { /* all loads are in flight together */
             if (is_whole(p, c))
                 raw[c].load(at, place(c * TRP__ROWS_RUN), TYPE);
             else
