@@ -3,6 +3,7 @@
 #include "actors/dnn/lower/attention_limits.h"
 #include "actors/dnn/lower/layout.h"
 #include "actors/dnn/lower/product.h"
+#include "actors/dnn/lower/types.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
@@ -379,51 +380,11 @@ static void pad_alike(trp__dnn_node *node, trp__dnn_tensor *image, int32_t start
     }
 }
 
-/* The type in which a product reads an operand without loss. */
-static uint8_t type_read(const trp__dnn_tensor *t)
-{
-    return t->type == TRP_F8E4M3 || t->type == TRP_F8E5M2 ? TRP_F16 : t->type;
-}
-
-/* Whether a product reads what converts to f32 without loss, or what it computes in, and its sums
- * can be rounded to what it writes behind it. Its ports are those of convolutions. */
-static bool has_wider_type(const builder *b, const trp__dnn_node *node)
-{
-    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
-    for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
-        const trp__dnn_tensor *t = &b->tensor[node->port[i]];
-        const uint8_t type = type_read(t);
-        const bool known = type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
-        if (t->role == TRP__DNN_VALUE ||
-            (!known && type != node->compute && !kind->port[i].written))
-            return false;
-    }
-    return node->compute == TRP_F32 || node->compute == TRP_F64;
-}
-
-/* The type of a product's operand as a library takes it. */
-static uint8_t type_alike(const builder *b, const trp__dnn_node *node, int port,
-                          trp__dnn_lowering lowering)
-{
-    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
-    uint8_t read = TRP_DTYPE_NONE, written = TRP_DTYPE_NONE;
-    for (int i = TRP__DNN_CONV_X; i <= TRP__DNN_CONV_Y; i++) {
-        const trp__dnn_tensor *t = &b->tensor[node->port[i]];
-        if (kind->port[i].written)
-            written = t->type;
-        else
-            read = read == TRP_DTYPE_NONE || read == type_read(t) ? type_read(t) : node->compute;
-    }
-    if (node->compute == TRP_F64 || (lowering == TRP__DNN_LOWER_F32 && written != read))
-        return node->compute;
-    return kind->port[port].written && written != read ? node->compute : read;
-}
-
 static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_lowering lowering)
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
     const bool alike = (lowering == TRP__DNN_LOWER_ALIKE || lowering == TRP__DNN_LOWER_F32) &&
-                       has_wider_type(b, node);
+                       trp__lower_has_wider_type(b->tensor, node);
     trp__dnn_node product = *node;
     int32_t start[TRP__DNN_RANK] = {0};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
@@ -432,7 +393,7 @@ static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_loweri
             continue;
         trp__dnn_tensor as = b->tensor[t];
         if (alike)
-            as.type = type_alike(b, node, i, lowering);
+            as.type = trp__lower_type_alike(b->tensor, node, i, lowering);
         if (alike && i == TRP__DNN_CONV_X && node->kind < TRP_DNN_MATMUL)
             pad_alike(&product, &as, start);
         if (as.type != b->tensor[t].type ||
@@ -445,21 +406,6 @@ static void lower_product(builder *b, const trp__dnn_node *node, trp__dnn_loweri
 
 /* Norms and pooling of types that no kernel takes run in f32, between conversions. */
 
-/* Tells whether a port of such a node is converted: an operand in 8 bits, and a result in f64 of a
- * norm, whose kernels take f64 for statistics only. Indices of pooling stay. */
-static bool is_converted(const builder *b, const trp__dnn_node *node, int port)
-{
-    const bool norm = node->kind >= TRP_DNN_NORM_TRAINING;
-    const bool result = port == TRP__DNN_NORM_Y ||
-                        (port == TRP__DNN_NORM_DX && node->kind == TRP_DNN_NORM_BACKWARD);
-    if (node->port[port] == TRP__DNN_NO_PORT || (!norm && port == TRP__DNN_RESAMPLE_INDEX))
-        return false;
-    const trp__dnn_tensor *t = &b->tensor[node->port[port]];
-    const bool narrow =
-        t->type == TRP_F8E4M3 || t->type == TRP_F8E5M2 || t->type == TRP_I8 || t->type == TRP_U8;
-    return t->role != TRP__DNN_VALUE && (narrow || (norm && result && t->type == TRP_F64));
-}
-
 /* Returns whether it has added the node. */
 static bool lower_types(builder *b, const trp__dnn_node *node)
 {
@@ -470,7 +416,7 @@ static bool lower_types(builder *b, const trp__dnn_node *node)
         node->compute != TRP_F32)
         return false;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
-        if (!is_converted(b, node, i))
+        if (!trp__lower_is_converted(b->tensor, node, i))
             continue;
         trp__dnn_tensor as = b->tensor[node->port[i]];
         as.type = TRP_F32;
