@@ -1,4 +1,4 @@
-/* Reductions over any dimensions of a tensor: chooses how threads lie over it. */
+/* Plans and launches the kernels of reduce.h for a reduction over any dimensions. */
 #include "actors/dnn/kernels/reduce/reduce.h"
 
 #include "actors/dnn/kernels/launch/launch.h"
@@ -10,21 +10,21 @@
 
 enum {
     X = 0,
-    Y = 1,               /* operands of the spaces */
-    RESULTS_MAX = 2,     /* of a node */
+    Y = 1,               /* operands of a trp__space */
+    RESULTS_MAX = 2,     /* results of a node: STATISTICS has two */
     BLOCKS_PER_CORE = 8, /* blocks that keep a multiprocessor busy */
-    PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
+    PIECE_MIN = 8192,    /* elements of a block, at least, where results have pieces */
     SPLITS_MAX = 1024,
-    FINISH_ACROSS = 32,     /* results of a block that combines pieces, at most */
-    ROWS_DEEP = 4,          /* packs of a thread of a row, if there are enough rows */
-    ROWS_WARPS = 16,        /* rows for each processor from which on a warp is enough for one */
-    ROWS_LONG = 4096,       /* packs of a piece of a row, at least */
-    COLUMN_WIDTH = 128,     /* columns of a block, at most */
-    RAGGED_MIN = 64,        /* columns that packs are read of though rows begin anywhere */
-    COLUMN_BLOCKS = 2,      /* blocks for each processor that share long columns out */
-    COLUMN_ROWS = 8,        /* rows of a thread, at least */
-    ROWS_BLOCKS = 4,        /* blocks for each processor that share long rows out */
-    COUNT_MAX = 0x7fffffff, /* of elements that are divided by dimensions */
+    FINISH_ACROSS = 32, /* results of a block that combines pieces, at least, or all */
+    ROWS_DEEP = 4,      /* packs of a row per thread, at most, unless a warp is too small */
+    ROWS_WARPS = 16,    /* rows per multiprocessor from which on a row has a warp, not a block */
+    ROWS_LONG = 4096,   /* packs of a piece of a row, at least */
+    COLUMN_WIDTH = 128, /* columns of a block, at most */
+    RAGGED_MIN = 64,    /* columns from which on packs are read though rows begin anywhere */
+    COLUMN_BLOCKS = 2,  /* blocks per multiprocessor, about, that share long columns */
+    COLUMN_ROWS = 8,    /* rows per thread, at least */
+    ROWS_BLOCKS = 4,    /* blocks per multiprocessor, about, that share long rows */
+    COUNT_MAX = 0x7fffffff, /* elements, at most, of a space with 32-bit indices */
 };
 
 typedef struct launch_part {
@@ -43,7 +43,7 @@ typedef struct step {
     trp__kernel finish;
 } step;
 
-/* A reduction in terms of the kernels. */
+/* The fields of trp__reduce for each kind of reduction. */
 static const struct {
     uint8_t kind, absolute, negative, divide, root;
 } modes[] = {
@@ -93,7 +93,7 @@ typedef struct match {
     bool absolute;
 } match;
 
-/* Tells whether a node does one thing to each element of a tensor. */
+/* Tells whether a node applies `mode` to each element of a tensor. */
 static bool is_unary(const trp__dnn_graph *g, const trp__dnn_node *n, trp_dnn_pointwise mode)
 {
     return n->kind == TRP_DNN_POINTWISE && n->mode == mode &&
@@ -165,8 +165,8 @@ static void take_space(const trp__space *s, trp__reduce_space *out, bool results
     }
 }
 
-/* Tells whether loads of `width` elements that begin at multiples of that along one space, wherever
- * the others are, are aligned. */
+/* Tells whether loads of `width` elements of x are aligned, each of which begins at a multiple of
+ * `width` in the space `along` and anywhere in the space `other`. */
 static bool is_aligned(const trp__dnn_tensor *x, const trp__space *along, const trp__space *other,
                        int64_t width)
 {
@@ -280,7 +280,7 @@ static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, con
         r->lanes = power_of_two((r->length + width * 4 - 1) / (width * 4), TRP__REDUCE_THREADS);
         tiles = (r->kept + TRP__REDUCE_THREADS / r->lanes - 1) / (TRP__REDUCE_THREADS / r->lanes);
     }
-    /* More pieces where there are too few blocks for the device, and enough to do for each. */
+    /* Adds pieces where the device has room for more blocks, if each gets enough elements. */
     const int64_t wanted = (int64_t)processors * BLOCKS_PER_CORE / (tiles > 0 ? tiles : 1);
     const int64_t each = s->columns ? TRP__REDUCE_THREADS / r->lanes * width : 1;
     r->splits = share_pieces(r, wanted, (PIECE_MIN + each - 1) / each, width); /* stay aligned */
@@ -328,7 +328,8 @@ static void name_kernel(const step *s, launch_part *p)
                  s->wide ? "f64" : "f32");
 }
 
-/* Partial results of all pieces, and what the blocks of clusters share. */
+/* Returns the bytes of the workspace: the partial results of all pieces and, from *shared on, those
+ * that the blocks of clusters combine. */
 static uint64_t workspace_of(const step *s, const trp__reduce *r, uint64_t *shared)
 {
     const uint64_t partial =

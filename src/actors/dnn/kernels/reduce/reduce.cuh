@@ -1,5 +1,5 @@
-/* Reductions, see reduce.h. "rows": the threads of a result lie along what is reduced, whose
- * elements follow each other; "columns": neighbouring threads have neighbouring results. */
+/* Reductions of any type, see reduce.h. In kernels of rows, the threads of a result lie along the
+ * reduced elements; in kernels of columns, adjacent threads have adjacent results. */
 #ifndef TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_CUH
 #define TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_CUH
 
@@ -14,7 +14,8 @@
 #define TRP__SUM_SHRINK 5.4210108624275222e-20 /* 2^-64 */
 #define TRP__SUM_GROW   18446744073709551616.0
 
-/* A partial result. Terms far from 1 in size are kept apart where elements are f64 (WIDE). */
+/* A partial result. WIDE, for f64 and i32: `big` and `small` are sums of scaled terms, which would
+ * overflow or underflow in `mid`. */
 struct trp__partial {
     double mid, big, small;
 };
@@ -50,8 +51,8 @@ template <int KIND, bool WIDE> struct trp__reducer {
         }
     }
 
-    /* Adds several elements at once. Elements of 16 bits are added up in f32, scaled so that they
-     * can't overflow, which is exact for so few; extremes are found in their own type. */
+    /* Adds several elements at once. Elements of 16 bits are added up in f32, scaled so that the
+     * sum can't overflow; extremes are found in type T. */
     template <typename T, int N>
     TRP__DEVICE static void add_all(trp__partial &p, const T v[N], bool narrow)
     {
@@ -91,7 +92,7 @@ template <int KIND, bool WIDE> struct trp__reducer {
         if (KIND == TRP__REDUCE_SUMS)
             return p.big == 0 ? p.mid / n : p.mid / n + p.big / n * TRP__SUM_GROW;
         if (KIND == TRP__REDUCE_EXTREMES && r.absolute && r.length == 0)
-            return 0; /* no magnitude is below */
+            return 0; /* the least magnitude, of no elements */
         if (KIND != TRP__REDUCE_SQUARES)
             return r.negative ? -p.mid : p.mid;
         if (!r.root)
@@ -136,8 +137,8 @@ TRP__DEVICE void trp__reduce_put(const trp__reduce &r, int64_t kept, uint32_t sp
     }
 }
 
-/* Partial results of the threads of a block, in groups of `lanes` neighbours: the first of each
- * group gets that of all. */
+/* Combines the partial results of each group of `lanes` adjacent threads, and returns that of the
+ * group to its first thread. All threads of the block call this. */
 template <int KIND, bool WIDE> TRP__DEVICE trp__partial trp__reduce_group(trp__partial p, int lanes)
 {
     typedef trp__reducer<KIND, WIDE> R;
@@ -250,8 +251,7 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
         trp__reduce_put<KIND, WIDE>(r, kept, split, p);
 }
 
-/* Writes a partial result to shared memory: one number, or three if sizes far from 1 are kept
- * apart. */
+/* Writes a partial result to shared memory: one number or, if WIDE, three. */
 template <bool WIDE> TRP__DEVICE void trp__reduce_keep(double *shared, int i, const trp__partial &p)
 {
     if (WIDE) {
@@ -273,8 +273,8 @@ template <bool WIDE> TRP__DEVICE trp__partial trp__reduce_kept(const double *sha
     return p;
 }
 
-/* Thread t of a block has columns of number t % (THREADS / lanes), and of those every `lanes`th
- * row. */
+/* Reduces columns. Thread t of a block has WIDTH adjacent columns, pack t % (THREADS / lanes) of
+ * the block's, and every `lanes`th row of these. */
 template <typename T, int WIDTH, int KIND, bool WIDE>
 TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
 {
@@ -329,8 +329,8 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     }
 }
 
-/* Combines the pieces of each result: neighbouring threads have neighbouring results, and each
- * `finish_lanes`th piece. */
+/* Combines the pieces of each result. Adjacent threads have adjacent results, and every
+ * `finish_lanes`th piece of these. */
 template <int KIND, bool WIDE> TRP__DEVICE void trp__reduce_finish(const trp__reduce &r)
 {
     typedef trp__reducer<KIND, WIDE> R;

@@ -1,5 +1,5 @@
-/* Reductions of one type that the compiler knows: rows whose elements follow each other, by packs of
- * 16 bytes, and columns, by packs or one by one. See reduce.h. */
+/* Reductions of a type known at compile time, see reduce.h: of rows whose elements lie next to each
+ * other, in packs of 16 bytes, and of columns, in packs or one by one. */
 #ifndef TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_PACKS_CUH
 
@@ -7,7 +7,7 @@
 #include "actors/dnn/kernels/reduce/reduce.cuh"
 #include "actors/dnn/kernels/common/row_packs.cuh"
 
-/* The larger one, NaN where either is. */
+/* Returns the larger number, or NaN if either is NaN. */
 TRP__DEVICE float trp__reduce_top(float a, float b)
 {
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
@@ -19,7 +19,7 @@ TRP__DEVICE float trp__reduce_top(float a, float b)
 #endif
 }
 
-/* The accumulator of elements of a type: extremes in their own type, sums in f64. */
+/* The accumulator of elements of a type: f32 for extremes, f64 for sums. */
 template <int TYPE, int KIND> struct trp__reduce_packed {
     enum { EXTREME = KIND == TRP__REDUCE_EXTREMES };
     typedef trp__reducer<KIND, false> R;
@@ -56,8 +56,8 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
         const float x = r.absolute ? fabs(v->value) : v->value;
         v->value = r.negative ? -x : x;
     }
-    /* Adds N elements. Elements of 16 bits are added up in f32, scaled so that they can't overflow:
-     * pairs, then pairs of pairs, so that sums round only a few times. */
+    /* Adds N elements. Sums of 16-bit elements begin in f32, scaled so that they can't overflow:
+     * sums of pairs, then of pairs of these, so that an element is rounded log2(N) times, not N. */
     template <int N> TRP__DEVICE static void add(total *t, float v[N])
     {
         if constexpr (EXTREME) {
@@ -83,8 +83,8 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
             }
         }
     }
-    /* Adds the elements of packs of several rows to those of their columns. The largest ones of 16
-     * bits are found two columns at a time. */
+    /* Adds packs of N rows, each to the accumulators of its columns. For 16 bits one instruction
+     * finds the extremes of two columns. */
     template <int V, int N>
     TRP__DEVICE static void add_packs(const trp__reduce &r, total t[V], trp__pack<TYPE, V> v[N])
     {
@@ -127,7 +127,7 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
     }
 };
 
-/* The elements of a row that a thread has, FLIGHT packs at a time. */
+/* Adds the elements of a row that a thread has, with FLIGHT packs in flight at a time. */
 template <int TYPE, int KIND, int FLIGHT>
 TRP__DEVICE void trp__reduce_packed_row(const trp__reduce &r, trp__row_packs<TYPE> row,
                                         uint64_t at,
@@ -148,7 +148,7 @@ TRP__DEVICE void trp__reduce_packed_row(const trp__reduce &r, trp__row_packs<TYP
     }
 }
 
-/* The threads of a result are some lanes of a warp, or the block. */
+/* Reduces rows. The threads of a row are some lanes of a warp, or a whole block. */
 template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp__reduce &r)
 {
     typedef trp__reduce_packed<TYPE, KIND> P;
@@ -178,7 +178,7 @@ template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp
         P::put(r, kept, split, (double)t);
 }
 
-/* The columns of a thread's packs: of row i those from `column` on, at `at` + i * step. */
+/* A thread's packs: in row i, the V columns from `column` on, at address `at` + i * step. */
 template <int TYPE, int V> struct trp__reduce_place {
     enum { SIZE = trp__row_type<TYPE>::SIZE };
     uint64_t at;
@@ -186,8 +186,8 @@ template <int TYPE, int V> struct trp__reduce_place {
     int64_t column;
     bool some; /* some of the pack's columns are in the matrix */
 
-    /* All of the pack can be read: RAGGED ones of the first and the last row may begin before the
-     * matrix or end behind it. */
+    /* Tells whether a whole pack can be read: RAGGED ones of the first and the last row may begin
+     * before the matrix or end past it. */
     TRP__DEVICE bool whole(const trp__reduce &r, int64_t row) const
     {
         return (column >= 0 || row > 0) && (column + V <= r.kept || row + 1 < r.length);
@@ -205,11 +205,13 @@ template <int TYPE, int V> struct trp__reduce_place {
     }
 };
 
-/* Thread t of a block has pack t % across of a row, of V elements, and every `lanes`th row. Blocks
- * of a cluster share their results through memory: each one puts some of the columns together.
+/* Reduces columns. Thread t of a block has pack t % across, of V columns, in every `lanes`th row.
+ * The blocks of a cluster exchange partial results through device memory; each of them combines
+ * some of the columns.
+ *
  * RAGGED: rows begin anywhere. A thread's packs begin at multiples of 16 bytes, up to V - 1 columns
- * before its own: at the same distance in all of its rows, for `lanes` is a multiple of V. So
- * blocks have a pack less of columns than they read. */
+ * before its own ones; the distance is the same in all of its rows, since `lanes` is a multiple of
+ * V. A block therefore reads one pack of columns more than it reduces. */
 template <int TYPE, int KIND, int V, bool RAGGED>
 TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
 {
@@ -288,7 +290,7 @@ TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
     P::put(r, tile + c, piece / r.cluster, (double)sum);
 }
 
-#define TRP__REDUCE_BOUNDS TRP__REDUCE_THREADS, 3 /* blocks of a processor at a time, at least */
+#define TRP__REDUCE_BOUNDS TRP__REDUCE_THREADS, 3 /* blocks of a multiprocessor, at least */
 #define TRP__REDUCE_PACKED(name, function, ...)                                                    \
     TRP__ENTRY(name, trp__reduce, (TRP__REDUCE_BOUNDS), function<__VA_ARGS__>)
 #define TRP__REDUCE_ROWS_KERNELS(name, KIND)                                                       \
