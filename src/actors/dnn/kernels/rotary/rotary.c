@@ -13,7 +13,7 @@
 typedef struct step {
     trp__rotary p;
     bool wide;
-    bool packs; /* x and y have one type, which a kernel is made for */
+    bool packs; /* the kernel is one for the type that x and y have */
     int run;
     trp__kernel rows;
 } step;
@@ -33,7 +33,7 @@ static trp__dnn_tensor entries_of(const trp__dnn_tensor *x, const trp__dnn_tenso
     return t;
 }
 
-/* Groups rows that share their positions along the longest dimension of such. */
+/* Groups the rows that share their positions, along the longest dimension in which they do. */
 static void share_positions(trp__rotary *p)
 {
     trp__rows_space *s = &p->space;
@@ -56,7 +56,7 @@ static void share_positions(trp__rotary *p)
     s->rows *= s->dim[best];
 }
 
-/* Tells whether runs of so many elements are aligned in x and y. */
+/* Tells whether all runs of `run` elements of an operand are aligned. */
 static bool are_runs(const trp__rotary *p, const trp__dnn_tensor *t, int operand, int run)
 {
     const uint64_t size = trp__space_element_bytes(t->type), bytes = size * (uint64_t)run;
@@ -126,7 +126,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return describe(g, n, &s);
 }
 
-/* Tells whether four elements of a row of a table are aligned. */
+/* Tells whether one load can read 4 elements of a row of a table. */
 static bool is_table_of_runs(const trp__dnn_tensor *t)
 {
     const uint64_t bytes = trp__space_element_bytes(t->type) * 4;

@@ -6,7 +6,7 @@
 #include "actors/dnn/kernels/common/row_packs.cuh"
 #include "actors/dnn/math/rotary.h"
 
-/* --- How far pairs turn --- */
+/* --- Cosines and sines --- */
 
 /* Not inlined, since f64 takes many instructions. */
 TRP__SHARED_CODE double trp__rotary_cos(double angle)
@@ -53,7 +53,7 @@ TRP__DEVICE double trp__rotary_power(const trp__rotary &p, uint32_t pair)
     return power;
 }
 
-/* The rows of a thread, and its chunk of them. */
+/* The work of a thread: chunk `chunk` of `rows` rows, the first of which begins at `at`. */
 struct trp__rotary_item {
     int64_t at[TRP__ROTARY_OPERANDS];
     int chunk, rows;
@@ -91,7 +91,7 @@ TRP__DEVICE void trp__rotary_row(const trp__rotary &p, uint64_t at, const int64_
             at, position * stride[0] + (pair + k + (k < RUN / 2 ? 0 : apart)) * stride[1], type);
 }
 
-/* The cosines and sines of RUN pairs. */
+/* Finds the cosines and sines of RUN pairs. */
 template <typename T, int RUN>
 TRP__DEVICE void trp__rotary_find(const trp__rotary &p, const trp__rotary_item &item, int64_t pair,
                                   int64_t apart, T cosine[RUN], T sine[RUN])
@@ -127,7 +127,7 @@ TRP__DEVICE void trp__rotary_find(const trp__rotary &p, const trp__rotary_item &
 
 /* --- Rows --- */
 
-/* Elements of any types. */
+/* A pack of elements of any type, as T. */
 template <typename T, int RUN> struct trp__rotary_any {
     T v[RUN];
 
@@ -150,14 +150,15 @@ template <typename T, int RUN> struct trp__rotary_any {
     }
 };
 
-/* A thread has two packs of each row, at half the distance of a pair, so that packs of neighbouring
- * threads follow each other: the first and the second elements of its pairs, or pairs one by one.
- * */
+/* Turns pairs. A thread has two packs of each row, `half` elements apart, so that packs of adjacent
+ * threads lie next to each other: the first and the second elements of its pairs or, if pairs are
+ * adjacent elements, RUN / 2 pairs each. With RUN 1 it has the two elements of one pair, wherever
+ * they lie. */
 template <typename T, int RUN, typename PACK>
 TRP__DEVICE void trp__rotary_turn(const trp__rotary &p, const trp__rotary_item &item)
 {
     enum { DEEP = TRP__ROTARY_DEEP };
-    const bool mixed = p.pairs && RUN > 1; /* a pack has pairs */
+    const bool mixed = p.pairs && RUN > 1; /* a pack has whole pairs */
     const int64_t run = (int64_t)item.chunk * RUN;
     const int64_t first = p.pairs && RUN == 1 ? 2 * run : run;
     const int64_t second = p.pairs && RUN == 1 ? first + 1 : run + p.half;
@@ -230,7 +231,7 @@ template <typename T, int RUN, typename PACK> TRP__DEVICE void trp__rotary_rows(
 #define TRP__ROTARY_KERNEL(name, threads, T, RUN, ...)                                             \
     TRP__ENTRY(name, trp__rotary, (threads), trp__rotary_rows<T, RUN, __VA_ARGS__>)
 
-/* Arrays of one type, 16 bytes at a time; and of any types. */
+/* Kernels of arrays of one type, in packs of 16 bytes, and of arrays of any types. */
 #define TRP__ROTARY_KERNELS(name, threads)                                                         \
     TRP__ROTARY_KERNEL(name##_f32, threads, float, 4, trp__pack<TRP_F32, 4>)                       \
     TRP__ROTARY_KERNEL(name##_bf16, threads, float, 8, trp__pack<TRP_BF16, 8>)                     \

@@ -10,7 +10,7 @@
 
 enum {
     TRP__ROTARY_THREADS = 128,
-    TRP__ROTARY_DEEP = 4,    /* rows of a thread */
+    TRP__ROTARY_DEEP = 4,    /* rows of a thread, at most */
     TRP__ROTARY_POWERS = 32, /* bits of the number of a pair */
 };
 
@@ -18,8 +18,8 @@ enum {
 enum {
     TRP__ROTARY_FROM,
     TRP__ROTARY_TO,
-    TRP__ROTARY_ENTRY, /* the index, or what is added to `begin` */
-    TRP__ROTARY_ALONG, /* the first of the rows that share it */
+    TRP__ROTARY_ENTRY, /* offset in the indices, or distance from `begin` */
+    TRP__ROTARY_ALONG, /* a thread's first row, of those that share a position */
     TRP__ROTARY_OPERANDS,
 };
 
@@ -27,23 +27,23 @@ typedef struct trp__rotary {
     trp__dnn_node node;
     trp__rows_operand io[TRP__ROTARY_OPERANDS];
     trp__rows_space space;
-    int64_t apart[2];        /* rows that share a position, of x and y */
-    int64_t shared;          /* how many there are */
+    int64_t apart[2];        /* stride of rows that share a position, in x and in y */
+    int64_t shared;          /* rows that share a position */
     int64_t items;           /* chunks of all groups of rows */
     int64_t first;           /* the first item of the launch */
-    trp__map_divisor chunks; /* of a row: of pairs first, then of elements that stay */
+    trp__map_divisor chunks; /* chunks of a row: first of pairs, then of elements that stay */
     int32_t pair_chunks;
-    int32_t half;            /* pairs */
-    uint64_t cosines, sines; /* given ones; 0: none */
+    int32_t half;            /* pairs of a row */
+    uint64_t cosines, sines; /* addresses of tables; 0: computed */
     int64_t cosine_stride[2], sine_stride[2];
-    int64_t positions;                /* of those */
+    int64_t positions;                /* rows of the tables */
     double power[TRP__ROTARY_POWERS]; /* base^(-2 k / r), k = 1, 2, 4, ... */
-    uint64_t index;                   /* positions; 0: they follow from `begin` */
-    int64_t begin;                    /* unless it lies in memory: */
-    uint64_t begin_at;
+    uint64_t index;                   /* address of positions; 0: they count from `begin` */
+    int64_t begin;                    /* used if begin_at is 0 */
+    uint64_t begin_at;                /* address of the first position, i64 */
     uint8_t wide_index, cosine_type, sine_type;
-    uint8_t table_runs; /* four of a row of the tables are one load */
-    uint8_t back, pairs;
+    uint8_t table_runs;  /* one load reads 4 numbers of a row of the tables */
+    uint8_t back, pairs; /* turns backwards; pairs are adjacent elements */
     uint8_t reserved[2];
 } trp__rotary;
 
