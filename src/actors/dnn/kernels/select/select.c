@@ -1,4 +1,5 @@
-/* The largest elements of rows, and classes drawn of them: launches the kernels of select.h. */
+/* Plans and launches the kernels of select.h: the largest elements of rows, and classes drawn from
+ * them. */
 #include "actors/dnn/kernels/select/select.h"
 
 #include "actors/dnn/graph/train.h"
@@ -10,15 +11,13 @@
 #include <string.h>
 
 enum {
-    BLOCKS_MAX = 1 << 28, /* of a launch */
-    MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
-    BLOCKS_EACH = 8,      /* of a processor, where rows are few */
-    TILE_THREADS = 64,    /* of a tile at least: smaller tiles keep more processors busy where
-                           * rows are few */
-    MERGED = 4,           /* marks of a thread, where a block has room for more */
-    ARG_THREADS =
-        128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
-    ALIGNMENT = 256 / (int)sizeof(uint64_t),
+    BLOCKS_MAX = 1 << 28, /* blocks of a launch, at most */
+    MARKS_MAX = 8 << 20,  /* marks of all rows of a launch, unless one row has more */
+    BLOCKS_EACH = 8,      /* blocks per multiprocessor, where rows are few */
+    TILE_THREADS = 64,    /* threads of a tile, at least, where tiles shrink because rows are few */
+    MERGED = 4,           /* marks per thread, as long as a block can have more threads */
+    ARG_THREADS = 128,    /* threads of arg, at most: with 256, 8192 bf16 took a tenth longer */
+    ALIGNMENT = 256 / (int)sizeof(uint64_t), /* of a buffer, in marks */
 };
 
 typedef enum kernel { ARG, ARG_FINISH, TILES, MERGE, SHARES, CLASS, DRAW_RANKED, KERNELS } kernel;
@@ -26,9 +25,9 @@ typedef enum kernel { ARG, ARG_FINISH, TILES, MERGE, SHARES, CLASS, DRAW_RANKED,
 typedef struct step {
     trp__select p;
     trp__dnn_node node;
-    uint32_t threads; /* of arg, tiles or class */
+    uint32_t threads; /* threads of a block of arg, tiles or class */
     int64_t rows;     /* of a launch */
-    int64_t marks;    /* of a row, that the first kernel leaves */
+    int64_t marks;    /* marks of a row that the first kernel writes */
     int32_t picked;   /* marks of a row, at most */
     uint8_t number_type[TRP__SELECT_NUMBERS];
     trp__kernel kernel[KERNELS];
@@ -66,7 +65,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
            x->dim[axis_of(g, n)] <= INT32_MAX && picked_of(g, n) <= TRP__SELECT_MOST;
 }
 
-/* The dimensions beside the axis number the rows, in the order of the tensor. */
+/* Finds the rows: all dimensions but the axis number them, in the order of the tensor. */
 static void describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__select *p)
 {
     static const uint8_t ports[TRP__SELECT_OPERANDS] = {
@@ -97,7 +96,7 @@ static void describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__selec
               !is_whole(x->type);
 }
 
-/* Tells whether rows begin between multiples of 8 elements. */
+/* Tells whether some rows do not begin at a multiple of 8 elements. */
 static bool is_ragged(const trp__select *p)
 {
     for (int d = 0; d < p->space.rank && p->runs; d++) {
@@ -107,7 +106,8 @@ static bool is_ragged(const trp__select *p)
     return false;
 }
 
-/* Threads of a block for a row of so many elements, `each` of them for a thread. */
+/* Returns the threads of a block for `elements` elements, about `each` per thread: a power of two
+ * from 32 to `most`. */
 static uint32_t threads_for(int64_t elements, int64_t each, uint32_t most)
 {
     uint32_t threads = 32;
@@ -116,7 +116,7 @@ static uint32_t threads_for(int64_t elements, int64_t each, uint32_t most)
     return threads;
 }
 
-/* Parts of a row: one, unless rows are too few for all processors. */
+/* Plans arg: a row is one part, unless rows are too few for all multiprocessors. */
 static void share_arg(step *s, int64_t elements, int processors)
 {
     const int64_t blocks = (int64_t)processors * BLOCKS_EACH, rows = s->p.space.rows;
@@ -152,7 +152,7 @@ static int64_t share_tiles(step *s, int64_t elements, const trp__kernel_modules 
     return trp__space_parts(elements, s->p.tile);
 }
 
-/* The tiles of a row shared by the blocks of a cluster. */
+/* Plans class: the blocks of a cluster share the tiles of a row. */
 static void share_class(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
     const int64_t tiles = share_tiles(s, elements, modules);
@@ -160,14 +160,14 @@ static void share_class(step *s, int64_t elements, const trp__kernel_modules *mo
     s->p.parts = trp__space_parts(tiles, s->p.part);
 }
 
-/* A block for each tile. */
+/* Plans tiles: each has a block. */
 static void share_marks(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
     s->p.parts = share_tiles(s, elements, modules);
     s->marks = s->p.parts * s->p.picked;
 }
 
-/* Parts of which shares are added, of as many blocks as it takes. */
+/* Plans shares: parts have a constant size. */
 static void share_ranked(step *s, int64_t elements)
 {
     s->p.part = TRP__SELECT_SHARES;
@@ -253,7 +253,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     return TRP_OK;
 }
 
-/* Launches. */
+/* --- Launches --- */
 
 static trp_status enqueue_clusters(step *s, const trp__kernel_launch *l, kernel which,
                                    int64_t blocks, uint32_t cluster, uint32_t threads,
@@ -292,7 +292,7 @@ static void set_operands(step *s, const trp__kernel_launch *l)
     }
 }
 
-/* The largest elements of each row: results or, for draws, marks in order at `ranked`. */
+/* Finds the largest elements of each row: results or, for draws, marks in order at `ranked`. */
 static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
@@ -316,7 +316,7 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
         p->from = place[at];
         at = !at;
         p->to = place[at];
-        if (p->ranked) /* no other kernel uses the buffer of the last one */
+        if (p->ranked) /* the last merge writes `ranked`, and the others `to` */
             p->ranked = p->to;
         status = enqueue(s, l, MERGE, p->rows * p->parts, threads, error);
     }
@@ -325,7 +325,8 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     return status;
 }
 
-/* Tells whether a row may have to be searched for more than the marks that are left of it. */
+/* Tells whether the draw from a row may need more than its `picked` largest marks, and has to
+ * search the row for them. */
 static bool searches(const step *s)
 {
     const trp__select_number *count = &s->p.number[TRP__SELECT_COUNT];

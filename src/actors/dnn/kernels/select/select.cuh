@@ -32,7 +32,7 @@ struct trp__select_max {
 };
 
 struct trp__select_row {
-    int64_t at[TRP__SELECT_OPERANDS]; /* where it begins, in elements */
+    int64_t at[TRP__SELECT_OPERANDS]; /* offsets of the row in the operands, in elements */
     uint64_t x;
     int64_t step;
     int shift; /* elements between a multiple of 8 and the first one */
@@ -56,7 +56,7 @@ struct trp__select_row {
     {
         return !smallest ? 0 : of == TRP_F32 ? 0x80000000u : 0x80008000u;
     }
-    /* Its element k, one by one. */
+    /* Returns the key of element k. */
     template <int TYPE> TRP__DEVICE uint32_t key(int64_t k) const
     {
         if constexpr (TYPE == TRP_DTYPE_NONE) {
@@ -84,9 +84,9 @@ TRP__DEVICE void trp__select_put(const trp__select &p, int64_t at, int64_t numbe
 
 /* --- The first largest --- */
 
-/* Returns the first largest mark of elements from `begin` to before `end`; a NaN wins. A thread
- * reads runs of 8, DEEP of them at a time, where begin + shift is a multiple of 8: then begin may
- * be as low as -shift. */
+/* Returns the largest mark of a thread's elements, of those from `begin` to before `end`; a NaN
+ * wins. With `runs` a thread reads DEEP runs of 8 elements at a time; begin + shift is then a
+ * multiple of 8, and begin may be as low as -shift. */
 template <int TYPE, int DEEP>
 TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, int64_t end,
                                        bool runs)
@@ -102,7 +102,7 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
     if constexpr (TYPE != TRP_DTYPE_NONE) {
         const uint32_t turned = r.turned(TYPE);
         float most = 0;
-        int64_t where = -1; /* the run with it; none yet */
+        int64_t where = -1; /* the run with `most`; -1: none yet */
         for (int64_t c = begin + thread * TRP__ROWS_RUN; c < end;
              c += (int64_t)threads * TRP__ROWS_RUN * DEEP) {
             trp__pack<TYPE, TRP__ROWS_RUN> raw[DEEP];
@@ -160,7 +160,7 @@ TRP__ENTRY(trp_select_arg_f16, trp__select, (TRP__SELECT_THREADS), trp__select_a
 TRP__ENTRY(trp_select_arg_any, trp__select, (TRP__SELECT_THREADS),
            trp__select_arg<TRP_DTYPE_NONE, 1>)
 
-/* A warp for each row. */
+/* Finds the first largest element of all parts of a row, with a warp for each row. */
 TRP__GLOBAL(32) trp_select_arg_finish(const TRP__CONSTANT trp__select p)
 {
     const trp__select_row r(p, p.first + blockIdx.x);

@@ -1,4 +1,4 @@
-/* Classes drawn of rows: a part of select.cuh. */
+/* Classes drawn from rows: a part of select.cuh. */
 #ifndef TRP_ACTORS_DNN_KERNELS_SELECT_SELECT_DRAW_CUH
 #define TRP_ACTORS_DNN_KERNELS_SELECT_SELECT_DRAW_CUH
 
@@ -16,12 +16,12 @@ TRP__DEVICE uint64_t trp__select_word(const trp__select_number &v)
     return !v.used ? 0 : v.at ? trp__at<uint64_t>(v.at, 0) : v.bits;
 }
 
-/* The draw of a row: the shares of its classes. */
+/* The draw from a row: its parameters, and those of the shares of classes. */
 struct trp__select_draws {
     trp__pick_sample what;
     trp__pick_shares shares;
     float most;
-    double uniform, reach;
+    double uniform, reach; /* u; the sum of shares that the drawn class is the first to exceed */
 
     TRP__DEVICE void set(const trp__select &p, int64_t row)
     {
@@ -74,7 +74,7 @@ TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
     return v;
 }
 
-/* A warp for each part of a row. */
+/* Adds up the shares of each part of a row, with a warp for each part. */
 template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
 {
     const int64_t warps = (int)blockDim.x / 32, blocks = (p.shares + warps - 1) / warps;
@@ -103,7 +103,7 @@ template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
                trp__select_parts<type>)
 TRP__SELECT_KERNELS(trp_select_shares, TRP__SELECT_SHARES_KERNEL)
 
-/* The sum of all parts of a row. */
+/* Returns the sum of the shares of all parts of a row. */
 TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
 {
     uint64_t sum = 0, total;
@@ -113,7 +113,7 @@ TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
     return total;
 }
 
-/* The larger one; a NaN is larger than all. */
+/* The operator max, for which a NaN is larger than all numbers. */
 struct trp__select_larger {
     template <typename T> static TRP__DEVICE T of(T a, T b)
     {
@@ -121,13 +121,13 @@ struct trp__select_larger {
     }
 };
 
-/* Sums of the shares of a tile: lane c * warps + i of each warp has those of run c of warp i, which come
- * before run c + 1 of any. */
+/* Sums of the shares of a tile. Lane c * warps + i of each warp has the sum of the runs c of warp
+ * i, which precede the runs c + 1 of all warps. */
 struct trp__select_lanes {
-    uint64_t own, upto; /* its own, and with all before */
+    uint64_t own, upto; /* sum of the lane; sum of all lanes up to it */
 };
 
-/* Finds them, and each thread's own for its runs. Returns the sum of all. */
+/* Finds these sums and, as `own`, those of each run of a thread. Returns the sum of the tile. */
 template <int TYPE, int GROUPS>
 TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elements<TYPE> &e,
                                            const trp__select_draws &d, uint64_t own[GROUPS],
@@ -153,14 +153,15 @@ TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elemen
     return __shfl_sync(0xffffffffu, lanes->upto, 31);
 }
 
-/* Tells whether a sum exceeds `reach`, and without the last of it does not. */
+/* Tells whether a sum exceeds `reach`, but does not without its last term. */
 TRP__DEVICE bool trp__select_is_there(uint64_t sum, uint64_t last, double reach)
 {
     return (double)sum > reach && !((double)(sum - last) > reach);
 }
 
-/* The first element of a tile of which the shares, with those before, exceed `reach`: the warp with it
- * finds the lane, and that the element. */
+/* Writes the number of the first element of a tile at which the sum of shares, with those `before`
+ * the tile, exceeds `reach`. The warp that has this element finds the lane, and the lane the
+ * element. */
 template <int TYPE, int GROUPS>
 TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row &r,
                                      const trp__select_lanes &lanes,
@@ -181,7 +182,7 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
     trp__pack<TYPE, TRP__ROWS_RUN> run = e.raw[0];
     uint64_t mine = own[0];
     TRP__UNROLL
-    for (int c = 1; c < GROUPS; c++) { /* an index that is not constant would be memory */
+    for (int c = 1; c < GROUPS; c++) { /* a variable index would move the array to memory */
         mine = c == which / warps ? own[c] : mine;
         TRP__EACH(k, run.WORDS)
             run.word[k] = c == which / warps ? e.raw[c].word[k] : run.word[k];
@@ -199,9 +200,9 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
                     e.begin + e.place(which / warps * TRP__ROWS_RUN + at));
 }
 
-/* Draws a class of a row, by the blocks of a cluster, each of which has some tiles, at best one:
- * finds the largest logit, the sum of the shares of each block, and then the block, the tile and
- * the element where u lies. */
+/* Draws a class of a row by a cluster, each of whose blocks has some tiles, ideally one. Finds the
+ * largest logit, the sum of the shares of each block, and then the block, the tile and the element
+ * at which the sum of shares exceeds u times the total. */
 template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
 {
     enum { GROUPS = trp__select_elements<TYPE>::GROUPS };
@@ -217,7 +218,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     trp__select_elements<TYPE> e(r);
     float most = -(float)INFINITY;
     e.read(p, r, first);
-    if (threadIdx.x == 0) /* meanwhile */
+    if (threadIdx.x == 0) /* while the loads are in flight */
         draws.set(p, p.first + row);
     trp__select_lanes lanes = {};
     for (int t = 0; t < tiles; t++) {
@@ -292,8 +293,9 @@ TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_r
     return total;
 }
 
-/* Finds the largest bound above which there are enough marks, or shares that reach or exceed
- * `need`. The bound is the mark of an element. */
+/* Finds the largest bound that enough marks reach: at least `need` marks with `count`, else marks
+ * whose shares add up to at least `need` or, with `exceed`, to more. The bound is the mark of an
+ * element. */
 TRP__DEVICE uint64_t trp__select_search(const trp__select &p, const trp__select_row &r,
                                         const trp__select_draws &d, double need, bool count,
                                         bool exceed)
@@ -314,8 +316,8 @@ TRP__DEVICE uint64_t trp__select_search(const trp__select &p, const trp__select_
     return bound;
 }
 
-/* The largest marks of the row are there, in order. Rows that need more of them, which are few, are
- * searched bit by bit. */
+/* Draws a class of a row from its largest marks, which lie in order at `from`. A row of which more
+ * marks are needed, which is rare, is searched bit by bit. */
 TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__select p)
 {
     __shared__ uint64_t sums[TRP__SELECT_MOST];

@@ -13,11 +13,11 @@ struct trp__select_shared {
     uint32_t bin[256];
     uint32_t count; /* length of the list */
     uint32_t digit, left,
-        in; /* of a digit that was found: how many of its bin are wanted, are in */
+        in; /* of the digit found: marks of its bin that are wanted, all of them */
 };
 
-/* Finds the bin of the wanted-th largest, after bins were counted. False: there are fewer. Warp 0
- * looks. */
+/* Finds the bin of the wanted-th largest mark, once all bins are counted; warp 0 does so for all
+ * threads. False: there are fewer marks. */
 TRP__DEVICE bool trp__select_find(trp__select_shared *s, uint32_t wanted)
 {
     enum { BINS = 8 };
@@ -57,8 +57,8 @@ TRP__DEVICE void trp__select_clear(trp__select_shared *s)
     __syncthreads();
 }
 
-/* Finds the wanted-th largest of the COUNT marks of all threads, or a smaller bound above which
- * there are as many. 0: there are fewer marks. */
+/* Finds the wanted-th largest of all threads' marks, COUNT each, or a smaller bound that no more
+ * marks reach. 0: there are fewer marks. */
 template <int COUNT, typename ELEMENTS>
 TRP__DEVICE uint64_t trp__select_bound(trp__select_shared *s, ELEMENTS &e, uint32_t wanted)
 {
@@ -82,8 +82,8 @@ TRP__DEVICE uint64_t trp__select_bound(trp__select_shared *s, ELEMENTS &e, uint3
     return prefix;
 }
 
-/* Returns a key that at least `wanted` of COUNT keys of each thread reach; a shorter one where few
- * more reach that. 0: there are not so many. */
+/* Returns a key that at least `wanted` of all threads' keys, COUNT each, reach. Leaves its lower
+ * bits 0 once few more than `wanted` keys reach it. 0: there are fewer keys. */
 template <int COUNT>
 TRP__DEVICE uint32_t trp__select_guess(const uint32_t key[COUNT], uint32_t wanted)
 {
@@ -100,9 +100,8 @@ TRP__DEVICE uint32_t trp__select_guess(const uint32_t key[COUNT], uint32_t wante
     return bound;
 }
 
-/* Lists the marks that are not below a bound. Groups whose largest key is below `least` are
- * skipped, and so are elements below it. Returns how many marks there are; only as many as fit are
- * listed. */
+/* Lists the marks that are not below a bound. Skips groups, and then elements, whose keys are below
+ * that of the bound. Returns how many marks there are; only as many as fit are listed. */
 template <int GROUPS, int GROUP, typename ELEMENTS>
 TRP__DEVICE uint32_t trp__select_gather(trp__select_shared *s, ELEMENTS &e,
                                         const uint32_t most[GROUPS], uint64_t bound)
@@ -135,7 +134,7 @@ TRP__DEVICE uint32_t trp__select_gather(trp__select_shared *s, ELEMENTS &e,
 /* Threads that look for the rank of a mark together. */
 enum { TRP__SELECT_LANES = 4 };
 
-/* Calls `give` with the rank and the mark for each of the list, of which the rank is below `picked`. */
+/* Calls `give` with the rank and the mark, for each listed mark of a rank below `picked`. */
 template <typename GIVE>
 TRP__DEVICE void trp__select_rank(const trp__select_shared *s, uint32_t count, uint32_t picked,
                                   const GIVE &give)
@@ -154,7 +153,7 @@ TRP__DEVICE void trp__select_rank(const trp__select_shared *s, uint32_t count, u
     }
 }
 
-/* Returns how many of a tile's marks, which are in order, are larger. */
+/* Returns how many marks of a tile, which are in order, are larger than `mine`. */
 TRP__DEVICE uint32_t trp__select_larger_ones(const uint64_t *list, uint32_t picked, uint64_t mine)
 {
     uint32_t low = 0, high = picked;
@@ -168,7 +167,7 @@ TRP__DEVICE uint32_t trp__select_larger_ones(const uint64_t *list, uint32_t pick
     return low;
 }
 
-/* Calls `give` likewise for all marks, which are sorted where they are many. */
+/* Does the same as trp__select_rank(), but sorts a list of many marks. */
 template <typename GIVE>
 TRP__DEVICE void trp__select_sort(trp__select_shared *s, uint32_t count, uint32_t picked,
                                   const GIVE &give)
@@ -202,9 +201,10 @@ TRP__DEVICE void trp__select_sort(trp__select_shared *s, uint32_t count, uint32_
         give(i, s->list[i]);
 }
 
-/* Lists a tile's largest marks, and some more; returns how many. A bound from the largest of each
- * thread, or of each group of its elements, mostly leaves few more than are wanted. The exact bound
- * is only searched where many marks are equal, or large ones lie together. */
+/* Lists the `picked` largest marks of a tile, and some more; returns how many. A bound from the
+ * largest key of each thread, or of each group of its elements, usually lets few more pass than are
+ * wanted. The exact bound is searched only where more pass than the list holds: many marks have
+ * equal keys, or large ones lie together. */
 template <typename ELEMENTS>
 TRP__DEVICE uint32_t trp__select_tile(trp__select_shared *s, ELEMENTS &e, uint32_t picked)
 {
@@ -245,8 +245,8 @@ TRP__DEVICE void trp__select_give(const trp__select &p, const trp__select_row &r
                                  r.value(number));
 }
 
-/* Finds the largest marks of a row whose tiles belong to the blocks of a cluster: each block
- * ranks its own among all. */
+/* Finds the largest marks of a row whose blocks are a cluster: each block ranks the marks of its
+ * tile among those of all. */
 TRP__DEVICE void trp__select_meet(const trp__select &p, trp__select_shared *s,
                                   const trp__select_row &r, int64_t row)
 {
@@ -271,7 +271,8 @@ TRP__DEVICE void trp__select_meet(const trp__select &p, trp__select_shared *s,
     }
 }
 
-/* Gives the listed marks of a tile to the result, or to the kernel that merges tiles. */
+/* Stores the largest of a tile's listed marks: as results if the row has one tile, else for the
+ * kernel that merges tiles or for the cluster. */
 TRP__DEVICE void trp__select_finish(const trp__select &p, trp__select_shared *s,
                                     const trp__select_row &r, int64_t row, uint32_t count)
 {
@@ -292,8 +293,8 @@ TRP__DEVICE void trp__select_finish(const trp__select &p, trp__select_shared *s,
         trp__select_meet(p, s, r, row);
 }
 
-/* A thread's elements of a tile, as many runs of 8. Elements outside the row are the least that
- * there is. Places count from the tile's first element. */
+/* A thread's elements of a tile, in runs of 8. Elements outside the row have the lowest key. Places
+ * count from the tile's first element. */
 template <int TYPE> struct trp__select_elements {
     enum { COUNT = TRP__SELECT_EACH, GROUPS = COUNT / TRP__ROWS_RUN };
     trp__pack<TYPE, TRP__ROWS_RUN> raw[GROUPS];
@@ -357,8 +358,8 @@ template <int TYPE> struct trp__select_elements {
         const int32_t k = place(i);
         return k >= low && k < high ? trp__select_mark(key(i), begin + k) : 0;
     }
-    /* The element that has a key, to compare with; -infinity for keys below those of all elements.
-     * */
+    /* Returns the element that has a key, for comparisons; -infinity for keys below those of all
+     * elements. */
     typedef float limit;
     TRP__DEVICE float limit_of(uint32_t least) const
     {
@@ -370,7 +371,7 @@ template <int TYPE> struct trp__select_elements {
     {
         return raw[i / TRP__ROWS_RUN].get(i % TRP__ROWS_RUN) < least;
     }
-    /* The key of the largest of a group, or a larger one. */
+    /* Returns the largest key of a group, or a larger one. */
     TRP__DEVICE uint32_t most(int c) const
     {
         return trp__select_key(nan ? raw[c].template most<true>() : raw[c].template most<false>(),
@@ -395,7 +396,7 @@ template <int TYPE> TRP__DEVICE void trp__select_tiles(const trp__select &p, trp
     }
 TRP__SELECT_KERNELS(trp_select_tiles, TRP__SELECT_TILES)
 
-/* The marks of a thread that tiles have left. */
+/* A thread's marks, of those that earlier kernels have left of a row. */
 struct trp__select_left {
     enum { COUNT = TRP__SELECT_MARKS, GROUPS = 4 };
     uint64_t own[COUNT];
