@@ -5,8 +5,9 @@
  * The text stands behind the includes of a kernel's template, before the first use of TRP_FUSION.
  * It expects
  *
- *     trp_cutlass_args   of templates/abi.h, whose `slot` holds the words that
- * trp__tree_fill_words() writes trp_tile           sm_90: cute::Shape<m, n, k> of a block's tile
+ *     trp_cutlass_args   of templates/abi.h, whose `slot` holds the words of
+ *                        trp__tree_fill_words()
+ *     trp_tile           sm_90: cute::Shape<m, n, k> of a block's tile
  *     trp_thread_map     sm_80: which elements of D a thread has, as OutputTileThreadLayout
  *
  * and gives
