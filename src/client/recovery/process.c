@@ -303,7 +303,6 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     trp__lock_take(&device->lock);
     device->active = index;
     device->recovery.standby_failures = 0;
-    atomic_store(&device->state, TRP_DEVICE_READY);
     trp__announce_promoted(device);
     pthread_cond_broadcast(&device->changed);
     trp__lock_drop(&device->lock);

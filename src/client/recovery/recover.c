@@ -63,7 +63,8 @@ static void await_next_start(trp_device *device, int64_t delay)
     }
 }
 
-/* Publishes a promotion: figures, trace, notice. The device's first worker makes no notice. */
+/* Publishes a promotion: trace, state, figures, notice. Whoever sees the device ready finds the
+ * promotion in the trace and the figures. The device's first worker makes no notice. */
 static void note_promotion(trp_device *device, bool warm)
 {
     const trp__process *p = &device->worker[device->active];
@@ -73,6 +74,10 @@ static void note_promotion(trp_device *device, bool warm)
     snprintf(what.message, sizeof what.message, "worker %u (pid %lld) takes the requests%s",
              p->incarnation, (long long)p->pid, warm ? "; it was the standby" : "");
     trp__trace_mark_now(device, warm ? "promotion" : "restart", p->incarnation, "%s", what.message);
+    trp__lock_take(&device->lock);
+    atomic_store(&device->state, TRP_DEVICE_READY);
+    pthread_cond_broadcast(&device->changed);
+    trp__lock_drop(&device->lock);
     trp__stats_publish(device);
     if (device->recovery.started)
         trp__notice(device, warm ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, &what);
