@@ -1,0 +1,153 @@
+/* W lines of a tensor, as pairs in a buffer, and back. */
+
+/* Element j of line l is at[l][j * step], its imaginary part `im` numbers further. */
+typedef struct NAME(lines) {
+    T *at[W]; /* NULL: a line of zeros; those beyond the last line are any other one */
+    int count;
+    int64_t step, im;
+    int64_t have_re, have_im; /* how many parts there are */
+    bool swapped;             /* real and imaginary parts change places */
+} NAME(lines);
+
+typedef enum NAME(order) {
+    NAME(SCATTERED),
+    NAME(BESIDE), /* elements of one number of all lines lie side by side: complex numbers */
+    NAME(PLANES), /* the same of real ones */
+    NAME(ALONG),  /* each line lies side by side */
+} NAME(order);
+
+static NAME(order) NAME(order_of)(const NAME(lines) * l)
+{
+    bool pairs = l->im == 1, singles = l->im != 1, all = true;
+    for (int i = 0; i < W; i++) {
+        all = all && l->at[i];
+        if (!all)
+            return NAME(SCATTERED);
+        pairs = pairs && l->at[i] == l->at[0] + 2 * i;
+        singles = singles && l->at[i] == l->at[0] + i;
+    }
+    return pairs                        ? NAME(BESIDE)
+           : singles                    ? NAME(PLANES)
+           : l->step == 2 && l->im == 1 ? NAME(ALONG)
+                                        : NAME(SCATTERED);
+}
+
+/* One part of an element, as a vector that can be indexed. */
+INLINE VECTOR *NAME(part_of)(PAIR *x, bool imaginary)
+{
+    return imaginary ? &x->im : &x->re;
+}
+
+/* Whole elements from the first one on; returns how many were done. */
+static int64_t NAME(gather_whole)(const NAME(lines) * l, PAIR *to, int64_t count)
+{
+    const bool s = l->swapped;
+    int64_t j = 0;
+    switch (NAME(order_of)(l)) {
+    case NAME(BESIDE):
+        for (; j < count; j++) {
+            const T *from = l->at[0] + j * l->step;
+            const PAIR x = NAME(part)(NAME(load)(from), NAME(load)(from + W));
+            *NAME(part_of)(&to[j], s) = x.re;
+            *NAME(part_of)(&to[j], !s) = x.im;
+        }
+        return j;
+    case NAME(PLANES):
+        for (; j < count; j++) {
+            const T *from = l->at[0] + j * l->step;
+            *NAME(part_of)(&to[j], s) = NAME(load)(from);
+            *NAME(part_of)(&to[j], !s) = NAME(load)(from + l->im);
+        }
+        return j;
+    case NAME(ALONG):
+        for (; j + W / 2 <= count; j += W / 2) {
+            VECTOR r[W];
+            for (int i = 0; i < W; i++)
+                r[i] = NAME(load)(l->at[i] + 2 * j);
+            NAME(transpose)(r);
+            for (int i = 0; i < W / 2; i++) {
+                *NAME(part_of)(&to[j + i], s) = r[2 * i];
+                *NAME(part_of)(&to[j + i], !s) = r[2 * i + 1];
+            }
+        }
+        return j;
+    default:
+        return 0;
+    }
+}
+
+/* Fills `count` pairs; parts that there are not are zero. */
+static void NAME(gather)(const NAME(lines) * l, PAIR *to, int64_t count)
+{
+    const int64_t re = l->have_re < count ? l->have_re : count;
+    const int64_t im = l->have_im < re ? l->have_im : re;
+    int64_t j = NAME(gather_whole)(l, to, im);
+    for (; j < re; j++) {
+        VECTOR a = {0}, b = {0};
+        for (int i = 0; i < W; i++) {
+            a[i] = l->at[i] ? l->at[i][j * l->step] : 0;
+            b[i] = l->at[i] && j < im ? l->at[i][j * l->step + l->im] : 0;
+        }
+        *NAME(part_of)(&to[j], l->swapped) = a;
+        *NAME(part_of)(&to[j], !l->swapped) = b;
+    }
+    if (re < count)
+        memset(to + re, 0, (size_t)(count - re) * sizeof *to);
+}
+
+/* Whole elements from the first one on; returns how many were done. */
+static int64_t NAME(scatter_whole)(const NAME(lines) * l, PAIR *from, int64_t count, T re, T im)
+{
+    const bool s = l->swapped;
+    int64_t j = 0;
+    if (l->count < W)
+        return 0;
+    switch (NAME(order_of)(l)) {
+    case NAME(BESIDE):
+        for (; j < count; j++) {
+            T *to = l->at[0] + j * l->step;
+            VECTOR a, b;
+            NAME(join)
+            ((PAIR){*NAME(part_of)(&from[j], s) * re, *NAME(part_of)(&from[j], !s) * im}, &a, &b);
+            NAME(store)(to, a);
+            NAME(store)(to + W, b);
+        }
+        return j;
+    case NAME(PLANES):
+        for (; j < count; j++) {
+            T *to = l->at[0] + j * l->step;
+            NAME(store)(to, *NAME(part_of)(&from[j], s) * re);
+            NAME(store)(to + l->im, *NAME(part_of)(&from[j], !s) * im);
+        }
+        return j;
+    case NAME(ALONG):
+        for (; j + W / 2 <= count; j += W / 2) {
+            VECTOR r[W];
+            for (int i = 0; i < W / 2; i++) {
+                r[2 * i] = *NAME(part_of)(&from[j + i], s) * re;
+                r[2 * i + 1] = *NAME(part_of)(&from[j + i], !s) * im;
+            }
+            NAME(transpose)(r);
+            for (int i = 0; i < W; i++)
+                NAME(store)(l->at[i] + 2 * j, r[i]);
+        }
+        return j;
+    default:
+        return 0;
+    }
+}
+
+/* Writes have_re real and have_im imaginary parts, times `re` and `im`. */
+static void NAME(scatter)(const NAME(lines) * l, PAIR *from, T re, T im)
+{
+    int64_t j = NAME(scatter_whole)(l, from, l->have_im, re, im);
+    for (; j < l->have_re; j++) {
+        const VECTOR a = *NAME(part_of)(&from[j], l->swapped) * re;
+        const VECTOR b = *NAME(part_of)(&from[j], !l->swapped) * im;
+        for (int i = 0; i < l->count; i++) {
+            l->at[i][j * l->step] = a[i];
+            if (j < l->have_im)
+                l->at[i][j * l->step + l->im] = b[i];
+        }
+    }
+}
