@@ -1,11 +1,11 @@
 /* The sender's side: checks a graph, numbers its tensors, and writes the request's record. */
-#include "actors/dnn/graph/overlap.h"
 #include "actors/dnn/graph/wire.h"
 #include "actors/dnn/lower/quirks.h"
 #include "actors/dnn/request/making.h"
 #include "actors/dnn/request/encode.h"
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/overlap.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -97,6 +97,16 @@ static uint64_t bytes_of(const trp__dnn_tensor *t)
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
 }
 
+static trp__strided strided(const trp__dnn_tensor *t)
+{
+    trp__strided s = {.rank = t->rank, .size = trp_dtype_bits((trp_dtype)t->type) / 8};
+    for (int i = 0; i < t->rank; i++) {
+        s.dim[i] = t->dim[i];
+        s.stride[i] = t->stride[i] * s.size;
+    }
+    return s;
+}
+
 static trp__overlap overlap(const making *m, uint32_t a, uint32_t b)
 {
     const trp_dnn_tensor *x = &m->given[m->name[a]], *y = &m->given[m->name[b]];
@@ -104,7 +114,8 @@ static trp__overlap overlap(const making *m, uint32_t a, uint32_t b)
         x->offset >= y->offset + bytes_of(&m->tensor[b]) ||
         y->offset >= x->offset + bytes_of(&m->tensor[a]))
         return TRP__OVERLAP_NONE;
-    return trp__dnn_overlap(&m->tensor[a], x->offset, &m->tensor[b], y->offset);
+    const trp__strided of_x = strided(&m->tensor[a]), of_y = strided(&m->tensor[b]);
+    return trp__overlap_between(&of_x, &of_y, (int64_t)(y->offset - x->offset));
 }
 
 /* Tells whether both tensors have each element at the same address. */

@@ -1,17 +1,17 @@
-/* The bytes of a tensor are offset + sum of i_k stride_k + u, with each i_k below its dimension and
- * u below the size of an element. Two tensors share a byte if and only if
+/* The bytes of an array are offset + sum of i_k stride_k + u, with each i_k below its dimension and
+ * u below the size of an element. Two arrays share a byte if and only if
  *
- *     sum of i_k stride_k + u  -  (sum of j_k other_stride_k + v)  =  other_offset - offset
+ *     sum of i_k stride_k + u  -  (sum of j_k other_stride_k + v)  =  distance
  *
  * has a solution. Terms with equal strides merge into one term, i_k - j_k. The search proceeds from
  * the largest stride to the smallest: the possible sums of the smaller strides leave few values for
  * each, one or two if strides nest, as in views of dense memory. */
-#include "actors/dnn/graph/overlap.h"
+#include "base/overlap.h"
 
-#include <troupe/types.h>
+#include <stdbool.h>
 
 enum {
-    TERMS = 2 * TRP__DNN_RANK + 1,
+    TERMS = 2 * TRP__OVERLAP_RANK + 1,
     STEPS_MAX = 1 << 16 /* limit of the search: about a millisecond */
 };
 
@@ -43,11 +43,6 @@ static void add_term(search *s, int64_t stride, int64_t least, int64_t most)
         s->term[at] = s->term[at - 1];
     s->term[at] = (term){stride, least, most};
     s->count++;
-}
-
-static int64_t element_size(const trp__dnn_tensor *t)
-{
-    return trp_dtype_bits((trp_dtype)t->type) / 8;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -86,24 +81,62 @@ static bool reaches(search *s, int at, int64_t sum)
     return false;
 }
 
-trp__overlap trp__dnn_overlap(const trp__dnn_tensor *t, uint64_t offset,
-                              const trp__dnn_tensor *other, uint64_t other_offset)
+/* Whether the terms can add up to `sum`. */
+static trp__overlap search_sum(search *s, int64_t sum)
+{
+    s->steps = 0;
+    s->least[s->count] = s->most[s->count] = s->divisor[s->count] = 0;
+    for (int i = s->count - 1; i >= 0; i--) {
+        s->least[i] = s->least[i + 1] + s->term[i].stride * s->term[i].least;
+        s->most[i] = s->most[i + 1] + s->term[i].stride * s->term[i].most;
+        s->divisor[i] = common_divisor(s->term[i].stride, s->divisor[i + 1]);
+    }
+    if (reaches(s, 0, sum))
+        return TRP__OVERLAP_SOME;
+    return s->steps > STEPS_MAX ? TRP__OVERLAP_UNKNOWN : TRP__OVERLAP_NONE;
+}
+
+static bool is_empty(const trp__strided *a)
+{
+    bool empty = false;
+    for (int i = 0; i < a->rank; i++)
+        empty = empty || a->dim[i] == 0;
+    return empty;
+}
+
+trp__overlap trp__overlap_between(const trp__strided *a, const trp__strided *b, int64_t distance)
 {
     search s = {.count = 0};
-    const int64_t size = element_size(t), other_size = element_size(other);
-    if (trp__dnn_elements(t) == 0 || trp__dnn_elements(other) == 0)
+    if (is_empty(a) || is_empty(b))
         return TRP__OVERLAP_NONE;
-    for (int i = 0; i < t->rank; i++)
-        add_term(&s, t->stride[i] * size, 0, t->dim[i] - 1);
-    for (int i = 0; i < other->rank; i++)
-        add_term(&s, other->stride[i] * other_size, 1 - other->dim[i], 0);
-    add_term(&s, 1, 1 - other_size, size - 1);
-    for (int i = s.count - 1; i >= 0; i--) {
-        s.least[i] = s.least[i + 1] + s.term[i].stride * s.term[i].least;
-        s.most[i] = s.most[i + 1] + s.term[i].stride * s.term[i].most;
-        s.divisor[i] = common_divisor(s.term[i].stride, s.divisor[i + 1]);
+    for (int i = 0; i < a->rank; i++)
+        add_term(&s, a->stride[i], 0, a->dim[i] - 1);
+    for (int i = 0; i < b->rank; i++)
+        add_term(&s, b->stride[i], 1 - b->dim[i], 0);
+    add_term(&s, 1, 1 - b->size, a->size - 1);
+    return search_sum(&s, distance);
+}
+
+/* Two elements differ in a first dimension k, by 1 or more, and in those behind it by anything. */
+trp__overlap trp__overlap_within(const trp__strided *a)
+{
+    trp__overlap worst = TRP__OVERLAP_NONE;
+    if (is_empty(a))
+        return TRP__OVERLAP_NONE;
+    for (int k = 0; k < a->rank; k++) {
+        search s = {.count = 0};
+        if (a->dim[k] == 1)
+            continue;
+        if (a->stride[k] == 0)
+            return TRP__OVERLAP_SOME;
+        add_term(&s, a->stride[k], 1, a->dim[k] - 1);
+        for (int i = k + 1; i < a->rank; i++)
+            add_term(&s, a->stride[i], 1 - a->dim[i], a->dim[i] - 1);
+        add_term(&s, 1, 1 - a->size, a->size - 1);
+        const trp__overlap found = search_sum(&s, 0);
+        if (found == TRP__OVERLAP_SOME)
+            return found;
+        worst = found == TRP__OVERLAP_UNKNOWN ? found : worst;
     }
-    if (reaches(&s, 0, (int64_t)(other_offset - offset)))
-        return TRP__OVERLAP_SOME;
-    return s.steps > STEPS_MAX ? TRP__OVERLAP_UNKNOWN : TRP__OVERLAP_NONE;
+    return worst;
 }
