@@ -13,6 +13,7 @@
     ROW(pool, "pool arrays in NumPy files, or take the gradient of it")                            \
     ROW(norm, "normalise arrays in NumPy files")                                                   \
     ROW(attention, "attention of arrays in NumPy files, and its gradient")                         \
+    ROW(fft, "Fourier transforms of arrays in NumPy files")                                        \
     ROW(proofs, "what proofs have found about engines, algorithms and kernels")                    \
     ROW(tune, "search for the fastest algorithms ahead of time")                                   \
     GROUP(cache, "the kernel cache: list, verify, prune, warm, pack, explain",                     \

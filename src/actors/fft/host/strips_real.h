@@ -164,10 +164,10 @@ static void NAME(next)(const trp__fft_job *j, NAME(cursor) * c)
     }
 }
 
-/* The line of x at a cursor, NULL: it has none. */
+/* The line of x at a cursor; NULL: it has none, or none of its elements. */
 INLINE T *NAME(x_at)(const trp__fft_job *j, const NAME(cursor) * c)
 {
-    return c->absent ? NULL : (T *)(uintptr_t)j->x + c->x;
+    return c->absent || j->have == 0 ? NULL : (T *)(uintptr_t)j->x + c->x;
 }
 
 static PAIR *NAME(buffer)(const trp__fft_job *j, int number)

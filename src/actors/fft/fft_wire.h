@@ -1,0 +1,30 @@
+/* Payload of a transform: checked, with defaults applied. Dimensions of one element are left out,
+ * and those that are not transformed are joined where both tensors have them behind each other. */
+#ifndef TRP_ACTORS_FFT_WIRE_H
+#define TRP_ACTORS_FFT_WIRE_H
+
+#include <troupe/fft.h>
+
+enum {
+    TRP__FFT_DIMS = 6, /* in the payload; if there are more, all are in the piece of the request */
+    TRP__FFT_NO_ACCESS = 0xff,
+};
+
+typedef struct trp__fft_dim {
+    int64_t n;    /* length in the time domain, or of a dimension that is not transformed */
+    int64_t have; /* elements that are read of x, at most n; of the last axis of C2R n / 2 + 1 */
+    int64_t x_stride, y_stride; /* elements */
+} trp__fft_dim;
+
+typedef struct trp__fft {
+    double scale;
+    int64_t x_first, y_first; /* bytes from the begin of the access to the element of index 0 */
+    uint8_t kind, inverse, wide;
+    uint8_t rank;
+    uint8_t axes; /* bit i: dimension i is transformed */
+    uint8_t last; /* the dimension that the real kinds halve */
+    uint8_t access_x, access_y;
+    trp__fft_dim dim[TRP__FFT_DIMS];
+} trp__fft;
+
+#endif

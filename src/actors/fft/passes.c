@@ -1,0 +1,131 @@
+#include "actors/fft/passes.h"
+
+#include <string.h>
+
+static bool is_axis(const trp__fft_passes *p, int dim)
+{
+    return p->g.axes >> dim & 1;
+}
+
+/* The real side is read by the first pass, or written by the last one. Other axes follow from the
+ * last dimension to the first, as NumPy has them. */
+static void order_axes(trp__fft_passes *p)
+{
+    if (p->g.kind == TRP_FFT_R2C)
+        p->axis[p->count++] = p->g.last;
+    for (int i = p->g.rank - 1; i >= 0; i--) {
+        if (is_axis(p, i) && (p->g.kind == TRP_FFT_C2C || i != p->g.last))
+            p->axis[p->count++] = i;
+    }
+    if (p->g.kind == TRP_FFT_C2R)
+        p->axis[p->count++] = p->g.last;
+}
+
+bool trp__fft_passes_set(trp__fft_passes *p, const trp__fft *g, const trp__fft_dim *dim)
+{
+    *p = (trp__fft_passes){.g = *g};
+    memcpy(p->dim, dim, g->rank * sizeof *dim);
+    order_axes(p);
+    uint64_t bytes = g->wide ? 16 : 8;
+    for (int i = 0; i < g->rank; i++) {
+        p->extent[i] = i != g->last || g->kind == TRP_FFT_C2C ? dim[i].n
+                       : g->kind == TRP_FFT_R2C               ? dim[i].n / 2 + 1
+                                                              : dim[i].have;
+        if (__builtin_mul_overflow(bytes, (uint64_t)p->extent[i], &bytes))
+            return false;
+    }
+    p->between_bytes = g->kind == TRP_FFT_C2R && p->count > 1 ? bytes : 0;
+    return bytes < UINT64_C(1) << 62;
+}
+
+static trp__fft_sides sides_of(const trp__fft_passes *p, int pass)
+{
+    if (p->g.kind == TRP_FFT_C2C || p->axis[pass] != p->g.last)
+        return TRP__FFT_COMPLEX;
+    return p->g.kind == TRP_FFT_R2C ? TRP__FFT_FROM_REAL : TRP__FFT_TO_REAL;
+}
+
+trp__fft_key trp__fft_passes_key(const trp__fft_passes *p, int pass)
+{
+    const int axis = p->axis[pass];
+    const bool real = sides_of(p, pass) != TRP__FFT_COMPLEX;
+    int64_t lines = 1;
+    for (int i = 0; i < p->g.rank && lines < 64; i++)
+        lines *= i == axis ? 1 : p->extent[i];
+    return (trp__fft_key){
+        .n = p->dim[axis].n,
+        .wide = p->g.wide,
+        .real = real,
+        .single = trp__fft_is_single(p->dim[axis].n, real, p->g.wide, lines),
+    };
+}
+
+/* One end of a pass; strides count elements. */
+typedef struct end {
+    void *at;
+    bool complex;
+    int64_t stride[TRP_FFT_RANK_MAX], extent[TRP_FFT_RANK_MAX];
+} end;
+
+static end end_x(const trp__fft_passes *p)
+{
+    end e = {.at = p->x, .complex = p->g.kind != TRP_FFT_R2C};
+    for (int i = 0; i < p->g.rank; i++) {
+        e.stride[i] = p->dim[i].x_stride;
+        e.extent[i] = p->dim[i].have;
+    }
+    return e;
+}
+
+static end end_y(const trp__fft_passes *p)
+{
+    end e = {.at = p->y, .complex = p->g.kind != TRP_FFT_C2R};
+    for (int i = 0; i < p->g.rank; i++) {
+        e.stride[i] = p->dim[i].y_stride;
+        e.extent[i] = p->extent[i];
+    }
+    return e;
+}
+
+static end end_between(const trp__fft_passes *p)
+{
+    end e = {.at = p->between, .complex = true};
+    int64_t next = 1;
+    for (int i = p->g.rank - 1; i >= 0; i--) {
+        e.stride[i] = next;
+        e.extent[i] = p->extent[i];
+        next *= p->extent[i];
+    }
+    return e;
+}
+
+static void run_pass(const trp__fft_passes *p, int pass, const end *x, const end *y)
+{
+    const int axis = p->axis[pass];
+    const int64_t of_x = x->complex ? 2 : 1, of_y = y->complex ? 2 : 1;
+    trp__fft_job job = {.plan = p->plan[pass],
+                        .sides = sides_of(p, pass),
+                        .inverse = p->g.inverse,
+                        .scale = pass == p->count - 1 ? p->g.scale : 1,
+                        .x = x->at,
+                        .y = y->at,
+                        .x_step = x->stride[axis] * of_x,
+                        .y_step = y->stride[axis] * of_y,
+                        .have = x->extent[axis],
+                        .scratch = p->scratch};
+    for (int i = 0; i < p->g.rank; i++) {
+        if (i != axis)
+            job.other[job.others++] = (trp__fft_other){p->extent[i], x->extent[i],
+                                                       x->stride[i] * of_x, y->stride[i] * of_y};
+    }
+    trp__fft_job_settle(&job);
+    trp__fft_run(&job);
+}
+
+void trp__fft_passes_run(const trp__fft_passes *p)
+{
+    const end first = end_x(p), last = end_y(p);
+    const end middle = p->between_bytes ? end_between(p) : last;
+    for (int i = 0; i < p->count; i++)
+        run_pass(p, i, i == 0 ? &first : &middle, i == p->count - 1 ? &last : &middle);
+}
