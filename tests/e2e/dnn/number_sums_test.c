@@ -92,6 +92,35 @@ static void groups(void)
     ds_end();
 }
 
+/* Sums and products over dimensions that lie apart, where those of some terms leave the type. */
+static void apart(void)
+{
+    static const int64_t from[] = {2, 3, 4, 2}, to[] = {1, 3, 1, 2};
+    ds_begin();
+    FOR_FLOATS(type)
+    {
+        const double most = ds_most_of(type), large = type == TRP_F16 ? 0x1p9 : 0x1p100;
+        for (int product = 0; product < 2 && type != TRP_F64; product++) {
+            double x[48], want[6];
+            for (int i = 0; i < 48; i++)
+                x[i] = product ? (i < 24 ? large : 1 / large) : i < 24 ? most : -most;
+            for (int i = 0; i < 6; i++) {
+                x[i / 2 * 8 + i % 2] = product ? -large : most / 2;
+                want[i] = product ? -1 : -most / 2;
+            }
+            ds_graph g = {0};
+            trp_dnn_node *n = ds_node(&g, TRP_DNN_REDUCTION);
+            n->reduce = product ? TRP_DNN_PRODUCT : TRP_DNN_SUM;
+            n->x = ds_put(&g, type, 4, from, x, 48);
+            n->y = ds_put(&g, type, 4, to, NULL, 0);
+            ds_run(&g);
+            ds_check_all(product ? "products apart" : "sums apart", &g, n->y, want, 6, 4, 0);
+            ds_drop(&g);
+        }
+    }
+    ds_end();
+}
+
 /* --- normalisation --- */
 
 /* x is n x c x s; what is normalised over follows from the mode. */
@@ -589,7 +618,8 @@ static void softmaxes(void)
     ds_end();
 }
 
-H_CASES(H_CASE(reductions), H_CASE(groups), H_CASE(empty), H_CASE(norms), H_CASE(given_statistics),
-        H_CASE(slopes_of_the_largest), H_CASE(steep_layer), H_CASE(steep_batch),
-        H_CASE(steep_instance), H_CASE(steep_rms), H_CASE(slopes_of_equal_large_ones),
-        H_CASE(zeros_are_given), H_CASE(loss_slopes), H_CASE(softmaxes))
+H_CASES(H_CASE(reductions), H_CASE(groups), H_CASE(apart), H_CASE(empty), H_CASE(norms),
+        H_CASE(given_statistics), H_CASE(slopes_of_the_largest), H_CASE(steep_layer),
+        H_CASE(steep_batch), H_CASE(steep_instance), H_CASE(steep_rms),
+        H_CASE(slopes_of_equal_large_ones), H_CASE(zeros_are_given), H_CASE(loss_slopes),
+        H_CASE(softmaxes))

@@ -138,7 +138,8 @@ static uint32_t reduced_groups(const trp__dnn_tensor *x, const trp__dnn_tensor *
     return groups;
 }
 
-/* Reduces one group after the other, from the fastest. */
+/* Reduces one group after the other, from the fastest. Sums and products of some terms may leave
+ * f32 though those of all do not: f64 lies between. */
 static void reduce_in_groups(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, uint8_t x,
                              uint8_t y)
 {
@@ -149,6 +150,8 @@ static void reduce_in_groups(builder *b, const trp__dnn_node *node, trp_dnn_redu
             return;
         b->head.tensors--;
         uint8_t next = add_virtual(b, node, like);
+        if (mode == TRP_DNN_SUM || mode == TRP_DNN_PRODUCT)
+            b->tensor[next].type = TRP_F64;
         reduce(b, node, mode, x, next);
         x = next;
     }

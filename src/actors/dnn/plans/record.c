@@ -13,7 +13,7 @@
 /* Version of the payload, of the meaning of a graph's bytes, of its description to the library and
  * of the requests to it. Also part of the key: versions of Troupe that differ in it do not replace
  * each other's records. */
-#define VERSION 21u
+#define VERSION 22u
 
 /* Keys. */
 
