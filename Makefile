@@ -70,8 +70,10 @@ lint: ## the static gates: format, layers, clang-tidy
 	@scripts/check_layers.py
 	@scripts/tidy.sh
 
-setup: ## install every package that any target needs
+setup: ## install every package that any target needs, and fetch what tests need
 	@scripts/setup.sh build runtime test lint
+	@scripts/cutlass.sh || true
+	@scripts/peers.sh || true
 
 clean: ## remove all build folders
 	@rm -rf build

@@ -22,7 +22,7 @@ fi
 echo "cutlass: fetching nvidia-cutlass $version from PyPI into $folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+if ! python3 -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 30 --no-deps --only-binary=:all: \
     --require-hashes -r "$here/cutlass.txt" -d "$work" \
     ${TROUPE_WHEELS:+--no-index --find-links "$TROUPE_WHEELS"} >"$work/log" 2>&1; then
     cat "$work/log" >&2
