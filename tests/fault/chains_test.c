@@ -43,6 +43,7 @@ typedef struct cell {
     bool failed;  /* the last request that should have written this has not */
     bool before;  /* it may have been written all the same, before a worker died */
     bool any;     /* read from what has been lost since: what it was is not known */
+    bool perhaps; /* the same of what was changed in place: it may be lost or not */
 } cell;
 
 typedef struct content {
@@ -171,37 +172,35 @@ static void apply(chain *k, int number)
     step *s = &k->step[number];
     content *to = s->to >= 0 ? &k->model[s->to] : NULL;
     content *from = s->from >= 0 ? &k->model[s->from] : NULL;
-    cell moved[CELLS];
+    cell moved[CELLS] = {0};
     for (uint32_t i = 0; from && i < s->cells; i++) {
         moved[i] = from->cell[s->from_cell + i];
-        /* A request that was done runs again if its worker died before it could say so. If that
-         * one dies, too, its output is lost, after this one has read it whole. */
-        if (moved[i].before && s->to != s->from && k->many_deaths)
-            moved[i] = (cell){.any = true};
+        if (moved[i].before || moved[i].perhaps)
+            moved[i] = (cell){.any = true, .perhaps = s->to == s->from};
         if (moved[i].unknown || moved[i].failed)
             h_fail(__FILE__, __LINE__, "step %d (kind %d) has read what is %s", number,
                    (int)s->kind, moved[i].unknown ? "lost" : "poisoned");
     }
     if (s->kind == STEP_READ)
         check_stripes(number, s->memory, moved, s->cells);
-    if (!to || s->kind == STEP_TOUCH)
-        return;
-    for (uint32_t i = 0; i < s->cells; i++) {
+    for (uint32_t i = 0; to && i < s->cells; i++) {
         cell *x = &to->cell[s->to_cell + i];
-        if (s->kind == STEP_ADD)
+        if (s->kind == STEP_COPY || s->kind == STEP_MOVE || moved[i].perhaps)
+            *x = moved[i];
+        else if (s->kind == STEP_ADD)
             x->value += s->value;
-        else
-            *x =
-                s->kind == STEP_COPY || s->kind == STEP_MOVE ? moved[i] : (cell){.value = s->value};
+        else if (s->kind != STEP_TOUCH)
+            *x = (cell){.value = s->value};
     }
 }
 
+/* Whatever was there before does not matter: a step either writes its output whole, or reads it,
+ * and `before` is of what it has read. */
 static void spoil(chain *k, const step *s, bool unknown, bool before)
 {
     for (uint32_t i = 0; s->to >= 0 && i < s->cells; i++) {
         cell *x = &k->model[s->to].cell[s->to_cell + i];
-        const bool good = !x->unknown && !x->failed;
-        x->before = before && (good || x->before);
+        x->before = before;
         x->unknown = x->unknown || unknown;
         x->failed = x->failed || !unknown;
     }
@@ -214,7 +213,7 @@ static bool input_is_bad(const chain *k, const step *s, bool *before)
     *before = true;
     for (uint32_t i = 0; s->from >= 0 && i < s->cells; i++) {
         const cell *x = &k->model[s->from].cell[s->from_cell + i];
-        bad = bad || x->unknown || x->failed;
+        bad = bad || x->unknown || x->failed || x->perhaps;
         *before = *before && (x->before || !(x->unknown || x->failed));
     }
     return bad;
@@ -232,7 +231,9 @@ static void play_model(chain *k, bool one_death)
             if (one_death && !runs_once_only(s->kind))
                 h_fail(__FILE__, __LINE__, "step %d (kind %d) could have run again", i,
                        (int)s->kind);
-            spoil(k, s, true, true);
+            /* A request that was done fails if its worker died before it could say so and it can't
+             * run again, or if a second worker dies. Others may have read its output whole. */
+            spoil(k, s, true, runs_once_only(s->kind) || k->many_deaths);
         } else if (s->status == TRP_E_CANCELLED || s->status == TRP_E_LIBRARY) {
             if (s->status == TRP_E_LIBRARY ? s->kind != STEP_FAIL : !s->cancelled)
                 h_fail(__FILE__, __LINE__, "step %d (kind %d) ended with %s", i, (int)s->kind,
@@ -265,7 +266,7 @@ static void check_pool(chain *k)
                 status = h_await_any(c);
             if (status == TRP_E_LOST) {
                 lost = true;
-                if (!x->unknown && !x->failed)
+                if (!x->unknown && !x->failed && !x->perhaps)
                     h_fail(__FILE__, __LINE__, "stripe %u of buffer %d is lost for no reason", n,
                            i);
                 continue;
