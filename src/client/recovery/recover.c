@@ -64,7 +64,7 @@ static void await_next_start(trp_device *device, int64_t delay)
 }
 
 /* Publishes a promotion: trace, state, figures, notice. Whoever sees the device ready finds the
- * promotion in the trace and the figures. The device's first worker makes no notice. */
+ * promotion in the trace; published figures follow. The device's first worker makes no notice. */
 static void note_promotion(trp_device *device, bool warm)
 {
     const trp__process *p = &device->worker[device->active];
