@@ -102,6 +102,8 @@ static const char *forward_of(const pool_row *row, trp_dnn_resample mode, bool i
     const char *type = trp_dtype_name(row->type), *window = strchr(row->forward, ' ');
     const char *most = mode == TRP_DNN_POOL_MAX ? "max" : "mean";
     const bool whole = strcmp(row->forward, "whole") == 0;
+    if (window && index && taps_of(row) > 128)
+        return "pool_warp_f32_1"; /* those of planes write places of 8 bits */
     if (!window && !whole)
         return row->forward;
     if (whole && index)
@@ -122,7 +124,7 @@ static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, dou
     trp_completion done = {0};
     trp_dnn_ran ran = {0};
     dp_problem p = {.kind = back ? "pool backward" : "pool", .packed = true};
-    const bool most = mode == TRP_DNN_POOL_MAX, index = most && taps_of(row) <= 128 && back < 2;
+    const bool most = mode == TRP_DNN_POOL_MAX, index = most && back < 2;
     /* Places in larger windows are i32, which one kernel reads. */
     const char *backward = most && taps_of(row) > 128 ? "pool_back_f32_1" : row->backward;
     char name[64];
@@ -135,7 +137,7 @@ static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, dou
     set_window(n, row);
     n->x = image(&p, row, row->type, row->x);
     n->y = image(&p, row, row->type, y);
-    n->index = index ? image(&p, row, TRP_I8, y) : 0;
+    n->index = index ? image(&p, row, taps_of(row) > 128 ? TRP_I32 : TRP_I8, y) : 0;
     p.unknown[n->index] = true;
     p.fill[n->x] = special != 0 ? DP_FEW : row->type == TRP_BF16 ? DP_FEW : DP_ANY;
     trp_dnn_node *b = back ? dp_node(&p, TRP_DNN_RESAMPLE_BACKWARD) : NULL;

@@ -62,7 +62,7 @@ static bool fits_window(const pool *m)
         if (taps >= INT_MAX)
             return false;
     }
-    return !m->index || taps <= INT8_MAX + 1;
+    return !m->index || m->index->type == (taps <= INT8_MAX + 1 ? TRP_I8 : TRP_I32);
 }
 
 /* Tells whether the channels of a tensor are neighbours, in aligned runs of `run`. */
@@ -130,7 +130,8 @@ static void find_runs(pool *m)
     const int64_t taps = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2];
     const trp__dnn_tensor *x = m->x;
     m->large = taps >= TRP__POOL_LARGE && !m->back;
-    m->typed = is_one_type(m) && (m->back ? !m->old || taps <= INT8_MAX + 1 : !m->large);
+    m->typed =
+        is_one_type(m) && (m->back ? (!m->old && !m->index) || taps <= INT8_MAX + 1 : !m->large);
     const int run = m->typed && x->type == TRP_F32 ? TRP__POOL_RUN / 2 : TRP__POOL_RUN;
     if (!m->wide && (m->typed || m->large) && has_runs(x, run) && has_runs(m->y, run) &&
         has_runs(m->index, run) && has_runs(m->old, run))
@@ -153,8 +154,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, pool *m)
                  ? trp__dnn_tensor_at(g, n, TRP__DNN_RESAMPLE_OLD_X)
                  : NULL;
     if (!m->x || !m->y || !takes_tensor(m->x) || !takes_tensor(m->y) || !takes_tensor(m->old) ||
-        (m->index && (m->index->type != TRP_I8 || m->index->role == TRP__DNN_VALUE)) ||
-        !fits_window(m))
+        (m->index && m->index->role == TRP__DNN_VALUE) || !fits_window(m))
         return false;
     m->wide = n->compute == TRP_F64 || m->x->type == TRP_F64 || m->y->type == TRP_F64 ||
               (m->old && m->old->type == TRP_F64);
