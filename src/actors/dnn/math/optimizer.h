@@ -42,6 +42,28 @@ static inline trp__opt_step trp__opt_step_of(const trp__dnn_node *n, bool has_mo
     return s;
 }
 
+/* The sums over gradients g that give their norm. */
+enum {
+    TRP__OPT_SQUARES,
+    TRP__OPT_SQUARES_LESS, /* of g 2^-600, where g is f64: they cannot overflow */
+    TRP__OPT_SQUARES_MORE, /* of g 2^600, where g is f64: they cannot vanish */
+    TRP__OPT_ZEROS,        /* of g - g: 0 if all are finite */
+    TRP__OPT_SUMS,
+};
+
+/* Squares whose sum is smaller may have lost digits, or vanished. */
+#define TRP__OPT_LEAST_SQUARES 0x1p-900
+
+/* Returns the root of the sum of all squares. */
+static inline double trp__opt_root(const double sum[TRP__OPT_SUMS])
+{
+    const double squares = sum[TRP__OPT_SQUARES];
+    if (sum[TRP__OPT_ZEROS] == 0 && squares - squares != 0)
+        return sqrt(sum[TRP__OPT_SQUARES_LESS]) * 0x1p600;
+    return squares < TRP__OPT_LEAST_SQUARES ? sqrt(sum[TRP__OPT_SQUARES_MORE]) * 0x1p-600
+                                            : sqrt(squares);
+}
+
 /* Returns the factor of gradients, given the root of the sum of their squares. */
 static inline double trp__opt_factor(double scale, bool limited, double limit, double norm)
 {

@@ -1,6 +1,5 @@
-/* OPTIMIZER, a part of kernels.h. Scratch: for each part of the gradients the sum of squares, the
- * sum of squares scaled by 2^-600, and a sum of 0 per finite gradient; then the norm, and whether
- * the step is skipped. */
+/* OPTIMIZER, a part of kernels.h. Scratch: the sums of each part of the gradients; then the norm,
+ * and whether the step is skipped. */
 #include "actors/dnn/math/optimizer.h"
 
 /* Returns the index of an element's range; -1: none. Without a list, range 0 has all elements.
@@ -33,18 +32,19 @@ TRP__KERNEL void trp_direct_optimizer_norm(const trp__direct d)
         return;
     FOR_BLOCKS(part, d.count)
     {
-        double sum[3] = {0, 0, 0};
+        double sum[TRP__OPT_SUMS] = {0, 0, 0, 0};
         for (int64_t i = part * TRP__THREADS + TRP__THREAD; i < all; i += d.count * TRP__THREADS) {
             const double g = range_of(&d, i) < 0 ? 0 : load(&d, TRP__OPT_DW, i);
-            const double less = g * 0x1p-600;
-            sum[0] += g * g;
-            sum[1] += less * less;
-            sum[2] += g - g;
+            const double less = g * 0x1p-600, more = g * 0x1p600;
+            sum[TRP__OPT_SQUARES] += g * g;
+            sum[TRP__OPT_SQUARES_LESS] += less * less;
+            sum[TRP__OPT_SQUARES_MORE] += more * more;
+            sum[TRP__OPT_ZEROS] += g - g;
         }
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < TRP__OPT_SUMS; k++) {
             sum[k] = sum_of_block(sum[k]);
             if (TRP__THREAD == 0)
-                sums[3 * part + k] = sum[k];
+                sums[TRP__OPT_SUMS * part + k] = sum[k];
         }
     }
 }
@@ -59,24 +59,23 @@ TRP__KERNEL void trp_direct_optimizer_total(const trp__direct d)
     double *sums = (double *)d.scratch;
     const double scale = number_at(&d, TRP__OPT_SCALE, 1);
     const bool sum_up = d.used[TRP__OPT_LIMIT] || d.used[TRP__OPT_NORM] || d.used[TRP__OPT_SKIPPED];
-    double sum[3] = {0, 0, 0};
+    double sum[TRP__OPT_SUMS] = {0, 0, 0, 0};
     if (TRP__BLOCK != 0)
         return;
     FOR_IN_BLOCK(part, sum_up ? TRP__TRAIN_PARTS : 0)
     {
-        for (int k = 0; k < 3; k++)
-            sum[k] += sums[3 * part + k];
+        for (int k = 0; k < TRP__OPT_SUMS; k++)
+            sum[k] += sums[TRP__OPT_SUMS * part + k];
     }
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < TRP__OPT_SUMS; k++)
         sum[k] = sum_of_block(sum[k]);
-    const bool finite = sum[2] == 0;
-    const double norm =
-        fabs(scale) * (sum[0] - sum[0] == 0 || !finite ? sqrt(sum[0]) : sqrt(sum[1]) * 0x1p600);
+    const bool finite = sum[TRP__OPT_ZEROS] == 0;
+    const double norm = fabs(scale) * trp__opt_root(sum);
     const bool skip =
         number_at(&d, TRP__OPT_FOUND, 0) != 0 || (d.used[TRP__OPT_SKIPPED] && !finite);
     if (TRP__THREAD == 0) {
-        sums[3 * TRP__TRAIN_PARTS] = norm;
-        sums[3 * TRP__TRAIN_PARTS + 1] = skip;
+        sums[TRP__OPT_SUMS * TRP__TRAIN_PARTS] = norm;
+        sums[TRP__OPT_SUMS * TRP__TRAIN_PARTS + 1] = skip;
         if (d.used[TRP__OPT_NORM])
             store(&d, TRP__OPT_NORM, 0, norm);
         if (d.used[TRP__OPT_SKIPPED])
@@ -88,10 +87,10 @@ TRP__KERNEL void trp_direct_optimizer_total(const trp__direct d)
 TRP__KERNEL void trp_direct_optimizer(const trp__direct d)
 {
     const double *sums = (const double *)d.scratch;
-    const bool skip = sums[3 * TRP__TRAIN_PARTS + 1] != 0;
+    const bool skip = sums[TRP__OPT_SUMS * TRP__TRAIN_PARTS + 1] != 0;
     const double factor =
         trp__opt_factor(number_at(&d, TRP__OPT_SCALE, 1), d.used[TRP__OPT_LIMIT],
-                        number_at(&d, TRP__OPT_LIMIT, 1), sums[3 * TRP__TRAIN_PARTS]);
+                        number_at(&d, TRP__OPT_LIMIT, 1), sums[TRP__OPT_SUMS * TRP__TRAIN_PARTS]);
     const double rate = number_at(&d, TRP__OPT_RATE, 0);
     const double *segment = (const double *)d.at[TRP__OPT_SEGMENTS];
     trp__opt_step s =

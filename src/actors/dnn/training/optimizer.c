@@ -195,13 +195,13 @@ static size_t host_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[
     return (size_t)(trp__dnn_elements(t[TRP__OPT_W]) / CHUNK + 1) * 2 * sizeof(double);
 }
 
-/* Returns the bytes of three sums per part, see reference/optimizer.h, the norm, and whether the
+/* Returns the bytes of the sums of each part, see reference/optimizer.h, the norm, and whether the
  * step is skipped. */
 static uint64_t device_bytes(const trp__dnn_node *n, const trp__dnn_tensor *const t[])
 {
     (void)n;
     (void)t;
-    return (3 * TRP__TRAIN_PARTS + 2) * sizeof(double);
+    return (TRP__OPT_SUMS * TRP__TRAIN_PARTS + 2) * sizeof(double);
 }
 
 const trp__train_op trp__train_optimizer = {

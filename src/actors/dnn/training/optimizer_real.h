@@ -119,7 +119,7 @@ static void NAME(opt_squares)(void *context, int64_t first, int64_t end)
 }
 
 /* Returns the root of the sum of all squares and whether all gradients are finite. If squares
- * overflow f64, scaled gradients are squared. */
+ * overflow f64 or vanish there, scaled gradients are squared. */
 static double NAME(opt_norm)(NAME(opt) * o, bool *finite)
 {
     const int64_t chunks = (o->count + NAME(OPT_CHUNK) - 1) / NAME(OPT_CHUNK);
@@ -132,9 +132,10 @@ static double NAME(opt_norm)(NAME(opt) * o, bool *finite)
             sum += o->sum[2 * i];
             zeros += o->sum[2 * i + 1];
         }
-        if (sum - sum == 0 || zeros != 0)
+        const bool lost = !IS_F32 && sum < TRP__OPT_LEAST_SQUARES;
+        if ((!lost && sum - sum == 0) || zeros != 0)
             break;
-        o->squared = 0x1p-600;
+        o->squared = sum < 1 ? 0x1p600 : 0x1p-600;
     }
     *finite = zeros == 0;
     return sqrt(sum) / o->squared;

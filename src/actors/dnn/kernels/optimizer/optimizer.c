@@ -80,7 +80,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         s->p.parts = steps ? (int32_t)((s->p.count + s->p.part - 1) / s->p.part) : 1;
         s->p.part = s->p.part ? s->p.part : PART_STEP;
     }
-    *workspace = PREPARED_BYTES + 3 * TRP__TRAIN_PARTS * sizeof(double);
+    *workspace = PREPARED_BYTES + TRP__OPT_SUMS * TRP__TRAIN_PARTS * sizeof(double);
     const char *type = s->wide ? "f64" : "f32";
     s->prepare = (trp__kernel){.name = "trp_optimizer_prepare", .threads = TRP__OPTIMIZER_THREADS};
     s->norm.threads = s->elements.threads = TRP__OPTIMIZER_THREADS;

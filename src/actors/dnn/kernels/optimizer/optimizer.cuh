@@ -53,15 +53,18 @@ struct trp__optimizer_range {
 
 /* --- The norm --- */
 
-/* Adds one element: its square; in f64 also the square of v 2^-600, which cannot overflow; and g -
- * g, which is 0 if g is finite, else NaN. */
-template <typename T> TRP__DEVICE void trp__optimizer_square(T g, double sum[3])
+/* Adds one element. Squares of f32 neither overflow nor vanish in f64. */
+template <typename T>
+TRP__DEVICE void trp__optimizer_square(T g, double sum[TRP__OPT_SUMS])
 {
     const double v = (double)g;
-    sum[0] = fma(v, v, sum[0]);
-    if (sizeof(T) == 8)
-        sum[1] = fma(v * 0x1p-600, v * 0x1p-600, sum[1]);
-    sum[2] += (double)(g - g);
+    sum[TRP__OPT_SQUARES] = fma(v, v, sum[TRP__OPT_SQUARES]);
+    if (sizeof(T) == 8) {
+        const double less = v * 0x1p-600, more = v * 0x1p600;
+        sum[TRP__OPT_SQUARES_LESS] = fma(less, less, sum[TRP__OPT_SQUARES_LESS]);
+        sum[TRP__OPT_SQUARES_MORE] = fma(more, more, sum[TRP__OPT_SQUARES_MORE]);
+    }
+    sum[TRP__OPT_ZEROS] += (double)(g - g);
 }
 
 template <typename T> TRP__DEVICE void trp__optimizer_norm(const trp__optimizer &p)
@@ -70,7 +73,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_norm(const trp__optimizer 
     const trp__optimizer_place &g = p.array[TRP__OPTIMIZER_DW];
     const int64_t from = (int64_t)blockIdx.x * p.part;
     const int64_t end = p.count - from < p.part ? p.count : from + p.part;
-    double sum[3] = {0, 0, 0};
+    double sum[TRP__OPT_SUMS] = {0, 0, 0, 0};
     trp__optimizer_range range;
     range.begin = 1;
     range.end = 0;
@@ -105,10 +108,10 @@ template <typename T> TRP__DEVICE void trp__optimizer_norm(const trp__optimizer 
             }
         }
     }
-    trp__rows_together<trp__rows_sum, double, 3>(sum, TRP__OPTIMIZER_THREADS, 0.0);
+    trp__rows_together<trp__rows_sum, double, TRP__OPT_SUMS>(sum, TRP__OPTIMIZER_THREADS, 0.0);
     if (threadIdx.x == 0) {
-        for (int k = 0; k < 3; k++)
-            trp__to<double>(p.sums, 3 * (int64_t)blockIdx.x + k) = sum[k];
+        for (int k = 0; k < TRP__OPT_SUMS; k++)
+            trp__to<double>(p.sums, TRP__OPT_SUMS * (int64_t)blockIdx.x + k) = sum[k];
     }
 }
 
@@ -143,19 +146,17 @@ TRP__DEVICE int64_t trp__optimizer_count(const trp__optimizer &p)
 
 TRP__GLOBAL(TRP__OPTIMIZER_THREADS) trp_optimizer_prepare(const TRP__CONSTANT trp__optimizer p)
 {
-    double sum[3] = {0, 0, 0};
+    double sum[TRP__OPT_SUMS] = {0, 0, 0, 0};
     for (int i = (int)threadIdx.x; i < p.parts; i += TRP__OPTIMIZER_THREADS) {
-        for (int k = 0; k < 3; k++)
-            sum[k] += trp__at<double>(p.sums, 3 * i + k);
+        for (int k = 0; k < TRP__OPT_SUMS; k++)
+            sum[k] += trp__at<double>(p.sums, TRP__OPT_SUMS * i + k);
     }
-    trp__rows_together<trp__rows_sum, double, 3>(sum, TRP__OPTIMIZER_THREADS, 0.0);
+    trp__rows_together<trp__rows_sum, double, TRP__OPT_SUMS>(sum, TRP__OPTIMIZER_THREADS, 0.0);
     if (threadIdx.x != 0)
         return;
-    const bool finite = sum[2] == 0, wide = sum[1] != 0;
+    const bool finite = sum[TRP__OPT_ZEROS] == 0;
     const double scale = trp__optimizer_number(p, TRP__OPTIMIZER_SCALE, 1);
-    const double norm = fabs(scale) * (sum[0] - sum[0] == 0 || !finite || !wide
-                                           ? sqrt(sum[0])
-                                           : sqrt(sum[1]) * 0x1p600);
+    const double norm = fabs(scale) * trp__opt_root(sum);
     const bool skip = trp__optimizer_number(p, TRP__OPTIMIZER_FOUND, 0) != 0 ||
                       (p.skipped.used && !finite);
     const double factor = trp__opt_factor(scale, p.number[TRP__OPTIMIZER_LIMIT].used != 0,

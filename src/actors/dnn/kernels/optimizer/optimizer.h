@@ -68,7 +68,7 @@ typedef struct trp__optimizer {
     int64_t count;                      /* elements */
     int64_t first;                      /* the first element of the launch */
     int64_t part;                       /* elements of each part of the norm */
-    uint64_t sums;                      /* f64 [parts, 3] */
+    uint64_t sums;                      /* f64 [parts, TRP__OPT_SUMS] */
     uint64_t prepared; /* f64, in the order of TRP__PREPARED_RATE and so on; 0: `step` counts */
     int32_t parts;     /* 0: no norm */
     uint8_t runs;      /* arrays are aligned for accesses of runs */
