@@ -223,7 +223,7 @@ typedef enum trp_dnn_kind {
      * f64, f32, f16 or bf16, each of its own type. An index is i32 or i64, in memory or from an
      * earlier node. One that is out of range reads and writes nothing: on the host the request ends
      * with TRP_E_ARGUMENT, unless a node of the same graph writes the index; else, and on GPUs, the
-     * element read is NaN (0 in an integer type), and an element to add is not added.
+     * element read is NaN (0 in an integer type or bool), and an element to add is not added.
      *
      * x, index -> y: parts of x by their numbers along `axis`. With TRP_DNN_GATHER_SLICES, an
      * embedding's lookup, the dimensions of index, of any rank, stand in y for that axis:

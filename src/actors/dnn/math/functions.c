@@ -139,7 +139,7 @@ double trp__dnn_pointwise_value(const trp__dnn_node *n, double x, double b, doub
     case TRP_DNN_POW:
         return pow(x, b);
     case TRP_DNN_ADD_SQUARE:
-        return x + b * b;
+        return fma(b, b, x);
     case TRP_DNN_ATAN2:
         return atan2(x, b);
     case TRP_DNN_ABS:

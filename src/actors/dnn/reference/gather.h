@@ -43,8 +43,9 @@ TRP__KERNEL void trp_direct_gather(const trp__direct d)
         const int64_t to = offset(y, y->rank, at), value = index_for(&d, at, &number);
         for (int k = 0; k < x->rank; k++)
             from += x->stride[k] * (k == axis ? value : at[k < axis ? k : k + more]);
+        const double none = y->type == TRP_BOOL ? 0 : NAN; /* NaN is true in a bool */
         store(&d, TRP__GATHER_SLICES, to,
-              value >= 0 && value < x->dim[axis] ? load(&d, TRP__GATHER_WHOLE, from) : NAN);
+              value >= 0 && value < x->dim[axis] ? load(&d, TRP__GATHER_WHOLE, from) : none);
     }
 }
 

@@ -15,7 +15,7 @@
     X(TRP_DNN_DIV, x / w)                                                                          \
     X(TRP_DNN_MIN, trp__least<T>(x, w))                                                            \
     X(TRP_DNN_MAX, trp__most<T>(x, w))                                                             \
-    X(TRP_DNN_ADD_SQUARE, x + w * w)                                                               \
+    X(TRP_DNN_ADD_SQUARE, fma(w, w, x))                                                            \
     X(TRP_DNN_ABS, fabs(x))                                                                        \
     X(TRP_DNN_CEIL, ceil(x))                                                                       \
     X(TRP_DNN_FLOOR, floor(x))                                                                     \
