@@ -298,9 +298,34 @@ static void given_one(trp_dtype type, bool channels_last, bool shifted)
     ds_drop(&g);
 }
 
+/* The least numbers of f64, none of whose digits is lost. */
+static void given_least(void)
+{
+    enum { N = 4, C = 3, COUNT = N * C };
+    const int64_t x_dim[] = {N, C, 1}, one[] = {1, C, 1};
+    const double mean[C] = {0, 3 * 0x1p-1074, -0x1p-1070}, inverse = 0x1p40, scale = 1;
+    double x[COUNT], want[COUNT];
+    ds_graph g = {0};
+    for (size_t i = 0; i < COUNT; i++) {
+        x[i] = (double)(2 * i + 1) * 0x1p-1074;
+        want[i] = (x[i] - mean[i % C]) * inverse;
+    }
+    trp_dnn_node *n = ds_node(&g, TRP_DNN_NORM_INFERENCE);
+    n->norm = TRP_DNN_BATCH;
+    n->x = ds_put(&g, TRP_F64, 3, x_dim, x, COUNT);
+    n->mean = ds_put(&g, TRP_F64, 3, one, mean, C);
+    n->inv_variance = ds_put(&g, TRP_F64, 3, one, &inverse, 1);
+    n->scale = ds_put(&g, TRP_F64, 3, one, &scale, 1);
+    n->y = ds_put(&g, TRP_F64, 3, x_dim, NULL, 0);
+    ds_run(&g);
+    ds_check_all("the least numbers", &g, n->y, want, COUNT, 0, 0);
+    ds_drop(&g);
+}
+
 static void given_statistics(void)
 {
     ds_begin();
+    given_least();
     FOR_FLOATS(type)
     {
         for (int way = 0; way < 4; way++)

@@ -271,14 +271,15 @@ static void NAME(take_statistics)(const NAME(norm) * n)
     }
 }
 
-/* Reads the given statistics, as those of x times a factor. */
-static void NAME(read_statistics)(const NAME(norm) * n, double factor)
+/* Reads the given statistics. `scaled`: as those of x times a factor that keeps x - mean finite. */
+static void NAME(read_statistics)(const NAME(norm) * n, bool scaled)
 {
     const T *mean = n->x->at[TRP__DNN_NORM_MEAN], *inverse = n->x->at[TRP__DNN_NORM_INV_VARIANCE];
     for (int64_t i = 0; i < n->groups; i++) {
-        n->mean[i] = mean ? (double)mean[i] * factor : 0;
-        n->inverse[i] = (double)inverse[i] / factor;
-        n->factor[i] = factor;
+        const double m = mean ? (double)mean[i] : 0;
+        n->factor[i] = scaled ? trp__dnn_norm_factor_beside(m) : 1;
+        n->mean[i] = m * n->factor[i];
+        n->inverse[i] = (double)inverse[i] / n->factor[i];
     }
 }
 
@@ -314,8 +315,8 @@ static void NAME(run_norm)(const trp__dnn_host_node *x)
     trp__walk walk;
     if (x->at[TRP__DNN_NORM_EPSILON])
         NAME(take_statistics)(&n);
-    else /* the difference of the largest numbers of f64 leaves it */
-        NAME(read_statistics)(&n, IS_F32 ? 1 : 0.5);
+    else
+        NAME(read_statistics)(&n, true);
     if (x->n->kind == TRP_DNN_NORM_TRAINING)
         NAME(write_statistics)(&n);
     if (!NAME(norm_walk)(&n, &walk))
@@ -341,7 +342,7 @@ static void NAME(run_norm_backward)(const trp__dnn_host_node *x)
     double *g = n.other, *gh = g + n.groups, *sum = gh + n.groups, *sum_h = sum + scales;
     double *lost = g + sums; /* of g, then of the others */
     trp__walk walk;
-    NAME(read_statistics)(&n, 1);
+    NAME(read_statistics)(&n, false);
     memset(g, 0, (size_t)(2 * sums) * sizeof *g);
     if (NAME(norm_walk)(&n, &walk)) {
         do {

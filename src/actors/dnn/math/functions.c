@@ -257,6 +257,11 @@ double trp__dnn_norm_factor(double amax)
     return amax > 1e120 || amax < 1e-120 ? trp__dnn_near_one(amax) : 1;
 }
 
+double trp__dnn_norm_factor_beside(double mean)
+{
+    return fabs(mean) > 1 ? 0.5 : 1;
+}
+
 /* Keeps the effect of epsilon if the square of the factor is 0 or infinite in f64. */
 double trp__dnn_norm_inverse(double variance, double epsilon, double factor)
 {

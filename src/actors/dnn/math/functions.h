@@ -34,6 +34,10 @@ double trp__dnn_near_one(double amax);
 double trp__dnn_norm_factor(double amax);
 double trp__dnn_norm_inverse(double variance, double epsilon, double factor);
 
+/* Returns a factor with which x - mean stays finite for every finite x, and which takes no digit of
+ * an x near the smallest numbers of f64 that counts beside the mean. */
+double trp__dnn_norm_factor_beside(double mean);
+
 /* Returns the shape of the statistics of a NORM_..., even if it writes none. */
 trp__dnn_tensor trp__dnn_statistics_shape(const trp__dnn_node *n,
                                           const trp__dnn_tensor *const tensor[]);

@@ -96,10 +96,11 @@ TRP__KERNEL void trp_direct_norm(const trp__direct d)
             take_statistics(&d, group, at, &factor, &mean, &variance);
             inverse = trp__dnn_norm_inverse(
                 variance, load_at(&d, TRP__DNN_NORM_EPSILON, x->rank, at), factor);
-        } else { /* the difference of the largest numbers of f64 leaves it */
-            factor = x->type == TRP_F64 ? 0.5 : 1;
+        } else {
             if (d.used[TRP__DNN_NORM_MEAN])
-                mean = load_at(&d, TRP__DNN_NORM_MEAN, x->rank, at) * factor;
+                mean = load_at(&d, TRP__DNN_NORM_MEAN, x->rank, at);
+            factor = trp__dnn_norm_factor_beside(mean);
+            mean *= factor;
             inverse = load_at(&d, TRP__DNN_NORM_INV_VARIANCE, x->rank, at) / factor;
         }
         if (d.node.kind == TRP_DNN_NORM_TRAINING && TRP__THREAD == 0)
