@@ -333,7 +333,8 @@ def attention(c):
     d = (dy * y).sum(-1, keepdim=True)
     d_off = products(a.dv) * u * (dy * y).abs().sum(-1, keepdim=True)
     lost = 2.0 ** (TYPES[kind].least - TYPES[kind].bits)  # of a weight, or of ds, in the narrow type
-    lost = max(lost, 0.0 if kind == "f64" else fn.F32_LEAST)  # exponentials that are no normal number become 0
+    # Exponentials that are no normal number become 0; those of f64 are off by some of its smallest steps.
+    lost = max(lost, 2.0**-1072 if kind == "f64" else fn.F32_LEAST)
     ds = p * (dp - d)
     ds_off = (p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs() +
               lost * (2 + dp.abs() + d.abs()))

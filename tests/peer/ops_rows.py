@@ -175,7 +175,8 @@ class Statistics:
         self.mean = torch.zeros_like(mean(x)) if mode == "RMS" else mean(x)
         self.mean_off = torch.zeros_like(self.mean)
         if mode != "RMS":
-            self.mean_off = tidy(self.mean, pairwise(n) * u * mean(x.abs()))
+            least = 2.0**-1074  # the reference rounds to whole ones, too
+            self.mean_off = tidy(self.mean, pairwise(n) * u * mean(x.abs()) + least)
         top = x.abs().amax(dim=along, keepdim=True)
         top = torch.where(torch.isfinite(top) & (top > 0), top, torch.ones_like(top))
         self.variance = mean(((x - self.mean) / top) ** 2) * top * top
@@ -304,6 +305,7 @@ def norm_backward(c):
         lost_hat = (fn.denormal(x.values) + fn.denormal(m)) * inv + fn.F32_LEAST
         off = off + fn.F32_LEAST + inv * (lost_g + mean(lost_g) + lost_hat * q.abs() + hat.abs() * (
             fn.F32_LEAST + mean(lost_g * hat.abs() + lost_hat * g.abs())))
+        off = off + 2.0**-149 * (d.abs() + p.abs() + (hat * q).abs())  # of inv times others, where it is small
     over_all = [i for i in range(len(shape.dims)) if shape.scale[i] == 1]
     count = math.prod(shape.dims[i] for i in over_all)
     total = lambda v: v.sum(dim=over_all, keepdim=True) if over_all else v
