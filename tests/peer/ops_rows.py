@@ -318,16 +318,21 @@ def norm_backward(c):
     off = pairwise(count) * u * total((d * hat).abs()) + total(d.abs() * hat_off)
     if lost:
         off = off + total(d.abs() * lost_hat + fn.denormal(d) * hat.abs() + fn.F32_LEAST * (1 + inv))
-    c.write("dscale", wide, shape.scale, ref, beyond(guard(ref, off), total((d * hat).abs()), kind), form="packed")
+    c.write("dscale", wide, shape.scale, ref, beyond_sum(guard(ref, off), total, d * hat, kind), form="packed")
     if mode != "RMS":
         ref, off = total(d), pairwise(count) * u * total(d.abs()) + (total(fn.denormal(d)) if lost else 0)
-        c.write("dbias", wide, shape.scale, ref, beyond(guard(ref, off), total(d.abs()), kind), form="packed")
+        c.write("dbias", wide, shape.scale, ref, beyond_sum(guard(ref, off), total, d, kind), form="packed")
 
 
 def beyond(off, size, kind):
     """What leaves the type in between is not known."""
     return off if kind == "f64" else torch.where((size > F32_MOST / 16) & torch.isfinite(size),
                                                  torch.full_like(off, math.inf), off)
+
+
+def beyond_sum(off, total, terms, kind):
+    """The same of a sum of terms: one that is infinite makes it so only if the others stay in the type."""
+    return beyond(off, total(torch.nan_to_num(terms.abs(), nan=0.0, posinf=0.0)), kind)
 
 
 def group_norm(c):
