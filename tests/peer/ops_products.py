@@ -327,7 +327,10 @@ def attention(c):
     dy = put("dy", y_dims)
     p = torch.where(torch.isinf(s) | torch.isinf(stats), torch.zeros_like(s), torch.exp(s - torch.where(
         torch.isinf(stats), torch.zeros_like(stats), stats)))
-    relative = (off + u * (8 + span + torch.nan_to_num(stats.abs(), posinf=0.0))).clamp(max=10)
+    reach = off + u * torch.nan_to_num(stats.abs(), posinf=0.0)
+    p_off = p * (reach + u * (8 + span)).clamp(max=10)
+    # Beside a shift by 1e9 scores of f32 lie 64 apart, and so does what stats says of them: a weight may be anything.
+    p_off = torch.where((reach > 1) & (s - stats + reach > -100), torch.full_like(p, math.inf), p_off)
     dp = dy @ a.wide(v).mT
     dp_off = products(a.dv) * u * (dy.abs() @ a.wide(v).abs().mT)
     d = (dy * y).sum(-1, keepdim=True)
@@ -336,10 +339,10 @@ def attention(c):
     # Exponentials that are no normal number become 0; those of f64 are off by some of its smallest steps.
     lost = max(lost, 2.0**-1072 if kind == "f64" else fn.F32_LEAST)
     ds = p * (dp - d)
-    ds_off = (p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs() +
+    ds_off = ((p_off + p * narrow) * (dp.abs() + d.abs()) + p * (dp_off + d_off) + 2 * narrow * ds.abs() +
               lost * (2 + dp.abs() + d.abs()))
     dv = a.narrow(p.mT @ dy)
-    dv_off = a.narrow((p * (relative + 2 * narrow) + lost).mT @ dy.abs() + products(a.q * a.group) * u * (p.mT @ dy.abs()))
+    dv_off = a.narrow((p_off + p * 2 * narrow + lost).mT @ dy.abs() + products(a.q * a.group) * u * (p.mT @ dy.abs()))
     out("dv", [a.b, a.kv, a.k, a.dv], dv, dv_off)
     dq = scale * (ds @ a.wide(k))
     dq_off = abs(scale) * (ds_off @ a.wide(k).abs() + products(a.k) * u * (ds.abs() @ a.wide(k).abs()))
