@@ -106,6 +106,16 @@ trp_status trp__operand_check_stride(trp__encoder *encoder, const trp__operand *
                           (unsigned long long)side_by_side, (long long)x->stride, (long long)x->ld);
 }
 
+trp_status trp__operand_check_extent(trp__encoder *encoder, trp__operand *x, int64_t batch)
+{
+    trp_status status = trp__operand_measure(encoder, x, batch);
+    if (status == TRP_OK && (x->mode & TRP__WRITE))
+        status = trp__operand_check_stride(encoder, x, batch);
+    if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, batch))
+        x->mode |= TRP__COVER;
+    return status;
+}
+
 /* Returns whether two matrices with the same leading dimension, such as parts of a larger matrix,
  * share elements. The first element of x is `distance` elements after that of c. */
 static bool parts_meet(const trp__operand *c, const trp__operand *x, int64_t ld, int64_t distance)

@@ -43,6 +43,10 @@ trp_status trp__operand_measure(trp__encoder *encoder, trp__operand *x, int64_t 
  * are side by side, with the columns of one in the gaps between the columns of another. */
 trp_status trp__operand_check_stride(trp__encoder *encoder, const trp__operand *x, int64_t batch);
 
+/* Measures an operand and, if it is written, checks its stride. Adds TRP__COVER to the mode of one
+ * that is written, not read, and has no gaps. */
+trp_status trp__operand_check_extent(trp__encoder *encoder, trp__operand *x, int64_t batch);
+
 /* Checks that `written` and another operand share no element. */
 trp_status trp__operand_check_apart(trp__encoder *encoder, const trp__operand *written,
                                     const trp__operand *other, int64_t batch);

@@ -187,26 +187,21 @@ static trp_status check_operand(problem *p, int i)
         status = trp__operand_check_ld(p->encoder, x, p->order);
         p->g.ld[i] = x->ld;
     }
-    if (status == TRP_OK)
-        status = trp__operand_measure(p->encoder, x, p->g.batch);
-    return status == TRP_OK && (x->mode & TRP__WRITE)
-               ? trp__operand_check_stride(p->encoder, x, p->g.batch)
-               : status;
+    return status == TRP_OK ? trp__operand_check_extent(p->encoder, x, p->g.batch) : status;
 }
 
-/* Returns the access mode of an operand. Y is not read if beta is 0, and it is covered if there are
- * no gaps between its elements. */
+/* Returns the access mode of an operand after check_operand(). Y is not read if beta is 0; a
+ * triangle covers only a part of its matrix. */
 static uint32_t mode_of(const problem *p, int i)
 {
     const trp__operand *x = &p->operand[i];
     uint32_t uses = p->row->uses;
     bool reads = p->g.beta[0] != 0 || p->g.beta[1] != 0 || p->scalars.buffer.id;
-    if (x->mode != TRP__WRITE)
+    if (!(x->mode & TRP__WRITE) || (x->mode & TRP__READ))
         return x->mode;
     if ((uses & BETA) && reads && p->row->op != TRP_OP_GEAM)
         return TRP__READ | TRP__WRITE;
-    bool whole = !(uses & TRIANGLE) && trp__operand_dense(x, p->g.batch);
-    return whole ? TRP__WRITE | TRP__COVER : TRP__WRITE;
+    return uses & TRIANGLE ? TRP__WRITE : x->mode;
 }
 
 static trp_status add(problem *p, trp__operand *x, uint8_t *index)

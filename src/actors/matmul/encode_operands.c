@@ -45,11 +45,7 @@ static trp_status set_matrix(trp__matmul_encoding *m, int which, const char *nam
     if (status == TRP_OK && per > 1)
         status = convert_to_bytes(m, x, per);
     if (status == TRP_OK)
-        status = trp__operand_measure(m->encoder, x, m->g.batch);
-    if (status == TRP_OK && (x->mode & TRP__WRITE))
-        status = trp__operand_check_stride(m->encoder, x, m->g.batch);
-    if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
-        x->mode |= TRP__COVER;
+        status = trp__operand_check_extent(m->encoder, x, m->g.batch);
     return status;
 }
 
@@ -133,7 +129,7 @@ static trp_status set_vector(trp__matmul_encoding *m, int which, const char *nam
     set_small(m, which, name, v->buffer, v->offset, trp_dtype_bits((trp_dtype)type) / 8, count,
               mode);
     *stride = x->stride = m->g.batch > 1 ? v->stride : 0;
-    return trp__operand_measure(m->encoder, x, m->g.batch);
+    return trp__operand_check_extent(m->encoder, x, m->g.batch);
 }
 
 static trp_status set_alphas(trp__matmul_encoding *m)
@@ -152,15 +148,8 @@ static trp_status set_bias_or_gradient(trp__matmul_encoding *m)
     bool gradient = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
     const trp_matmul_vector *v = gradient ? &r->gradient : &r->bias;
     int64_t count = m->g.gradient == TRP_BIAS_GRADIENT_B ? m->g.n : m->g.m;
-    trp__operand *x = &m->operand[TRP__MATMUL_VECTOR];
-    trp_status status =
-        set_vector(m, TRP__MATMUL_VECTOR, gradient ? "gradient" : "bias", v, m->g.vector_type,
-                   count, gradient ? TRP__WRITE : TRP__READ, &m->g.vector_stride);
-    if (status == TRP_OK && x->mode == TRP__WRITE)
-        status = trp__operand_check_stride(m->encoder, x, m->g.batch);
-    if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
-        x->mode |= TRP__COVER;
-    return status;
+    return set_vector(m, TRP__MATMUL_VECTOR, gradient ? "gradient" : "bias", v, m->g.vector_type,
+                      count, gradient ? TRP__WRITE : TRP__READ, &m->g.vector_stride);
 }
 
 static int64_t units_of(int64_t value, int64_t unit)

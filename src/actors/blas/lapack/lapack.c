@@ -158,13 +158,7 @@ static trp_status check_operand(problem *p, int i)
     const bool matrix = i == A || i == B;
     const int64_t batch = matrix ? p->l.batch : 1;
     trp_status status = matrix ? trp__operand_check_ld(p->encoder, x, p->request->order) : TRP_OK;
-    if (status == TRP_OK)
-        status = trp__operand_measure(p->encoder, x, batch);
-    if (status == TRP_OK && (x->mode & TRP__WRITE))
-        status = trp__operand_check_stride(p->encoder, x, batch);
-    if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, batch))
-        x->mode |= TRP__COVER;
-    return status;
+    return status == TRP_OK ? trp__operand_check_extent(p->encoder, x, batch) : status;
 }
 
 static trp_status add_operands(problem *p)

@@ -314,10 +314,7 @@ static trp_status set_result(making *m, int which, uint32_t mode)
     x->rows = m->columns;
     x->columns = m->rows;
     x->ld = *ld;
-    status = trp__operand_measure(m->encoder, x, 1);
-    if (status == TRP_OK && mode == TRP__WRITE && trp__operand_dense(x, 1))
-        x->mode |= TRP__COVER;
-    return status;
+    return trp__operand_check_extent(m->encoder, x, 1);
 }
 
 static bool same_place(const making *m)

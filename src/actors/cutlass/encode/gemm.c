@@ -119,11 +119,7 @@ static trp_status set_matrix(making *m, int which, const char *name, const trp_m
     if (status == TRP_OK && trp_dtype_bits((trp_dtype)m->g.type[which]) == 4)
         status = make_bytes(m, x);
     if (status == TRP_OK)
-        status = trp__operand_measure(m->encoder, x, m->g.batch);
-    if (status == TRP_OK && (mode & TRP__WRITE))
-        status = trp__operand_check_stride(m->encoder, x, m->g.batch);
-    if (status == TRP_OK && mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
-        x->mode |= TRP__COVER;
+        status = trp__operand_check_extent(m->encoder, x, m->g.batch);
     return status;
 }
 

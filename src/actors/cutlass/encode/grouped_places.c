@@ -55,12 +55,9 @@ static trp_status set_cut_matrix(trp__grouped_encoding *m, int which)
     x->stride = from->stride;
     trp_status status = trp__operand_check_ld(m->encoder, x, from->order);
     if (status == TRP_OK)
-        status = trp__operand_measure(m->encoder, x, batch);
-    if (status == TRP_OK && which == TRP__GEMM_D)
-        status = trp__operand_check_stride(m->encoder, x, batch);
-    /* Pieces of a D that is cut may end before it does. */
-    if (status == TRP_OK && x->mode == TRP__WRITE && !cut && trp__operand_dense(x, batch))
-        x->mode |= TRP__COVER;
+        status = trp__operand_check_extent(m->encoder, x, batch);
+    if (cut) /* the groups of a D that is cut may end before it does */
+        x->mode &= ~(uint32_t)TRP__COVER;
     m->g.ld[which] = x->ld;
     m->g.stride[which] = x->stride;
     return status;
