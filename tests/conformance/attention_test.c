@@ -5,7 +5,7 @@
 TROUPE_TEST("long", "computes", "no tsan");
 TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
-/* More rows than are computed at once, and as they come from models. */
+/* Shapes as in models; most have several tiles of rows or columns. */
 static const struct {
     ad_shape s;
     trp_dnn_mask mask;

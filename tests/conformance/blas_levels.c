@@ -2,24 +2,24 @@
 
 /* ---- requests ---- */
 
-typedef trp_gemm_request trp_blas0_request; /* as routines.def counts */
+typedef trp_gemm_request trp_blas0_request; /* routines.def numbers gemm's level 0 */
 
-/* Beside the options of blas_problem.h, which are the low bits. */
+/* Bits of an operation beside the options of blas_problem.h, which are the low bits. */
 #define BIT(n)     (UINT64_C(1) << (32 + (n)))
 #define HAS_A      BIT(0)
 #define HAS_X      BIT(1)
 #define HAS_Y      BIT(2)
-#define GIVES      BIT(3) /* a result */
-#define SIZE_M     BIT(4) /* which sizes count */
+#define GIVES      BIT(3) /* has a result */
+#define SIZE_M     BIT(4) /* has a size m, and so on */
 #define SIZE_N     BIT(5)
 #define SIZE_K     BIT(6)
-#define BELOW      BIT(7) /* diagonals */
+#define BELOW      BIT(7) /* has diagonals below the main one */
 #define ABOVE      BIT(8)
-#define APART      BIT(9)  /* Y must be named */
-#define X_INC      BIT(10) /* X has an increment, even at level 3 */
+#define APART      BIT(9)  /* Y must differ from X */
+#define X_INC      BIT(10) /* X has an increment, also at level 3 */
 #define X_LD       BIT(11) /* X has a leading dimension */
 #define LD         BIT(12) /* of A */
-#define STEPS      BIT(13) /* increments of any sign */
+#define STEPS      BIT(13) /* increments may be negative */
 #define STEP_Y     BIT(14)
 #define ALWAYS     BIT(15)
 #define ANY_SCALAR (ALPHA | ROTATION | MODIFIED)
@@ -131,7 +131,7 @@ static const cf_variant all_types[] = {
     {.name = "bf16", .type = TRP_BF16},
 };
 
-/* Of gemm: the type of C if it is another one, and how it is computed. */
+/* Variants of gemm: the type of C, if it is another one, and the compute type. */
 #define GEMM_VARIANTS(X)                                                                           \
     X("f32", F32, NONE, DEFAULT)                                                                   \
     X("f64", F64, NONE, DEFAULT)                                                                   \
@@ -217,7 +217,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     p->block_count = PLACES;
     p->may_fault = !blas_runs_again(own);
     p->may_refuse = cf_gemm_may_refuse(own);
-    if (kind == CF_TIGHT && own->step > 0) /* with a size or place changed */
+    if (kind == CF_TIGHT && own->step > 0) /* bad_input changes a size or an offset */
         p->may_refuse = "expected a multiple of 4";
     return true;
 }

@@ -3,7 +3,7 @@
 
 TROUPE_TEST("long", "no tsan");
 TROUPE_TEST_FAKE_GPU("no sanitizer");
-/* A device that emulates f32. */
+/* this device emulates f32 */
 TROUPE_TEST_FAKE_GPU("as fake-blackwell", "FAKE_CUDA_ATTRIBUTE=75=10", "TROUPE_TEST_OPERATION=gemm",
                      "cases numbers", "no sanitizer");
 

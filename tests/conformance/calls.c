@@ -17,7 +17,7 @@ static f_field *add(cf_fields *p, trp_dtype type, int rank, const int64_t *dim, 
     f_field *f = &p->field[p->count++];
     *f = f_draw(type, rank, dim, p->packed || p->tight, low, high);
     if (p->tight)
-        f->bytes -= 2 * (trp_dtype_bits(type) / 8); /* as many as it has elements */
+        f->bytes -= 2 * (trp_dtype_bits(type) / 8); /* exactly as many as its elements */
     f->t.buffer.id = p->count;
     return f;
 }
@@ -62,7 +62,7 @@ static void drop(cf_problem *problem)
     free(p);
 }
 
-/* The field that a tensor of the request is, or a part of; NULL: none. */
+/* Returns the field that a tensor of the request is, or is a part of; NULL: none. */
 static f_field *field_of(cf_fields *p, const cf_tensor *tensor)
 {
     trp_dnn_tensor t;
@@ -146,7 +146,7 @@ static bool check(cf_problem *problem, cf_tally *tally)
     return !p->call->check || p->call->check(p);
 }
 
-/* What no table of fields says: a rank, a dimension, a type. */
+/* Mistakes that no table of fields describes: in a rank, a dimension, a type. */
 static bool spoil(const cf_problem *problem, unsigned which, const cf_wrong *wrong, void *request)
 {
     enum { EACH = 3 };

@@ -21,39 +21,39 @@ typedef struct cf_operation cf_operation;
 
 /* ---- requests ---- */
 
-/* What an operation has, as bits of its family's choice; an operand or field is one that it has if
- * they share one. */
+/* Properties of an operation, as bits that its family chooses. An operation has an operand or a
+ * field if they share a bit. */
 typedef uint64_t cf_has;
 
-/* An operand of a request: a buffer with its place. The names of the fields are what messages begin
- * with. */
+/* An operand of a request: a buffer and an offset in it. Messages begin with `name`. */
 typedef struct cf_operand {
     const char *name;
-    size_t buffer, offset; /* where they are in the request; `offset` counts bytes */
-    cf_has has, needed;    /* needed: no buffer is an error, which is `missing` */
+    size_t buffer, offset; /* offsets of both fields in the request; `offset` counts bytes */
+    cf_has has, needed;    /* needed: a request without the buffer is refused with `missing` */
     trp_status missing;
 } cf_operand;
 
 typedef enum cf_role {
-    CF_TYPE,    /* trp_dtype, of the operation's variants */
-    CF_OPTION,  /* an enum of `limit` values from 0 on; 0 where the operation does not have it */
+    CF_TYPE,    /* trp_dtype: the type of the variant */
+    CF_OPTION,  /* an enum with `limit` values from 0 on; 0 if the operation lacks it */
     CF_COUNT,   /* int64_t, 0 or more */
-    CF_UNUSED0, /* the same; 0 where the operation does not have it */
+    CF_UNUSED0, /* CF_COUNT that is 0 if the operation lacks it */
     CF_LD,      /* int64_t: a leading dimension of a matrix with at least two rows and columns */
     CF_INC,     /* int64_t: an increment */
-    CF_FORWARD, /* the same, and not negative */
-    CF_BATCH,   /* int64_t; 0 or 1 where the operation does not have it */
+    CF_FORWARD, /* CF_INC that is not negative */
+    CF_BATCH,   /* int64_t; 0 or 1 if the operation lacks it */
     CF_SCALAR,  /* trp_scalar */
 } cf_role;
 
 typedef struct cf_field {
     const char *name;
     cf_role role;
-    size_t at; /* in the request */
+    size_t at; /* offset in the request */
     cf_has has;
-    int64_t limit;       /* CF_OPTION */
-    cf_has real, needed; /* CF_SCALAR: also of complex types a real number; no default, unless a
-                            buffer holds it */
+    int64_t limit; /* CF_OPTION: number of values */
+    /* CF_SCALAR. real: complex types, too, take a real number only; needed: has no default, and is
+     * given by value or in a buffer */
+    cf_has real, needed;
 } cf_field;
 
 /* ---- problems ---- */
@@ -62,61 +62,63 @@ enum { CF_REQUEST_BYTES = 4096, CF_BLOCKS = 160 };
 
 typedef enum cf_kind {
     CF_RANDOM,
-    CF_TIGHT, /* for bad_input: at least two of everything, every operand alone in a buffer of
-               * exactly its bytes, and none that the operation has left out */
+    /* for bad_input: sizes of at least 2, each operand alone in a buffer of exactly its bytes, and
+     * no operand left out that the operation has */
+    CF_TIGHT,
 } cf_kind;
 
 typedef struct cf_problem {
     const cf_operation *operation;
-    unsigned variant; /* of the operation's */
-    void *own;        /* the family's */
+    unsigned variant; /* number in operation->variants */
+    void *own;        /* the family's state */
     block *blocks;
     int block_count;
-    bool may_fault; /* if its worker dies: it reads what it writes */
-    bool in_parts;  /* several requests: what some have written stays when another faults */
-    bool any_bits;  /* run again, another kernel may compute it: right, with other bits */
-    /* What TRP_E_UNSUPPORTED says if a library or device may refuse it; NULL: it may not. */
+    bool may_fault; /* reads what it writes, so that it may fail if its worker dies */
+    /* sent as several requests: if one faults, others may have written their outputs */
+    bool in_parts;
+    bool any_bits; /* another kernel may run it the second time: right results, but other bits */
+    /* The text of TRP_E_UNSUPPORTED if a library or device may refuse the problem; NULL: none may.
+     */
     const char *may_refuse;
 } cf_problem;
 
-/* What came of the problems of one operation. */
+/* Totals of the problems of one operation. */
 typedef struct cf_tally {
     int problems, refused, faults;
-    double worst; /* error, as a share of its bound */
+    double worst; /* largest error as a share of its bound */
 } cf_tally;
 
-/* What a request is spoilt with, and what must be said of it then. */
+/* Handles for a mistake in a request, and the status and the word that must follow from it. */
 typedef struct cf_wrong {
-    trp_buffer stale, tiny; /* freed; of one byte */
+    trp_buffer stale, tiny; /* a freed buffer, and one of a byte */
     trp_status *status;
     const char **word;
 } cf_wrong;
 
-/* What operations with the same request share. */
+/* Functions and tables that operations with the same request share. */
 typedef struct cf_family {
     const cf_operand *operands;
     size_t operand_count;
     const cf_field *fields;
     size_t field_count;
     size_t request_bytes;
-    size_t scalars; /* where a request has the buffer for scalars; 0: it has none */
-    /* Draws blocks and `own` of a problem with the options that have a number below `ways`. False:
-     * they don't go with the variant, or CF_TIGHT not with the operation. */
+    size_t scalars; /* offset of the buffer of scalars in the request; 0: it has none */
+    /* Draws the blocks and `own` of a problem with options number `way`, below `ways`. False: these
+     * options do not go with the variant, or the operation has no CF_TIGHT problem. */
     bool (*draw)(cf_problem *p, unsigned way, cf_kind kind);
-    /* Once the blocks have buffers. */
+    /* Writes the request; the blocks have buffers by then. */
     void (*request)(const cf_problem *p, void *out);
     trp_status (*send)(trp_actor *actor, const cf_problem *p, trp_completion *done);
-    /* A request of a problem, right or wrong; NULL: trp_submit(), for its header says what it is.
-     */
+    /* Submits a request of the problem, right or wrong. NULL: trp_submit() does, by the header. */
     trp_status (*submit)(trp_actor *actor, const cf_problem *p, void *request,
                          trp_completion *done);
-    /* Prints what is wrong, and the problem. `again`: also after a death, for it looks at more than
-     * the blocks. */
+    /* Compares the outputs and prints errors with the problem. `again`: is called after a death,
+     * too, since it checks more than the blocks. */
     bool (*check)(cf_problem *p, cf_tally *tally);
     bool again;
     void (*drop)(cf_problem *p);
-    /* What no table of fields can say: mistake number `which` of a problem, in a request that has
-     * been made; false behind the last. NULL: there are none. */
+    /* Makes mistake number `which`, one that no table of fields can describe, in a finished
+     * request; false: there is none of that number. NULL: there are none at all. */
     bool (*spoil)(const cf_problem *p, unsigned which, const cf_wrong *wrong, void *request);
 } cf_family;
 
@@ -126,36 +128,38 @@ typedef struct cf_variant {
     const char *name;
     trp_dtype type;
     bool is_complex;
-    bool by_device; /* whether it is there depends on the device; else one in 20 problems must run,
-                     * whatever may be refused */
+    /* not all devices have it. Of other variants, at least one problem in 20 must run, whatever may
+     * be refused */
+    bool by_device;
 } cf_variant;
 
 struct cf_operation {
     const char *name;
     uint32_t op;
     const cf_family *family;
-    const void *row; /* the family's */
+    const void *row; /* the family's row */
     const cf_variant *variants;
     unsigned variant_count;
     unsigned ways;
     cf_has has, writes;
-    cf_has in_place; /* two operands that may be the same one */
-    cf_has rest;     /* operands that reach from their offset to the buffer's end, however far */
-    bool runs_again; /* whatever its options are: for the table */
+    cf_has in_place; /* two operands that may be the same array */
+    cf_has rest;     /* operands that extend from their offset to the end of the buffer */
+    bool runs_again; /* can run again with any options: for the table of coverage */
 };
 
 typedef struct cf_actor {
     const char *kind;
-    const char *title; /* of its table; NULL: the kind */
+    const char *title; /* title of the table; NULL: `kind` */
     const cf_operation *operations;
     size_t count;
-    const h_case *more; /* cases of the actor's own */
+    const h_case *more; /* further cases of the actor */
     size_t more_count;
-    int rounds;      /* problems of a variant, at least; 0: 100 */
-    bool few_proofs; /* on the fake GPU, whose processor takes long: in one case of four */
-    bool slow_fake;  /* on the fake GPU a part of them is enough */
-    bool keeps; /* on GPUs has buffers and requests of its own, for the kernels that it knows */
-    void (*end)(void); /* of each case */
+    int rounds;      /* at least so many problems of a variant; 0: 100 */
+    bool few_proofs; /* proves engines in one case of four, except on a GPU: processors are slow */
+    bool slow_fake;  /* runs only a part of the problems on the fake GPU */
+    /* keeps buffers and requests of its own on GPUs, for the kernels that it has compiled */
+    bool keeps;
+    void (*end)(void); /* called at the end of each case */
 } cf_actor;
 
 int cf_main(int argc, char **argv, const cf_actor *actor);
@@ -171,18 +175,19 @@ typedef struct cf_bench {
 
 cf_bench cf_open(const cf_actor *actor);
 void cf_close(cf_bench *bench);
-/* Whether TROUPE_TEST_OPERATION leaves an operation in. */
+/* Returns whether TROUPE_TEST_OPERATION selects an operation or is not set. */
 bool cf_chosen(const cf_operation *operation);
 
-/* Draws a problem with a variant, and any options that go with it. */
+/* Draws a problem of a variant, with options at random that go with it. */
 void cf_draw(cf_problem *p, const cf_operation *operation, unsigned variant, cf_kind kind);
-/* Its buffers, with their contents. */
+/* Creates the buffers of a problem and writes their contents. */
 void cf_upload(cf_bench *bench, cf_problem *p);
 void cf_drop(cf_bench *bench, cf_problem *p);
 
 void cf_bad_input(cf_bench *bench);
 
-/* Why a backend leaves a variant out; NULL: it does not. `words` is what its error says. */
+/* Returns why a backend leaves a variant out; NULL: it does not. *words gets the text of the error.
+ */
 const char *cf_excluded(const cf_actor *actor, const cf_operation *operation, unsigned variant,
                         trp_backend backend, const char **words);
 void cf_print_table(const cf_actor *actor);

@@ -1,12 +1,12 @@
 /* Convolutions of the cutlass actor in the conformance suite: each operation, of every type and
- * layout, with small integers as input, so that what must come out is known to the bit. */
+ * layout. Inputs are small integers, so that results are exact. */
 #include "conformance/conformance.h"
 #include "support/problems/conv_problem.h"
 
 TROUPE_TEST("computes", "one isolation");
 TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
 
-static int checked, gathered; /* by TMA */
+static int checked, gathered; /* gathered: by kernels that gather by TMA */
 
 static const cf_variant variants[] = {
     {.name = "f64", .type = TRP_F64},       {.name = "f32", .type = TRP_F32},
@@ -16,8 +16,8 @@ static const cf_variant variants[] = {
 
 /* ---- problems ---- */
 
-/* Those below LARGE have more than a tile of pixels, of channels, of what is summed; those below
- * ALIGNED what kernels can have that gather by TMA. */
+/* Ways below LARGE have more than a tile of pixels, of channels, or of terms; those below ALIGNED
+ * suit kernels that gather by TMA. */
 enum { LARGE = 3, ALIGNED = 6, WAYS = 25 };
 
 static void draw_sizes(cv_problem *p, size_t most)
@@ -96,14 +96,16 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
         if (way < ALIGNED)
             align(p);
     }
-    p->in_place = p->in_place && p->images > 0; /* a D without elements is lost like another */
+    /* a D without elements is lost, too, after a fault */
+    p->in_place = p->in_place && p->images > 0;
     cv_set_output(p);
     cv_draw(p);
     problem->own = p;
     problem->blocks = p->blocks;
     problem->block_count = CV_BLOCKS;
     problem->may_fault = p->in_place && (p->tree || p->beta != 0);
-    problem->may_refuse = tight ? "" : NULL; /* another type, another distance of rows */
+    /* bad_input changes the type or the distance of rows */
+    problem->may_refuse = tight ? "" : NULL;
     return true;
 }
 
@@ -184,7 +186,7 @@ static const cf_family family = {
     .drop = drop,
 };
 
-/* Kernels of 9.0 are among those that many problems ran by. */
+/* Checks that kernels that gather by TMA (compute capability 9.0) ran some of many problems. */
 static void end(void)
 {
     H_CHECK(!h_is_cuda() || checked < 400 || gathered > 4);
@@ -195,7 +197,7 @@ int main(int argc, char **argv)
     static const char *const names[] = {"conv_fprop", "conv_dgrad", "conv_wgrad"};
     static const trp_conv_operation kinds[] = {TRP_CONV_FPROP, TRP_CONV_DGRAD, TRP_CONV_WGRAD};
     enum { COUNT = sizeof kinds / sizeof *kinds };
-    const unsigned ways = h_is_gpu() ? WAYS / 2 : WAYS; /* each kernel takes seconds there */
+    const unsigned ways = h_is_gpu() ? WAYS / 2 : WAYS; /* each kernel takes seconds to compile */
     static cf_operation operations[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         operations[i] = (cf_operation){.name = names[i],

@@ -48,7 +48,7 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     problem->blocks = p->blocks;
     problem->block_count = GP_BLOCKS;
     problem->may_fault = p->in_place && (p->tree || p->beta != 0);
-    /* The content of D is lost even if nothing of it would be written. */
+    /* D is lost after a fault even if the request writes none of it. */
     if (problem->may_fault && !memchr(p->blocks[GP_D].writable, true, p->blocks[GP_D].bytes)) {
         for (int i = 0; i < GP_BLOCKS; i++)
             block_free(&p->blocks[i]);
@@ -82,14 +82,14 @@ static bool check(cf_problem *problem, cf_tally *tally)
 
 /* --- bad input --- */
 
-/* Fields that only some groupings have; matrices that are cut have no stride. */
+/* Fields that only some groupings have. Matrices that are cut have no stride. */
 enum {
     ALL = 1,
     HAS_C = 2,
     HAS_D = 4,
     BY_VALUE = 8,
     BY_TABLE = 16,
-    CUT = 32, /* of m, n or k */
+    CUT = 32, /* cut along m, n or k */
     STRIDE_A = 64,
     STRIDE_B = 128,
     STRIDE_D = 256,
@@ -160,7 +160,7 @@ static const cf_field fields[] = {
     FIELD(beta, CF_SCALAR, ALL),
 };
 
-/* By value: rows, and what tables and tables' requests have. */
+/* Mistakes in the rows of groups by value, and in fields that belong to tables. */
 static bool spoil(const cf_problem *problem, unsigned which, const cf_wrong *wrong, void *request)
 {
     static trp_cutlass_group row[GP_GROUPS_MOST];
@@ -177,7 +177,7 @@ static bool spoil(const cf_problem *problem, unsigned which, const cf_wrong *wro
         ROW(b, INT64_MIN),
         ROW(c, -1),
         ROW(d, -1),
-        ROW(a, INT64_C(1) << 61), /* 0 in bytes, counted in 64 bits */
+        ROW(a, INT64_C(1) << 61), /* in bytes 0, modulo 2^64 */
         ROW(b, INT64_C(1) << 62),
         ROW(c, INT64_MAX),
         ROW(d, 100000),
@@ -262,6 +262,6 @@ int main(int argc, char **argv)
                               .rounds = WAYS,
                               .keeps = true};
     if (h_is_gpu())
-        return H_EXIT_SKIPPED; /* hundreds of kernels: gpu/cutlass_grouped has a few */
+        return H_EXIT_SKIPPED; /* hundreds of kernels; gpu/cutlass_grouped runs a few */
     return cf_main(argc, argv, &cutlass);
 }

@@ -1,6 +1,6 @@
 /* Products of the cutlass actor in the conformance suite: every type and layout, factors for blocks
- * of A and B, and weights of 8 and 4 bits with factors for groups of k, with so few bits as input
- * that what must come out is known to the bit. */
+ * of A and B, and weights of 8 and 4 bits with factors for groups of k. Inputs have so few bits
+ * that results are exact. */
 #include "conformance/conformance.h"
 #include "support/reference/elements.h"
 #include "support/reference/matmul_reference.h"
@@ -11,15 +11,15 @@
 TROUPE_TEST("computes", "one isolation");
 TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
 
-/* FACTORS: those of A and B; of weights theirs, and what is added. COLUMN: of a tree. */
+/* FACTORS: of A and of B, or of weights, with their zero points next. COLUMN: read by a tree. */
 enum { A, B, C, D, MATRICES, FACTORS = MATRICES, COLUMN = FACTORS + 2, OPERANDS };
 
-/* What an operation has. */
+/* Bits of cf_has. */
 enum { HAS_A = 1, HAS_B = 2, HAS_C = 4, HAS_D = 8, HAS_FACTORS = 16, HAS_GROUPS = 32 };
 
 /* ---- matrices ---- */
 
-/* One as it lies in memory, in elements, with gaps of random width. */
+/* A matrix in memory, in elements, with gaps of random width. */
 typedef struct layout {
     trp_dtype type;
     bool row_major;
@@ -37,8 +37,8 @@ static size_t bytes_of(trp_dtype type, size_t elements)
     return elements * trp_dtype_bits(type) / 8;
 }
 
-/* Leading dimensions, strides and offsets are multiples of so many elements: whole bytes; with
- * factors on GPUs, what kernels of 9.0 take. */
+/* Returns the number of elements that leading dimensions, strides and offsets are multiples of:
+ * whole bytes or, with factors on GPUs, the alignment of kernels for compute capability 9.0. */
 static size_t unit_of(trp_dtype type, bool factors)
 {
     return factors && h_is_cuda() ? 128 / trp_dtype_bits(type) : trp_dtype_bits(type) == 4 ? 2 : 1;
@@ -74,12 +74,12 @@ typedef struct product {
     bool in_place, tight, factors, weights, tree;
     trp_scale_mode mode[2];  /* of A and B */
     size_t factor_stride[2]; /* bytes */
-    size_t group;            /* of weights; 0: all of k */
+    size_t group;            /* elements of a group of weights; 0: all of k */
     trp_epilogue_node nodes[3];
     trp_tune tune;
     layout x[MATRICES];
     block blocks[OPERANDS];
-    unsigned char *wanted; /* D, gaps and all */
+    unsigned char *wanted; /* the bytes that D must hold, gaps included */
 } product;
 
 static trp_dtype one_of(const trp_dtype *types, size_t count)
@@ -119,14 +119,14 @@ static void lay_out(product *p, int which, bool shared)
     x->stride = shared ? 0 : lines * x->ld + (p->tight ? 0 : unit * below(7));
     const size_t span = x->offset + (p->batch - 1) * x->stride + lines * x->ld + (p->tight ? 0 : 8);
     block *b = x->block = make_block(&p->blocks[which], bytes_of(x->type, span));
-    /* Small integers, which all types have; but where nothing may be read. */
+    /* Small integers, which all types hold; NaN where nothing may be read. */
     const size_t most = p->weights && which == B ? (x->type == TRP_I8 ? 127 : 7) : 4;
     for (size_t i = 0; i < span && (which < C || p->beta.re != 0); i++)
         ref_element_store(x->type, b->before, (int64_t)i,
                           (double)below(2 * most + 1) - (double)most);
 }
 
-/* What is multiplied of A or B: an element with its factor; a weight as A's type has it. */
+/* Returns an element as it is multiplied: times its factor; a weight as A's type holds it. */
 static double value_of(const product *p, int which, size_t line, size_t q, size_t l)
 {
     const block *factors = &p->blocks[FACTORS];
@@ -144,7 +144,8 @@ static double value_of(const product *p, int which, size_t line, size_t q, size_
     return x;
 }
 
-/* Powers of two from 1/2 to 2, as the mode holds them; also where tiles are not full. */
+/* Sets factors to powers of two from 1/2 to 2 in the layout of the mode, also where tiles are not
+ * full. */
 static void lay_out_factors(product *p, int which)
 {
     const trp_scale_mode mode = p->mode[which];
@@ -164,9 +165,9 @@ static void lay_out_factors(product *p, int which)
     }
 }
 
-/* Factors of 7 bits for groups of k, by which most weights of 8 bits are rounded, and what is
- * added; of a batch one after the other, or the same for all. Factors of columns are nodes of a
- * tree. */
+/* Lays out factors of 7 bits for groups of k, which make most weights of 8 bits inexact, and zero
+ * points. Members of a batch have arrays that follow each other, or share one. Factors of columns
+ * are nodes of a tree. */
 static void lay_out_groups(product *p)
 {
     const bool none = !p->tight && below(4) == 0, shared = !p->tight && below(3) == 0;
@@ -188,7 +189,7 @@ static void lay_out_groups(product *p)
     }
 }
 
-/* The sums, with A by rows and B by columns, so that even large ones take no time. */
+/* Computes sums from A by rows and B by columns, which is fast for large sizes, too. */
 static double *sums_of(const product *p, size_t l)
 {
     double *wide_a = h_malloc(p->m * p->k * sizeof *wide_a);
@@ -249,7 +250,7 @@ static const cf_variant factor_variants[] = {
     {.name = "f4e2m1 in blocks of 16", .type = TRP_F4E2M1, .by_device = true},
 };
 
-/* Of weights; A is of either type. */
+/* Variants of weights; A has either type. */
 static const cf_variant weight_variants[] = {
     {.name = "i8", .type = TRP_F16},
     {.name = "i4", .type = TRP_BF16},
@@ -258,7 +259,7 @@ static const cf_variant weight_variants[] = {
 };
 static const trp_dtype weight_types[] = {TRP_I8, TRP_I4, TRP_F8E4M3, TRP_F8E5M2};
 
-/* The first way has more than a tile in every direction, of one type each. */
+/* Way 0 has more than a tile in each direction, for one integer and one floating type. */
 enum { WAYS = 60 };
 
 static void draw_sizes(product *p, trp_dtype type, unsigned way)
@@ -268,13 +269,13 @@ static void draw_sizes(product *p, trp_dtype type, unsigned way)
     p->n = least + below(most);
     p->k = least + below(most);
     p->batch = p->tight ? 2 : below(3) ? 1 : 1 + below(4);
-    if (p->factors) { /* several blocks, and tiles of 128 lines that are not full */
+    if (p->factors) { /* several blocks, and partly filled tiles of 128 lines */
         const size_t lines = h_is_cuda() ? 4 : 1;
         p->m = lines * (p->tight ? 4 : 1 + below(150 / lines));
         p->n = lines * (p->tight ? 4 : 1 + below(150 / lines));
         p->k = p->tight ? 32 : up_to(1 + below(400), h_is_cuda() ? 16 : 2);
     }
-    if (p->weights) { /* groups that end within a tile, and a last one that is not full */
+    if (p->weights) { /* groups that end within a tile, and a partly filled last one */
         const size_t unit = h_is_cuda() ? 32 : p->x[B].type == TRP_I4 ? 2 : 1;
         const size_t lines = h_is_cuda() ? 16 : unit;
         p->m = p->tight ? 16 : up_to(1 + below(70), p->x[D].row_major ? 1 : lines);
@@ -307,7 +308,7 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
                      : below(2)           ? TRP_SCALE_BLOCK_128
                                           : TRP_SCALE_BLOCK_128X128;
     const bool ordered = p->factors || (p->weights && h_is_cuda());
-    if ((p->factors || p->weights) && way == 1) /* what is timed reads the factors too */
+    if ((p->factors || p->weights) && way == 1) /* a search also runs kernels that read factors */
         p->tune = TRP_TUNE_FULL;
     p->tree = p->weights && !p->tight && below(2);
     p->alpha = trp_real(p->tree ? 1 : alphas[below(5)]);
@@ -333,7 +334,7 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     problem->block_count = OPERANDS;
     problem->may_fault = p->in_place && p->beta.re != 0;
     const bool newer = p->factors && h_is_cuda() && p->mode[A] < TRP_SCALE_BLOCK_128;
-    problem->may_refuse = p->tight || newer ? "" : NULL; /* another type, another order */
+    problem->may_refuse = p->tight || newer ? "" : NULL; /* bad_input changes types and orders */
     return true;
 }
 
@@ -504,7 +505,7 @@ int main(int argc, char **argv)
     operations[2].name = "gemm_of_weights";
     operations[2].variants = weight_variants;
     operations[2].variant_count = sizeof weight_variants / sizeof *weight_variants;
-    operations[2].ways = WAYS; /* one search of each */
+    operations[2].ways = WAYS; /* one search per variant */
     operations[2].has ^= HAS_FACTORS | HAS_GROUPS;
     const cf_actor cutlass = {.kind = "cutlass",
                               .operations = operations,
@@ -513,6 +514,6 @@ int main(int argc, char **argv)
                               .rounds = WAYS,
                               .keeps = true};
     if (h_is_gpu())
-        return H_EXIT_SKIPPED; /* too many kernels: gpu/cutlass has some */
+        return H_EXIT_SKIPPED; /* too many kernels; gpu/cutlass runs some */
     return cf_main(argc, argv, &cutlass);
 }

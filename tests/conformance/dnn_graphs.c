@@ -1,11 +1,11 @@
-/* Graphs of the dnn actor in the conformance suite: what is drawn is a graph, its tensors and what
- * they hold (support/problems/dnn_problem.h); what is right is in support/reference.
+/* Graphs of the dnn actor in the conformance suite. support/problems/dnn_problem.h draws a graph,
+ * its tensors and their contents; support/reference computes the results.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "conformance/dnn_graphs.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* An operation has some of them, side by side. */
+/* An operation has the first few of these. */
 static const cf_variant variants[] = {
     {.name = "f64", .type = TRP_F64},       {.name = "f32", .type = TRP_F32},
     {.name = "f16", .type = TRP_F16},       {.name = "bf16", .type = TRP_BF16},
@@ -22,7 +22,7 @@ typedef struct graph {
 } graph;
 _Static_assert((int)DP_TENSORS <= (int)CF_BLOCKS, "one for each tensor");
 
-/* Whether every buffer needs more than a byte: handles of nothing are not looked at. */
+/* Returns whether every buffer needs more than a byte: handles of empty buffers are not checked. */
 static bool is_solid(const dp_problem *p)
 {
     for (uint32_t i = 1; i <= p->tensors; i++) {
@@ -63,11 +63,13 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
             continue;
         *b = block_make(g->p.bytes[i], NULL);
         memcpy(b->before, g->p.data[i], b->bytes);
-        memset(b->writable, g->p.written[i], b->bytes); /* check() looks at what is between */
+        /* check() compares the bytes between elements */
+        memset(b->writable, g->p.written[i], b->bytes);
     }
     p->blocks = g->blocks;
     p->block_count = DP_TENSORS;
-    p->may_refuse = h_is_gpu() ? "" : NULL; /* the actor's kernels take what the fake's do not */
+    /* the actor's own kernels run what the fake library refuses */
+    p->may_refuse = h_is_gpu() ? "" : NULL;
     return true;
 }
 
@@ -92,7 +94,7 @@ static trp_status send(trp_actor *dnn, const cf_problem *p, trp_completion *done
     return row->send ? row->send(dnn, &((graph *)p->own)->p, done) : trp_dnn_graph(dnn, &r, done);
 }
 
-/* Of calls those whose tensors are a request's. */
+/* Submits calls whose tensors are those of a request. */
 static trp_status submit_calls(trp_actor *dnn, const cf_problem *p, void *request,
                                trp_completion *done)
 {
@@ -123,7 +125,7 @@ static bool check(cf_problem *p, cf_tally *tally)
 
 /* ---- bad input ---- */
 
-/* What is done to tensor `number`; false: nothing by that number. */
+/* Makes mistake number `which` in a tensor; false: there is none of that number. */
 static bool spoil_tensor(trp_dnn_tensor *t, uint32_t number, unsigned which, const cf_wrong *wrong)
 {
     static char word[64];
@@ -149,8 +151,8 @@ static bool spoil_tensor(trp_dnn_tensor *t, uint32_t number, unsigned which, con
     return true;
 }
 
-/* Whether the first call of a layer has a tensor, with its rank and dimensions: if it is right,
- * that call is sent, whatever the next one has. */
+/* Returns whether the first call of a layer has a tensor with its rank and dimensions. If that call
+ * is right it is sent, whatever the next one holds. */
 static bool in_first_call(const dp_problem *p, uint32_t tensor)
 {
     const dp_layer *l = &p->layer;
@@ -177,7 +179,7 @@ static bool spoil(const cf_problem *p, unsigned which, const cf_wrong *wrong, vo
         memcpy(tensors, g->p.tensor, sizeof tensors);
         r->tensors = tensors;
         const bool spoilt = spoil_tensor(&tensors[i], i, which % EACH, wrong);
-        if (calls) /* which have names of their own */
+        if (calls) /* calls have field names of their own */
             *wrong->word = "";
         return spoilt;
     }

@@ -5,17 +5,18 @@
 #include "conformance/conformance.h"
 #include "support/problems/dnn_draw.h"
 
-/* How many types an operation has, from the first in this order: f64, f32, f16, bf16, f8e4m3,
- * f8e5m2, i8, u8, i32, bool. */
+/* How many types an operation has, from the first of f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8,
+ * i32, bool. */
 enum { CF_DISTINCT = 3, CF_WIDE = 4, CF_FLOATS = 6, CF_AND_I8 = 7, CF_ALL_TYPES = 10 };
 
 typedef struct cf_graph {
     const char *name;
-    /* One graph of a type; `way` is below `ways`. */
+    /* Draws a graph for a type; `way` is below `ways`. */
     void (*draw)(dp_problem *p, trp_dtype type, int way);
     unsigned types, ways, first;
-    bool (*goes_with)(trp_dtype type, int way); /* NULL: all do */
-    /* Sends the calls that the graph stands for, the last one with `done`; NULL: it is sent. */
+    bool (*goes_with)(trp_dtype type, int way); /* NULL: all types go with all ways */
+    /* Sends the calls that the graph stands for, and the last one with `done`; NULL: sends the
+     * graph. */
     trp_status (*send)(trp_actor *dnn, dp_problem *p, trp_completion *done);
 } cf_graph;
 
@@ -24,7 +25,7 @@ typedef struct cf_graph {
         .name = of, .draw = by, .types = some, .ways = count, __VA_ARGS__                          \
     }
 
-/* All of such a program. */
+/* The main function of such a test program. */
 int cf_graphs_main(int argc, char **argv, const char *title, const cf_graph *rows, size_t count);
 
 #endif

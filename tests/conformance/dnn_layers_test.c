@@ -1,5 +1,5 @@
-/* Calls of layers.h in the conformance suite: what is drawn is the graph that a layer stands for,
- * forward and backward; what is sent are its calls. */
+/* Calls of layers.h in the conformance suite: draws the graph that a layer stands for, forward and
+ * backward, and sends the layer's calls. */
 #include "conformance/dnn_graphs.h"
 
 TROUPE_TEST("one isolation", "computes");
@@ -15,7 +15,7 @@ static void copy_windows(const trp_dnn_node *n, int64_t *pre, int64_t *post, int
 
 /* ---- convolutions ---- */
 
-/* activation(alpha * conv + beta * z + bias), each part of it there or not. */
+/* activation(alpha * conv + beta * z + bias), where each part may be absent. */
 static void conv(dp_problem *p, trp_dtype type, int way)
 {
     dp_layer *l = &p->layer;
@@ -98,7 +98,7 @@ static void pool(dp_problem *p, trp_dtype type, int way)
     if (index && !n->index)
         n->index = dp_memory(p, TRP_I8, rank, p->tensor[y].dim);
     for (uint32_t i = p->tensors; p->tensor[i].rank == 0; i--)
-        p->tensors--; /* the virtual index */
+        p->tensors--; /* drops the virtual index */
     n->index = index ? p->tensors : 0;
     p->unknown[n->index] = index;
     p->tensor[y].type = type;
@@ -132,7 +132,7 @@ static trp_status send_pool(trp_actor *dnn, dp_problem *p, trp_completion *done)
 
 /* ---- norms ---- */
 
-/* A number of a node, which the layer is given as such or has as its default. */
+/* A number of a node: given to the layer, or its default. */
 static trp_scalar number(dp_problem *p, uint32_t *field, double standard, double other)
 {
     const bool given = dp_below(2);
@@ -145,7 +145,7 @@ static void norm(dp_problem *p)
     trp_dnn_node *n = &p->node[0];
     if (n->epsilon && !p->memory[n->epsilon]) {
         p->layer.epsilon = number(p, &n->epsilon, 1e-5, 0.125);
-    } else if (n->epsilon) { /* layers have numbers only */
+    } else if (n->epsilon) { /* layers take numbers, not tensors */
         p->layer.epsilon = trp_real(0.5);
         p->memory[n->epsilon] = false;
         p->tensor[n->epsilon] = (trp_dnn_tensor){.value = trp_real(0.5)};

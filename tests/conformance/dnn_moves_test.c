@@ -1,5 +1,5 @@
-/* The dnn actor in the conformance suite: nodes that move data, draw random numbers, and go to 8
- * bits and back, alone and among others. */
+/* The dnn actor in the conformance suite: nodes that move data, draw random numbers, and convert to
+ * 8 bits and back, alone and with other nodes. */
 #include "conformance/dnn_graphs.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static void concatenation(dp_problem *p, trp_dtype type, int way)
     y[n->axis] = 0;
     for (int k = 0; k < dp_from(1, TRP_DNN_PARTS_MAX); k++) {
         dim[n->axis] = dp_below(6) ? dp_from(1, 5) : 0;
-        if (k > 0 && dp_below(6) == 0) /* the others go on behind it */
+        if (k > 0 && dp_below(6) == 0) /* further nodes follow it */
             continue;
         n->part[k] = dp_memory(p, type, rank, dim);
         y[n->axis] += dim[n->axis];
@@ -78,7 +78,7 @@ static void transposition(dp_problem *p, trp_dtype type, int way)
     n->y = dp_memory(p, draw_output(type), rank, y);
 }
 
-/* Factors of the same number, in another order. */
+/* The same product of dimensions, in another order. */
 static void reshape(dp_problem *p, trp_dtype type, int way)
 {
     (void)way;
@@ -97,8 +97,8 @@ static void reshape(dp_problem *p, trp_dtype type, int way)
     n->y = dp_memory(p, draw_output(type), ranks[1], y);
 }
 
-/* Two halves of the channels, one of them convolved, put together again and taken apart into rows:
- * all that lies between is virtual. */
+/* Splits the channels, convolves one half, joins the halves and splits them into rows; all tensors
+ * between are virtual. */
 static void split(dp_problem *p, trp_dtype type, int way)
 {
     (void)way;
@@ -156,8 +156,8 @@ static void bernoulli(dp_problem *p, trp_dtype type, int way)
     random_numbers(p, type, TRP_DNN_BERNOULLI);
 }
 
-/* y = x * mask / (1 - p), where the mask is virtual, and kept for the gradient at times; the
- * gradient is made of numbers that are drawn again. */
+/* y = x * mask / (1 - p). The mask is virtual, or kept for the gradient; otherwise the gradient
+ * draws the same numbers again. */
 static void dropout(dp_problem *p, trp_dtype type, int way)
 {
     (void)way;
@@ -190,12 +190,12 @@ static void dropout(dp_problem *p, trp_dtype type, int way)
     }
 }
 
-/* ---- numbers of 8 bits in blocks with scales of their own ---- */
+/* ---- numbers of 8 bits in blocks, with a scale each ---- */
 
 static const trp_dtype narrows[] = {TRP_F8E4M3, TRP_F8E5M2},
                        scales[] = {TRP_F8E8M0, TRP_F8E4M3, TRP_F32};
 
-/* Along any axis, with lines of which the last block is whole or not. */
+/* Chooses any axis, and lines whose last block is whole or not. */
 static uint32_t block_dims(trp_dnn_node *n, int64_t *dim)
 {
     const uint32_t rank = (uint32_t)dp_from(1, 4);
@@ -229,7 +229,7 @@ static void dequantize(dp_problem *p, trp_dtype type, int way)
     n->y = dp_memory(p, type, rank, dim);
 }
 
-/* Random numbers that go there and back through virtual tensors, and what is off of them. */
+/* Converts random numbers to 8 bits and back through virtual tensors, and writes the error. */
 static void there_and_back(dp_problem *p, trp_dtype type, int way)
 {
     const int64_t rows = dp_from(1, 5), columns = dp_from(1, 80), dim[] = {rows, columns};

@@ -9,7 +9,7 @@ TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=a
 
 /* ---- what is drawn ---- */
 
-/* Of every fourth problem more channels. */
+/* Every fourth problem has more channels. */
 static void conv(dp_problem *p, trp_dtype type, trp_dnn_kind kind, int way)
 {
     dd_conv(p, dp_node(p, kind), type, way == 0 ? 7 : 3);
@@ -44,7 +44,7 @@ static void matmul(dp_problem *p, trp_dtype type, int way)
     }
     for (int k = 0; k < 3; k++)
         mnk[k] = dp_below(15) ? dp_from(1, 17) : 0;
-    if (dd_as_users()) { /* as many products as 100 x 100 x 100 */
+    if (dd_as_users()) { /* the reference takes as many products as 100 x 100 x 100 */
         for (int k = 0; k < 3; k++)
             mnk[k] = dd_channels(2048);
         dd_fit(mnk, 3, 1000000);
@@ -60,7 +60,7 @@ static void matmul(dp_problem *p, trp_dtype type, int way)
 
 /* ---- pointwise ---- */
 
-/* What x and b must hold, that the function has a value there and is not too steep. */
+/* Returns contents of x and b for which the function has a value and is not too steep. */
 static dp_fill fill_of(trp_dnn_pointwise mode, bool x)
 {
     switch (mode) {
@@ -100,7 +100,7 @@ static void draw_pointwise(dp_problem *p, trp_dtype type, int mode)
             dim[k] = whole || dp_below(2) ? y[k] : 1;
         *fields[i] = value ? dp_value(p, ref_rng_uniform(h_rng(), 0.3, 2))
                            : dp_memory(p, i == 2 ? TRP_BOOL : type, rank, dim);
-        if (value) /* as that type holds it */
+        if (value) /* rounded to that type */
             p->tensor[*fields[i]].type =
                 (trp_dtype[]){TRP_DTYPE_NONE, TRP_F32, TRP_F16, TRP_F8E4M3}[dp_below(4)];
         p->fill[*fields[i]] = i == 2 ? DP_FEW : fill_of(n->pointwise, i == 0);
@@ -115,7 +115,7 @@ static void arithmetic(dp_problem *p, trp_dtype type, int way)
     draw_pointwise(p, type, way);
 }
 
-/* Of integers: sums and products, the larger and the smaller one, comparisons. */
+/* Integers have sums and products, minimum and maximum, and comparisons. */
 static bool arithmetic_goes_with(trp_dtype type, int way)
 {
     const bool integer = type == TRP_I8 || type == TRP_U8 || type == TRP_I32 || type == TRP_BOOL;
@@ -195,7 +195,7 @@ static void resample_forward(dp_problem *p, trp_dtype type, int way)
     p->node[0].resample = (trp_dnn_resample)way;
 }
 
-/* Forward and backward as one graph, for the index is between them. */
+/* Forward and backward in one graph, since the index is virtual. */
 static void resample_backward(dp_problem *p, trp_dtype type, int way)
 {
     const bool most = way == TRP_DNN_POOL_MAX, index = most && dp_below(2);
@@ -207,7 +207,7 @@ static void resample_backward(dp_problem *p, trp_dtype type, int way)
     n->kind = TRP_DNN_RESAMPLE_BACKWARD;
     n->x = most && !index ? x : 0;
     n->y = most && !index ? y : 0;
-    p->tensor[y].type = type; /* the old y must be what is in x */
+    p->tensor[y].type = type; /* the old y must be among the elements of x */
     p->fill[x] = DP_DISTINCT;
     n->dy = dp_memory(p, type, p->tensor[y].rank, p->tensor[y].dim);
     n->dx = dp_memory(p, dd_output(type), p->tensor[x].rank, p->tensor[x].dim);
@@ -220,7 +220,7 @@ static void norm_training(dp_problem *p, trp_dtype type, int way)
     dd_training(p, type, (trp_dnn_norm)way, false);
 }
 
-/* Behind the training in one graph. */
+/* Follows the training node in the same graph. */
 static void norm_backward(dp_problem *p, trp_dtype type, int way)
 {
     dd_training(p, type, (trp_dnn_norm)way, true);

@@ -1,5 +1,6 @@
 /* Transforms in the conformance suite: tensors of up to eight dimensions in any layout, padded,
- * cropped and in place, against plain sums in long double. What is in no tensor is NaN. */
+ * cropped and in place, compared with plain sums in long double. Memory outside the tensors holds
+ * NaN. */
 #include "conformance/conformance.h"
 
 #include <complex.h>
@@ -34,7 +35,8 @@ static const cf_field fields[] = {
 /* ---- problems ---- */
 
 typedef struct operand {
-    int64_t dim[RANK], stride[RANK], first; /* elements; of index 0 from the buffer's begin */
+    /* strides in elements; `first`: the offset of index 0 in the buffer */
+    int64_t dim[RANK], stride[RANK], first;
     trp_dtype type;
     bool packed; /* the request gives no strides */
 } operand;
@@ -42,7 +44,7 @@ typedef struct operand {
 typedef struct fft {
     trp_fft_kind kind;
     bool wide, inverse, in_place;
-    int norm; /* 3: a scale of its own */
+    int norm; /* 3: a scale given by the request */
     double scale;
     int rank, axes, axis[RANK];
     int64_t n[RANK];     /* the length along each dimension */
@@ -72,7 +74,7 @@ static int last_axis(const fft *p)
     return p->axis[p->axes - 1];
 }
 
-/* Lengths of all classes: small, prime, those that are cut in two, convolved ones. */
+/* Lengths of all classes: small, prime, composite, and those that need a convolution. */
 static int64_t random_length(const fft *p, cf_kind kind)
 {
     static const int64_t special[] = {64, 67, 97, 128, 134, 169, 211, 240, 256, 360};
@@ -102,7 +104,7 @@ static void choose_axes(fft *p, cf_kind kind)
         p->axis[i] = order[i];
 }
 
-/* Dimensions of x and y from the lengths. */
+/* Sets the dimensions of x and y from the lengths. */
 static void set_dims(fft *p, bool resized)
 {
     const int last = last_axis(p);
@@ -150,7 +152,7 @@ static int64_t lay_out(const fft *p, operand *x, cf_kind kind)
     return next + x->first + (kind == CF_TIGHT ? 0 : below(5));
 }
 
-/* Real lines that have room for complex ones. */
+/* Lays out real lines with room for complex ones. */
 static void lay_out_in_place(fft *p)
 {
     operand *longer = p->kind == TRP_FFT_C2R ? &p->x : &p->y,
@@ -194,7 +196,7 @@ static number load(const operand *x, const char *memory, int64_t at)
     }
 }
 
-/* The next index of a box; false behind the last. */
+/* Steps to the next index of a box; false after the last. */
 static bool next_index(int rank, const int64_t dim[RANK], int64_t index[RANK])
 {
     int i = rank - 1;
@@ -291,7 +293,7 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     problem->blocks = p->blocks;
     problem->block_count = in_place ? 1 : 2;
     problem->may_fault = in_place;
-    if (kind == CF_TIGHT) /* types that there are not */
+    if (kind == CF_TIGHT) /* bad_input tries other types */
         problem->may_refuse = "";
     return true;
 }
@@ -351,7 +353,7 @@ static int64_t packed_place(const box *b, int rank, const int64_t index[RANK])
     return at;
 }
 
-/* x, cropped and padded to a box; half a spectrum stays half. */
+/* Copies x, cropped and padded, to a box; half a spectrum stays half. */
 static box take_x(const fft *p)
 {
     box b;
@@ -370,7 +372,7 @@ static box take_x(const fft *p)
     return b;
 }
 
-/* The whole of a half spectrum along its last axis. */
+/* Completes a half spectrum along its last axis. */
 static void complete(const fft *p, box *b)
 {
     const int last = last_axis(p);

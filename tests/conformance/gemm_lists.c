@@ -1,5 +1,5 @@
-/* Lists of gemms of the blas actor: each member is a problem of gemm, with the types, the reference
- * and the bounds of that. */
+/* Lists of gemms of the blas actor. Each item is a problem of gemm, with the types, reference and
+ * bounds of gemm. */
 #include "conformance/blas_levels.h"
 
 enum { ITEMS = 48, TIGHT_ITEMS = 3 };
@@ -11,18 +11,18 @@ typedef struct list {
     block blocks[CF_BLOCKS]; /* of all items */
 } list;
 
-/* With the items in it, so that bad_input finds their fields. */
+/* The request with its items, so that bad_input finds their fields. */
 typedef struct request {
     trp_gemm_list_request list;
     trp_gemm_item item[ITEMS];
 } request;
 
-/* What an operation has. */
+/* Bits of cf_has. */
 enum { ALWAYS = 1, READS = 2, WRITES = 4, ONE_SIZE = 8, OWN_SIZES = 16 };
 
 /* ---- problems ---- */
 
-/* The blocks of its items; false behind the last. */
+/* Finds the next block of the items; false after the last. */
 static bool next_block(list *l, int *item, int *place, block **out)
 {
     for (; *item < l->count; ++*item, *place = 0) {
@@ -53,7 +53,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
         p->may_fault = p->may_fault || !blas_runs_again(&l->item[i]);
         p->may_refuse = p->may_refuse ? p->may_refuse : cf_gemm_may_refuse(&l->item[i]);
     }
-    if (kind == CF_TIGHT && options.step > 0) /* with a size or place changed */
+    if (kind == CF_TIGHT && options.step > 0) /* bad_input changes a size or an offset */
         p->may_refuse = "expected a multiple of 4";
     p->in_parts = true;
     l->joining = (trp_joining)blas_below(2);
@@ -77,7 +77,8 @@ static void make_request(const cf_problem *p, void *out)
                                       .count = l->count,
                                       .item = r->item};
     const bool own_sizes = r->list.own_sizes;
-    for (int i = l->count - 1; i >= 0; i--) { /* the first one last, which has the scalars */
+    /* the scalars are those of the first item, which is made last */
+    for (int i = l->count - 1; i >= 0; i--) {
         blas_make_request(&l->item[i], &one);
         const trp_gemm_request *g = &one.gemm;
         trp_gemm_item *x = &r->item[i];
@@ -101,11 +102,11 @@ static trp_status send(trp_actor *blas, const cf_problem *p, trp_completion *don
     request r;
     make_request(p, &r);
     trp_status status = trp_gemm_list(blas, &r.list, done);
-    memset(&r, 0xff, sizeof r); /* it was read during the call */
+    memset(&r, 0xff, sizeof r); /* the call has read it */
     return status;
 }
 
-/* A request is changed in a copy, which has the items too. */
+/* Submits a changed copy of the request, with the items of the copy. */
 static trp_status submit(trp_actor *blas, const cf_problem *p, void *out, trp_completion *done)
 {
     request *r = out;
@@ -165,7 +166,7 @@ static const cf_field fields[] = {
     SIZE(ldc, CF_LD),
 };
 
-/* Numbers that a list has elsewhere or not at all, and a count of items that can't be. */
+/* Fields that a list must leave 0, and impossible counts of items. */
 static bool spoil(const cf_problem *p, unsigned which, const cf_wrong *wrong, void *out)
 {
 #define ZERO(at, name)                                                                             \

@@ -1,4 +1,4 @@
-/* Kernels of the sender's own in the conformance suite: one that writes what it reads, one that
+/* Kernels of the application in the conformance suite: one that reads what it writes, and one that
  * does not, on arrays at any offset. */
 #include "conformance/conformance.h"
 #include "support/jit_kernels.h"
@@ -20,7 +20,7 @@ typedef struct launch {
 static struct {
     trp_device *device;
     trp_module module;
-} loaded; /* of the actor under test; on the host none */
+} loaded; /* a module of the actor under test; none on the host */
 
 static void load(trp_actor *jit)
 {
@@ -29,7 +29,7 @@ static void load(trp_actor *jit)
         .image = jit_kernels_ptx, .bytes = sizeof jit_kernels_ptx, .names = names, .name_count = 2};
     loaded.device = trp_actor_device(jit);
     if (h_is_cuda())
-        H_OK(trp_jit_load(jit, &r, &loaded.module, NULL)); /* what follows waits for it */
+        H_OK(trp_jit_load(jit, &r, &loaded.module, NULL)); /* requests that use it wait for it */
 }
 
 static void unload(void)

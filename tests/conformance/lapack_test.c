@@ -1,5 +1,5 @@
 /* LAPACK's operations of the blas actor in the conformance suite: residuals in float64, singular
- * matrices and NaN among good ones, layouts with gaps. Whatever an operation may not look at is
+ * matrices and NaN among good ones, layouts with gaps. Memory that an operation may not read holds
  * NaN. */
 #include "conformance/conformance.h"
 #include "support/reference/lapack_reference.h"
@@ -97,8 +97,8 @@ typedef struct lapack {
     trp_transpose trans;
     bool row_major;
     int64_t m, n, nrhs, batch, batch_field;
-    int64_t singular, broken; /* members of the batch, -1: none */
-    int64_t zero;             /* the column of the singular one */
+    int64_t singular, broken; /* member of the batch that is singular, or holds NaN; -1: none */
+    int64_t zero;             /* the column of zeros in the singular one */
     array x[PLACES];
     block blocks[PLACES];
 } lapack;
@@ -142,7 +142,7 @@ static void store(const array *x, int64_t k, const ref_dense *from)
     }
 }
 
-/* A matrix, with gaps unless it is tight, or an array without. */
+/* Lays out a matrix, with gaps unless `tight`, or an array without gaps. */
 static void lay_out(lapack *p, int at, trp_dtype type, int64_t rows, int64_t columns, bool tight)
 {
     const bool matrix = at == A || at == B, gaps = matrix && !tight;
@@ -164,7 +164,7 @@ static void lay_out(lapack *p, int at, trp_dtype type, int64_t rows, int64_t col
     x->right = p->row_major ? 1 : ld;
     x->stride = matrix ? ld * lines + (gaps ? (int64_t)below(5) : 0) : run * lines;
     if (x->use == IN && gaps && below(6) == 0)
-        x->stride = 0; /* one for all */
+        x->stride = 0; /* all members share it */
     x->start = tight ? 0 : (int64_t)below(4);
     const int64_t elements = x->start + x->stride * (p->batch - 1) + ld * lines;
     *b = block_make((size_t)(tight ? elements : elements + (int64_t)below(4) + 1) * size_of(type),
@@ -192,13 +192,14 @@ static bool wrong(const lapack *p, int64_t member, const char *what, double valu
     return false;
 }
 
-/* One of A: random, or its factors; with a column of zeros where it shall be singular. */
+/* Fills one member of A: at random or with its factors, with a column of zeros if it is to be
+ * singular. */
 static void fill_matrix(lapack *p, int64_t k)
 {
     ref_dense a = ref_dense_make(p->x[A].rows, p->x[A].columns);
     for (int64_t i = 0; i < a.rows * a.columns; i++)
         a.at[i] = random_number(p->type);
-    /* Factors are well conditioned; a row is large so that rows are exchanged. */
+    /* The factors are well conditioned; one row is large, so that rows are exchanged. */
     for (int64_t i = 0; i < a.rows && i < a.columns; i++)
         *ref_dense_element(&a, a.rows - 1 - i, i) += (double)(2 + a.columns / 8);
     for (int64_t i = 0; k == p->singular && i < a.rows; i++)
@@ -225,7 +226,7 @@ static void fill(lapack *p)
         store(&p->x[B], k, &b);
         ref_dense_free(&b);
     }
-    /* Where one matrix is for all, so are its pivots: those of the last. */
+    /* Members that share a matrix share its pivots: those of the last. */
     for (int64_t k = p->batch - 2; k >= 0 && p->x[A].stride == 0 && has(p, FACTORS); k--)
         memcpy(integers(&p->x[PIVOTS], p->x[PIVOTS].block->before, k),
                integers(&p->x[PIVOTS], p->x[PIVOTS].block->before, k + 1),
@@ -234,7 +235,7 @@ static void fill(lapack *p)
 
 /* ---- what comes of it ---- */
 
-/* How far a result may be off: some roundoff for each of `terms`, of the size of what is added. */
+/* Compares an error with its bound: some roundoff for each of `terms` terms of a given size. */
 static bool check_size(const lapack *p, int64_t k, cf_tally *t, const char *what, double error,
                        int64_t terms, double size)
 {
@@ -245,7 +246,8 @@ static bool check_size(const lapack *p, int64_t k, cf_tally *t, const char *what
     return true;
 }
 
-/* Unfinished: factors that mean nothing, of a NaN or, by cuBLAS, of a singular matrix. */
+/* Checks pivots and factors. Unfinished factors mean nothing: those of NaN or, by cuBLAS, of a
+ * singular matrix. */
 static bool check_getrf(const lapack *p, int64_t k, bool unfinished, cf_tally *t)
 {
     const int32_t *pivots = integers(&p->x[PIVOTS], p->x[PIVOTS].block->after, k);
@@ -281,7 +283,7 @@ static bool check_getrs(const lapack *p, int64_t k, cf_tally *t)
     return right;
 }
 
-/* A is given by its factors or as it is. */
+/* A is given by its factors, or itself. */
 static bool check_inverse(const lapack *p, int64_t k, cf_tally *t)
 {
     ref_dense a = dense(&p->x[A], p->x[A].block->before, k),
@@ -320,7 +322,8 @@ static bool check_geqrf(const lapack *p, int64_t k, cf_tally *t)
     return right;
 }
 
-/* The residual is at right angles to the columns of A, and the rest of B is as large as it. */
+/* Checks that the residual is orthogonal to the columns of A, and that the other rows of B have its
+ * size. */
 static bool check_gels(const lapack *p, int64_t k, cf_tally *t)
 {
     ref_dense a = dense(&p->x[A], p->x[A].block->before, k),
@@ -359,8 +362,7 @@ static bool check_member(const lapack *p, int64_t k, cf_tally *t)
         return info == 0 || wrong(p, k, "info of nothing", info);
     if (broken)
         return p->op->op != TRP_OP_GETRF || check_getrf(p, k, true, t);
-    /* matinv has the transpose in row-major order, where the row of zeros is the last that is left.
-     */
+    /* In row-major order matinv factors the transpose, whose row of zeros ends up last. */
     int64_t zero = !singular ? 0 : p->row_major && p->op->op == TRP_OP_MATINV ? p->n : p->zero + 1;
     if (p->x[INFO].use != UNUSED && info != zero)
         return wrong(p, k, "info", info);
@@ -434,7 +436,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     p->blocks = own->blocks;
     p->block_count = PLACES;
     p->may_fault = own->x[A].use == INOUT || own->x[B].use == INOUT;
-    if (tight) /* with another order, or one row more */
+    if (tight) /* bad_input changes the order or adds a row */
         p->may_refuse = "";
     return true;
 }
@@ -449,7 +451,7 @@ static void make_request(const cf_problem *problem, void *out)
         .type = p->type,
         .order = p->row_major ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
         .trans = p->trans,
-        .m = has(p, ROWS) ? p->m : -7, /* else not looked at */
+        .m = has(p, ROWS) ? p->m : -7, /* otherwise ignored */
         .n = p->n,
         .nrhs = has(p, RIGHT_SIDES) ? p->nrhs : -7,
         OPERAND(a, A),

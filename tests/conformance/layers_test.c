@@ -8,7 +8,8 @@
 TROUPE_TEST("one isolation", "computes");
 TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
-/* The steps of f32 that what is rounded to a narrow type between two nodes may be off. */
+/* How many steps of f32 a result may be off if a value between two nodes is rounded to a narrow
+ * type. */
 static double between(trp_dtype type, double wide)
 {
     return type == TRP_F16 ? 0x1p15 : type == TRP_BF16 ? 0x1p18 : wide;
@@ -16,7 +17,7 @@ static double between(trp_dtype type, double wide)
 
 /* --- Linear layers --- */
 
-/* y[i][j] = the sum over k of a[i][k] b[k][j], each with a step between rows and columns. */
+/* y[i][j] = the sum over k of a[i][k] b[k][j], each with strides of rows and columns. */
 static void multiply(int64_t m, int64_t n, int64_t k, const double *a, int64_t ai, int64_t ak,
                      const double *b, int64_t bk, int64_t bj, double *y)
 {
@@ -263,8 +264,8 @@ static bool residual_norm_backward(cf_fields *p, trp_dtype type, unsigned way)
 static const trp_dnn_pointwise modes[] = {TRP_DNN_SWISH, TRP_DNN_GELU, TRP_DNN_GELU_TANH};
 enum { MODES = 3, GLU_WAYS = 4 * MODES };
 
-/* Gate and up of a row apart, which have kernels made ahead, of sizes about those of a thread and
- * a block; or (in the last of four ways) as halves of one array. */
+/* Gate and up in arrays of their own, for which the pack has kernels, of about the sizes of a
+ * thread and a block; in the last of four ways, halves of one array. */
 typedef struct glu_case {
     trp_dnn_pointwise mode;
     int64_t rows, n, dim[2], both[2];
@@ -291,7 +292,7 @@ static glu_case draw_glu(const cf_fields *p, trp_dtype type, unsigned way)
 typedef struct gated {
     trp_dnn_tensor gate, up;
     const f_field *first, *second;
-    int64_t step, behind; /* from row to row, from gate to up */
+    int64_t step, behind; /* from one row to the next, and from gate to up */
 } gated;
 
 static gated views(const glu_case *c, const f_field *first, const f_field *second)
@@ -401,7 +402,7 @@ static bool softmax_forward(cf_fields *p, trp_dtype type, unsigned way)
     return true;
 }
 
-/* Of a y of its own: its gradient is that formula, whatever y is. */
+/* The gradient for any y, since its formula does not need y to be a softmax. */
 static bool softmax_backward(cf_fields *p, trp_dtype type, unsigned way)
 {
     const line_case c = draw_lines(way);
@@ -435,7 +436,7 @@ static bool rotary(cf_fields *p, trp_dtype type, bool backward)
     const int64_t half = turning / 2, positions = 50, table[] = {positions, half};
     const int64_t index_dim[] = {f_below(2) ? dim[0] : 1, 1, dim[2], 1};
     const int64_t start = f_below(2) ? f_below(20) : 0;
-    if (turning == 0) /* 0 is the default, and tables have elements */
+    if (turning == 0) /* 0 stands for the default, and tables need elements */
         return false;
     p->packed = packed;
     const f_field *x = cf_in(p, type, 4, dim, -2, 2);
@@ -443,7 +444,7 @@ static bool rotary(cf_fields *p, trp_dtype type, bool backward)
     p->packed = false;
     const f_field *index = cf_in(p, TRP_I32, 4, index_dim, 0, (double)positions - 1);
     const f_field *c = cf_in(p, TRP_F32, 2, table, -1, 1), *s = cf_in(p, TRP_F32, 2, table, -1, 1);
-    /* an angle of hundreds, of two libraries */
+    /* two libraries differ at angles of some hundreds */
     double *ys = cf_want(p, y, 2, 128, type == TRP_F64);
     memcpy(ys, x->v, (size_t)x->count * sizeof *ys);
     for (int64_t i = 0; i < x->count; i += dim[3]) {

@@ -17,7 +17,7 @@ typedef struct gather_case {
 
 static gather_case draw_gather(unsigned way)
 {
-    if (way == 0) { /* an embedding as models have it */
+    if (way == 0) { /* sizes of an embedding in a model */
         const gather_case large = {.rank = 2,
                                    .index_rank = 1,
                                    .x = {80, 64},
@@ -44,7 +44,8 @@ static gather_case draw_gather(unsigned way)
     return g;
 }
 
-/* The number of the element of x that element i of y comes from, and of the index for it. */
+/* Returns the number of the element of x that element i of y is copied from, and sets that of the
+ * index. */
 static int64_t source(const gather_case *g, const f_field *index, int64_t i, int64_t *which)
 {
     int64_t at[8], from = 0;
@@ -68,7 +69,7 @@ static f_field *draw_index(cf_fields *p, const gather_case *g)
                  (double)g->x[g->axis] - 1);
 }
 
-/* Elements that are no real numbers are copied as they are. */
+/* Copies NaN and infinities as well. */
 static bool gather_forward(cf_fields *p, trp_dtype type, unsigned way)
 {
     static const double most[TRP_DTYPE_COUNT] = {
@@ -137,8 +138,8 @@ typedef struct entropy {
     double loss, log_sum;
 } entropy;
 
-/* A row; q are its probabilities, and become dx / dy. Sums have more bits than f64: one of 50,257
- * equal shares would be off by more than what is compared. */
+/* A row and its probabilities q, which are dx / dy. Sums have more bits than f64, in which the sum
+ * of 50,257 equal shares would be off by more than the bound. */
 static entropy entropy_of(const double *x, double *q, int64_t classes, double z)
 {
     entropy e = {0};
@@ -160,7 +161,7 @@ static entropy entropy_of(const double *x, double *q, int64_t classes, double z)
     return e;
 }
 
-/* Returns the size of the largest. */
+/* Fills a row, and returns its largest size. */
 static double fill_logits(f_field *x, int64_t classes)
 {
     const int how = (int)f_below(5);
@@ -179,7 +180,7 @@ static double fill_logits(f_field *x, int64_t classes)
     return largest;
 }
 
-/* Rows of 0 to 70 classes; of thousands; of a vocabulary; and so long that no shared memory holds
+/* Rows of up to 70 classes, of thousands, of a vocabulary, and too long for shared memory to hold
  * two of them. */
 enum { LONG = 37, VOCABULARY, LONGEST, ENTROPY_WAYS };
 
@@ -187,7 +188,7 @@ static bool cross_entropy(cf_fields *p, trp_dtype type, unsigned way)
 {
     const bool big = way >= LONG, longest = way == LONGEST, one_type = longest || f_below(2);
     const bool labels = !longest && f_below(3) > 0;
-    const int rank = f_below(2) ? 2 : 3; /* of labels, and of what there is one of for a row */
+    const int rank = f_below(2) ? 2 : 3; /* rank of labels, and of the results of rows */
     const int64_t dim[3] = {f_from(longest || p->tight, 3), big ? 1 : f_from(1, 7),
                             way == LONGEST      ? 70001
                             : way == VOCABULARY ? 50257
@@ -295,7 +296,7 @@ static double loss_of(trp_dnn_loss mode, double beta, double x, double t, double
     }
 }
 
-/* The number of the element that goes with element i, where dimensions of 1 go with any. */
+/* Returns the number of the element that goes with element i; dimensions of 1 are repeated. */
 static int64_t spread_at(int rank, const int64_t *dim, const int64_t *spread, int64_t i)
 {
     int64_t at = 0, step = 1;
@@ -307,7 +308,7 @@ static int64_t spread_at(int rank, const int64_t *dim, const int64_t *spread, in
     return at;
 }
 
-/* `way` is the mode. */
+/* `way` chooses the mode. */
 static bool loss(cf_fields *p, trp_dtype type, unsigned way)
 {
     const int rank = (int)f_from(1, 3);

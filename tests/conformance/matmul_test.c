@@ -11,8 +11,8 @@ enum {
     ALWAYS = 1 << 0,
     HAS_C = 1 << 1,
     HAS_D = 1 << 2,
-    OTHER = 1 << 3,   /* what some problems have */
-    RESULTS = 1 << 4, /* beside D */
+    OTHER = 1 << 3,   /* operands that some problems have */
+    RESULTS = 1 << 4, /* outputs besides D */
 };
 
 #define AT(field) offsetof(trp_matmul_request, field)
@@ -74,7 +74,7 @@ static bool draw(cf_problem *p, unsigned way, cf_kind kind)
     p->blocks = mm_blocks(w);
     p->block_count = MM_POOLS;
     p->may_fault = !mm_runs_again(w);
-    p->may_refuse = h_is_cuda() ? "" : NULL; /* cuBLASLt, what it has no algorithm for */
+    p->may_refuse = h_is_cuda() ? "" : NULL; /* cuBLASLt may have no algorithm */
     return true;
 }
 
@@ -121,7 +121,7 @@ enum { MOST = 64 };
 static char names[MOST][48];
 static cf_variant variants[MOST];
 
-/* With the type of C where it is not that of D. */
+/* Names include the type of C if it differs from that of D. */
 static void make_variants(void)
 {
     H_CHECK(mm_row_count <= MOST);
@@ -137,7 +137,7 @@ static void make_variants(void)
     }
 }
 
-/* With m or n 0 nothing is written, and no handle is looked at. */
+/* With m or n 0 a request writes nothing and checks no handle. */
 static void empty(void)
 {
     h_world world = h_open(NULL);
@@ -166,7 +166,7 @@ static void empty(void)
     h_close(&world);
 }
 
-/* The same bits before and after a search has chosen for the problem, and in another actor. */
+/* Results have the same bits before and after a search for the problem, and in another actor. */
 static void deterministic(void)
 {
     enum { M = 64, N = 48, K = 4096, TIMES = 4 };

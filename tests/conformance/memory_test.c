@@ -1,5 +1,5 @@
-/* Requests on a device's memory in the conformance suite: boxes of rows that lie apart, in every
- * way that a copy can go, against loops over bytes; patterns of all widths. */
+/* Requests on a device's memory in the conformance suite: copies of boxes of rows in every
+ * direction, compared with loops over bytes, and fills with patterns of all widths. */
 #include "conformance/conformance.h"
 
 TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_ADDRESS_SHIFT=0x100000000000");
@@ -8,7 +8,8 @@ TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_ADDRESS_SHIFT=0x100000000000");
 
 typedef struct box {
     uint64_t bytes, rows, planes;
-    trp_pitch here, there; /* in the buffer, or the source; on the other side; 0: packed */
+    /* pitches on one side, in the buffer or at the source, and on the other; 0: packed */
+    trp_pitch here, there;
 } box;
 
 static const box boxes[] = {
@@ -25,8 +26,8 @@ static const box boxes[] = {
     {3, 4, 3, {10, 33}, {3, 12}},              /* planes as close as their last rows end */
     {1, 1000, 3, {2, 0}, {3, 3001}},           /* short rows */
     {3, 2, 700, {5, 11}, {3, 6}},              /* more planes than rows */
-    {1000, 33, 1, {1024, 0}, {1000, 0}},       /* a large piece, not its size */
-    {65536, 2, 1, {65537, 0}, {65536, 0}},     /* above it */
+    {1000, 33, 1, {1024, 0}, {1000, 0}},       /* below 64 KiB */
+    {65536, 2, 1, {65537, 0}, {65536, 0}},     /* above 64 KiB */
     {100000, 40, 1, {100001, 0}, {131072, 0}}, /* rows longer than chunks */
     {7777, 300, 2, {8192, 0}, {7777, 2400000}},
     {300, 2000, 4, {301, 0}, {512, 0}}, /* many chunks, of many rows */
@@ -84,16 +85,17 @@ enum { HERE, THERE, BUFFERS };
 typedef struct problem {
     box box;
     uint32_t op, width;
-    uint64_t offset[BUFFERS]; /* in the buffers, or in the program's memory */
-    bool one_buffer;          /* both sides of a copy */
+    uint64_t offset[BUFFERS]; /* offsets in the buffers, or in the application's memory */
+    bool one_buffer;          /* source and target are in the same buffer */
     block blocks[BUFFERS];
-    char *wanted; /* what the target must be: a block, or the memory of a read */
+    /* the bytes that the target must hold: of a block, or of the memory that a read fills */
+    char *wanted;
     char pattern[16];
-    /* The program's memory, ordinary or the device's to reach. */
+    /* Memory of the application, ordinary or pinned by the device. */
     bool pinned;
     char *memory;
     uint64_t bytes;
-    trp_device *device; /* that it was taken from */
+    trp_device *device; /* the device that pinned it */
 } problem;
 
 static char *random_bytes(uint64_t bytes)
@@ -107,7 +109,7 @@ static void make_block(problem *p, int side, const trp_pitch *pitch, bool tight)
     p->blocks[side] = block_make(bytes, random_bytes(bytes));
 }
 
-/* What a copy shall do, a byte at a time; and where. */
+/* Computes a copy byte by byte, and marks the bytes that it writes. */
 static void expect(const problem *p, char *to, const trp_pitch *to_pitch, const char *from,
                    const trp_pitch *from_pitch, bool *writable)
 {
@@ -154,7 +156,7 @@ static void draw_fill(problem *p, unsigned way, bool tight)
     memset(b->writable + p->offset[HERE], true, p->box.bytes);
 }
 
-/* The source is HERE, which may be the target, too. */
+/* Draws a copy from HERE, which may be the target as well. */
 static void draw_copy(problem *p, bool tight)
 {
     const box *b = &p->box;
@@ -177,7 +179,7 @@ static void draw_copy(problem *p, bool tight)
            to->writable + p->offset[THERE]);
 }
 
-/* Between a buffer and the program's memory. */
+/* Draws a copy between a buffer and memory of the application. */
 static void draw_transfer(problem *p, bool tight)
 {
     const box *b = &p->box;

@@ -1,5 +1,5 @@
-/* Optimizers in the conformance suite, against their formulas in float64: every type, ranges with
- * rates of their own, limited and scaled gradients, steps that are skipped, in place and not. */
+/* Optimizers in the conformance suite, compared with their formulas in float64: every type, ranges
+ * with rates of their own, clipped and scaled gradients, skipped steps, in place or not. */
 #include "conformance/calls.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct numbers {
     bool nesterov, moment;
 } numbers;
 
-/* One element. */
+/* Computes the step of one element. */
 static void step(trp_dnn_optimizer mode, const numbers *n, uint64_t t, double g, double *w,
                  double *m, double *v)
 {
@@ -41,8 +41,8 @@ static void step(trp_dnn_optimizer mode, const numbers *n, uint64_t t, double g,
     }
 }
 
-/* LION goes by the sign of a sum: where that is nearly 0, rounding in f32 turns it. Moves the
- * moment so that no sum is. */
+/* LION uses the sign of a sum, which rounding in f32 may change near 0. Moves the moment away from
+ * such sums. */
 static void keep_signs(const numbers *n, const f_field *g, f_field *m)
 {
     for (int64_t i = 0; i < m->count; i++) {
@@ -53,7 +53,7 @@ static void keep_signs(const numbers *n, const f_field *g, f_field *m)
     f_encode(m);
 }
 
-/* Ranges in order, with gaps. */
+/* Draws ranges in order, with gaps. */
 static uint32_t draw_ranges(int64_t count, trp_parameter_segment *s)
 {
     uint32_t some = 0;
@@ -71,7 +71,7 @@ static uint32_t draw_ranges(int64_t count, trp_parameter_segment *s)
     return some;
 }
 
-/* The range that an element is in, or -1. */
+/* Returns the range of an element; -1: none. */
 static int range_of(const trp_parameter_segment *s, uint32_t some, int64_t i)
 {
     for (uint32_t k = 0; k < some; k++) {
@@ -81,7 +81,7 @@ static int range_of(const trp_parameter_segment *s, uint32_t some, int64_t i)
     return -1;
 }
 
-/* The numbers of a mode, in both. */
+/* Draws the numbers of a mode, and sets them in the request. */
 static numbers draw_numbers(trp_dnn_optimizer mode, bool moment, trp_optimizer_request *r)
 {
     numbers n = {.rate = 0.01,

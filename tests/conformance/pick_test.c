@@ -1,6 +1,6 @@
-/* The largest elements of rows and classes drawn of them in the conformance suite, in sizes as
- * models have them, against a sort of the whole row and sums in f64; and that the kernels for it
- * ran where there is a GPU. */
+/* Largest elements of rows, and classes drawn from rows, in the conformance suite: sizes as models
+ * have them, compared with a sort of the whole row and with sums in f64. On a GPU the fast kernels
+ * must have run. */
 #include "conformance/calls.h"
 #include "support/reference/dnn_reference.h"
 
@@ -13,9 +13,9 @@ TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 typedef enum fill {
     NORMAL,
-    FEW,    /* of a few values, so that many are equal */
-    EQUAL,  /* all */
-    RISING, /* the largest lie together */
+    FEW,    /* few values, so that many are equal */
+    EQUAL,  /* all elements are equal */
+    RISING, /* the largest are neighbours */
     FALLING,
     ODD, /* NaN, infinities, zeros of both signs */
     NO_NUMBERS,
@@ -44,7 +44,7 @@ static bool is_real(trp_dtype type)
     return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
 }
 
-/* Kernels of our own have no f64, and select of floats. */
+/* Returns whether select has kernels for a type: those of floats, without f64. */
 static bool is_narrow(trp_dtype type)
 {
     return is_real(type) && type != TRP_F64;
@@ -75,7 +75,7 @@ static int64_t *sort_row(const double *row, int64_t n, bool smallest)
     return order;
 }
 
-/* The first NaN, else the first of the order. */
+/* Returns the first NaN, or else the first in the order. */
 static int64_t first_of(const double *row, const int64_t *order, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ static int64_t first_of(const double *row, const int64_t *order, int64_t n)
 
 /* --- Largest elements --- */
 
-/* Lines of n elements, `inner` apart. */
+/* Lines of n elements at a stride of `inner`. */
 typedef struct shape {
     int64_t rows, n, inner, k;
 } shape;
@@ -156,8 +156,8 @@ static bool top_k(cf_fields *p, trp_dtype type, unsigned way)
 
 /* --- Sampling --- */
 
-/* Whether a class may be the one that is drawn of a row: the sums of shares, in f64, before it and
- * with it are on both sides of u times all, to within what rounding of shares may do. */
+/* Returns whether the draw may choose a class: u times the total lies between the sums of shares
+ * before and with the class, in f64, within the rounding of shares. */
 static bool is_drawn(const double *row, int64_t n, const trp_sample_request *r, double u,
                      int64_t got)
 {
@@ -189,7 +189,7 @@ static bool is_drawn(const double *row, int64_t n, const trp_sample_request *r, 
     return false;
 }
 
-/* Rows as models have them, flat ones, of which a great part is drawn, and small ones. */
+/* Rows as models have them, flat rows of which many classes may be drawn, and small ones. */
 static const struct {
     int64_t rows, n;
     double temperature;

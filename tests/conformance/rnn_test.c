@@ -1,5 +1,5 @@
-/* Recurrent networks in the conformance suite: of every mode, type and shape, forward and backward,
- * against a float64 reference. */
+/* Recurrent networks in the conformance suite: every mode, type and shape, forward and backward,
+ * compared with a float64 reference. */
 #include "conformance/conformance.h"
 #include "support/reference/dnn_reference.h"
 #include "support/reference/rnn_reference.h"
@@ -11,12 +11,12 @@ TROUPE_TEST("one isolation", "computes");
 /* The arrays of a request. */
 enum { X, W, H0, C0, Y, H1, C1, DY, DH1, DC1, DX, DH0, DC0, DW, ARRAYS };
 
-enum { OFFSET = 48, MARGIN = 80 }; /* bytes around an array, that must stay as they are */
-enum { RESERVE = 1 << 20 };        /* more than any of these needs */
+enum { OFFSET = 48, MARGIN = 80 }; /* bytes around an array, which must not change */
+enum { RESERVE = 1 << 20 };        /* more than any of these problems needs */
 
 static const struct {
     const char *name;
-    size_t place, value; /* in the request and in the reference */
+    size_t place, value; /* offsets of the field in the request, and in the reference */
     bool written, backward;
 } arrays[ARRAYS] = {
 #define ROW(name, ...)                                                                             \
@@ -36,9 +36,9 @@ typedef struct rnn {
     bool backward, training;
     int32_t lengths[8];
     size_t count[ARRAYS], offset;
-    double *value[ARRAYS]; /* what is read, and what must be written */
+    double *value[ARRAYS]; /* values of inputs, and those that outputs must hold */
     bool there[ARRAYS];
-    block blocks[ARRAYS + 1]; /* and the reserve */
+    block blocks[ARRAYS + 1]; /* the last one is the reserve */
 } rnn;
 
 /* ---- what is drawn ---- */
@@ -91,7 +91,7 @@ static void count_arrays(rnn *p)
                       : i == W || i == DW ? (size_t)weights
                                           : rr_states(r, c);
     }
-    /* Each of these may be left out. */
+    /* Arrays that a request may leave out. */
     static const int optional[] = {H0, C0, H1, C1, DY, DH1, DC1, DX, DH0, DC0, DW};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         p->there[optional[i]] = p->there[optional[i]] && from(0, 4) > 0;
@@ -102,13 +102,13 @@ static void count_arrays(rnn *p)
 static void fill(rnn *p, int array)
 {
     const trp_dtype type = p->reference.net.type;
-    /* Larger weights would let errors grow from step to step. */
+    /* Larger weights would let errors grow with each step. */
     const double size = array == W ? 1.5 / sqrt(3 + (double)p->reference.net.hidden) : 1;
     for (size_t i = 0; i < p->count[array]; i++)
         p->value[array][i] = dr_round(type, ref_rng_uniform(h_rng(), -size, size));
 }
 
-/* Vectors behind the ends of sequences, of which nobody may see anything, are NaN. */
+/* Sets vectors after the ends of sequences, which nothing may read, to NaN. */
 static void spoil_ends(rnn *p, int array)
 {
     const rr_problem *r = &p->reference;
@@ -127,16 +127,15 @@ static void **pointer_of(rnn *p, int array)
     return (void **)((char *)&p->reference + arrays[array].value);
 }
 
-/* How near to 0 an argument of TRP_RNN_RELU may come: results off by rounding must not fall on the
- * other side, where the slope is another. A GPU's library rounds states to the type of the results.
- */
+/* Returns how near to 0 an argument of TRP_RNN_RELU may be: a result that rounding moves across 0
+ * would have another slope. A GPU's library rounds states to the type of the results. */
 static double kink_of(trp_dtype type)
 {
     return type == TRP_BF16 ? 4e-3 : type == TRP_F16 ? 5e-4 : 1e-4;
 }
 
-/* Draws what is read and computes what must be written; NaN behind ends goes nowhere there, since
- * the reference does not look. */
+/* Draws inputs and computes outputs. NaN after the ends does not spread, as the reference does not
+ * read it. */
 static void draw_values(rnn *p)
 {
     for (int i = 0; i < ARRAYS; i++) {
@@ -157,7 +156,7 @@ static void draw_values(rnn *p)
     spoil_ends(p, DY);
 }
 
-/* Whether a pass has an array. */
+/* Returns whether a pass has an array. */
 static bool is_taken(const rnn *p, int array, bool backward)
 {
     return p->there[array] &&
@@ -176,7 +175,7 @@ static void lay_out(rnn *p, int array, bool tight)
     const size_t bytes = bytes_of(p, array);
     block *b = &p->blocks[array];
     *b = make_block(p->offset + bytes + (tight ? 0 : MARGIN), false);
-    /* Backward, what the pass before writes, too. */
+    /* A backward pass also reads the outputs of the forward pass. */
     if (arrays[array].written)
         memset(b->writable + p->offset, true, bytes);
     for (size_t i = 0; i < p->count[array] && !arrays[array].written; i++)
@@ -190,8 +189,8 @@ static const cf_variant variants[] = {
     {.name = "bf16", .type = TRP_BF16},
 };
 
-/* A mode and, for each, whether it is trained; the last four are large enough that a library may
- * choose other kernels than for small ones. */
+/* A mode, inference or training; the last four ways are so large that a library may choose other
+ * kernels. */
 enum { MODES = 4, LARGE = 4 * MODES, WAYS = LARGE + MODES };
 
 static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
@@ -253,7 +252,8 @@ static void make_request(const cf_problem *problem, void *out)
     *(trp_rnn_request *)out = request_of(p, p->backward);
 }
 
-/* Backward goes a pass forward before it, for the reserve, and the same pass: it keeps that. */
+/* A forward pass, which fills the reserve, precedes a backward pass. The backward pass is sent
+ * twice: the first one must leave the reserve as it is. */
 static trp_status send(trp_actor *dnn, const cf_problem *problem, trp_completion *done)
 {
     const rnn *p = problem->own;
@@ -268,8 +268,8 @@ static trp_status send(trp_actor *dnn, const cf_problem *problem, trp_completion
 
 /* ---- comparison ---- */
 
-/* How far results of a few hundred operations, the values of which are around 1, may be off. A
- * GPU's library keeps states between steps in the type of the results. */
+/* Returns the bound for results near 1 of a few hundred operations. A GPU's library rounds states
+ * between steps to the type of the results. */
 static double bound_of(trp_dtype type)
 {
     const double unit = type == TRP_F64   ? 1e-13

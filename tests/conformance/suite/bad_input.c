@@ -1,15 +1,16 @@
-/* One thing wrong in requests that are right, by the tables of their fields. See conformance.h.
+/* Makes one mistake at a time in right requests, by the tables of their fields. See conformance.h.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "conformance/conformance.h"
 
 enum { LARGE = 1 << 23, TINY = 1 };
 
-/* What the requests of a problem are changed with, and how it went. */
+/* Handles for mistakes, and the counts of requests. */
 typedef struct stand {
     cf_bench *bench;
     const cf_problem *p;
     const cf_family *family;
-    trp_buffer stale, foreign, tiny, large; /* freed; of another device; of a byte; of LARGE */
+    /* freed; of another device; of one byte; of LARGE bytes */
+    trp_buffer stale, foreign, tiny, large;
     _Alignas(16) unsigned char right[CF_REQUEST_BYTES], wrong[CF_REQUEST_BYTES];
     int tried, mistakes;
 } stand;
@@ -49,7 +50,7 @@ static trp_status submit(const stand *s, void *request, trp_completion *done)
                              : trp_submit(s->bench->at, request, done);
 }
 
-/* The changed request must be refused with a word, and nothing be queued. */
+/* Checks that the changed request is refused with a word, and that nothing is queued. */
 static void refused(stand *s, trp_status wanted, const char *word, const char *what, int64_t value)
 {
     trp_completion done = {.future = {9}};
@@ -130,7 +131,7 @@ static void bad_numbers(stand *s, const cf_field *f, const int64_t *values, size
     bad_numbers(s, f, (const int64_t[]){__VA_ARGS__},                                              \
                 sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), word)
 
-/* What is negative, larger than the operands, or so large that it can't be counted with. */
+/* Tries counts that are negative, larger than the operands, or so large that products overflow. */
 static void bad_count(stand *s, const cf_field *f)
 {
     int64_t right;
@@ -218,7 +219,7 @@ static void bad_operand(stand *s, const cf_operand *x)
     }
 }
 
-/* Two operands at one place, one of which is written. */
+/* Places two operands at the same address, one of which is written. */
 static void overlap(stand *s, const cf_operand *x, const cf_operand *y)
 {
     const cf_operation *o = s->p->operation;
@@ -262,7 +263,8 @@ static void spoil_all(stand *s)
     }
 }
 
-/* The request that is right is taken, else its changes would say nothing. */
+/* Sends the right request first: if it were refused, refusals of its changes would prove nothing.
+ */
 static void bad_problem(stand *s)
 {
     cf_bench *bench = s->bench;

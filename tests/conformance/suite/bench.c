@@ -1,4 +1,4 @@
-/* Times each variant of each operation at one size: that of the largest of some problems. See
+/* Times each variant of each operation at the size of the largest of some problems. See
  * conformance.h. SPDX-License-Identifier: Apache-2.0 */
 #include "conformance/conformance.h"
 
@@ -42,8 +42,8 @@ static void refill(const cf_bench *bench, const cf_problem *p)
     }
 }
 
-/* From sending it to its end; 0: it was refused. What reads its own output finds other numbers the
- * second time, hence the refill. */
+/* Returns the median time from sending to completion; 0: it was refused. Refills the buffers first,
+ * since a request that reads its own output would find other numbers the second time. */
 static int64_t median_ns(cf_bench *bench, const cf_problem *p)
 {
     int64_t took[TIMES];

@@ -1,4 +1,4 @@
-/* What each backend does of each operation, as a table of Markdown; what exclusions.def leaves out.
+/* Prints, as a Markdown table, the operations of each backend and the reasons of exclusions.def.
  * See conformance.h. SPDX-License-Identifier: Apache-2.0 */
 #include "conformance/conformance.h"
 

@@ -1,12 +1,12 @@
-/* Runs the problems of operations, undisturbed and with workers killed under them. See
- * conformance.h. SPDX-License-Identifier: Apache-2.0 */
+/* Runs the problems of operations, undisturbed and while workers are killed. See conformance.h.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "conformance/conformance.h"
 
 #include <signal.h>
 
 static const cf_actor *tested;
 
-/* Problems that share the death of a worker. */
+/* Problems that are pending when a worker is killed. */
 enum { GROUP = 16 };
 
 static size_t below(size_t bound)
@@ -36,7 +36,7 @@ void cf_close(cf_bench *bench)
 {
     if (bench->actor->end)
         bench->actor->end();
-    /* A freed buffer is there until the request that a fault ended is put away. */
+    /* A freed buffer exists until the failed request is released. */
     H_OK(trp_device_drain(bench->world.device, H_LONG));
     if (!bench->actor->keeps || !h_is_cuda())
         H_EQUAL(h_info(bench->world.device).buffers, 0);
@@ -89,7 +89,7 @@ static trp_status send(cf_bench *bench, const cf_problem *p, trp_completion *don
     return p->operation->family->send(bench->at, p, done);
 }
 
-/* Whether it was done; refused: it was not, and need not be. */
+/* Returns whether the problem was done; sets `refused` if it was refused, and may be. */
 static bool run(cf_bench *bench, const cf_problem *p, bool *refused)
 {
     trp_completion done;
@@ -107,7 +107,7 @@ static bool run(cf_bench *bench, const cf_problem *p, bool *refused)
 
 /* ---- undisturbed ---- */
 
-/* Whether a problem ends well with the right numbers, and nothing else was written. */
+/* Returns whether a problem completes with right results, and nothing else was written. */
 static bool outputs_right(cf_bench *bench, cf_problem *p, cf_tally *t)
 {
     download(bench, p);
@@ -135,8 +135,8 @@ static bool solve(cf_bench *bench, cf_problem *p, cf_tally *t)
     return right;
 }
 
-/* Every combination of options, again and again; or a part of them, where an isolation, a sanitizer
- * or a slow device shows the same numbers. */
+/* Runs every combination of options several times, or a part of them where the isolation, a
+ * sanitizer or a slow device cannot change the numbers. */
 static bool variant_right(cf_bench *bench, const cf_operation *o, unsigned variant, cf_tally *t)
 {
     const bool fake = h_is_cuda() && !h_is_gpu();
@@ -193,10 +193,10 @@ static void numbers(void)
 typedef struct victim {
     cf_problem p;
     trp_completion done;
-    char *wanted[CF_BLOCKS]; /* the blocks as they are undisturbed */
+    char *wanted[CF_BLOCKS]; /* the contents that blocks have after an undisturbed run */
 } victim;
 
-/* False: it was refused. */
+/* Runs the problem undisturbed and saves the results; false: it was refused. */
 static bool remember(cf_bench *bench, victim *v)
 {
     cf_tally t = {0};
@@ -222,7 +222,8 @@ static bool remember(cf_bench *bench, victim *v)
     return true;
 }
 
-/* What it writes is lost now, or is that of a part that had been done; and nothing else is lost. */
+/* Checks that outputs are lost, or were written by a request that had completed, and that no other
+ * buffer is lost. */
 static void lost(cf_bench *bench, const victim *v)
 {
     for (int i = 0; i < v->p.block_count; i++) {
@@ -294,7 +295,7 @@ static void killed_workers(void)
     cf_tally t = {0};
     int count = 0;
     unsigned kills = 0;
-    /* Of few operations more often. */
+    /* Few operations are run more often, until three workers were killed. */
     for (int round = 0; round < (H_SANITIZED ? 1 : 3) || (kills < 3 && round < 24); round++) {
         for (size_t i = 0; i < tested->count; i++) {
             const cf_operation *o = &tested->operations[i];
@@ -338,7 +339,7 @@ static void exclusions(void)
             const char *words;
             if (!cf_excluded(tested, o, v, h_backend(), &words))
                 continue;
-            /* What is drawn may have something else that the device has not. */
+            /* another property of the problem may be unsupported, too */
             bool said = false;
             for (int tries = 0; tries < 50 && !said; tries++) {
                 cf_problem p;
