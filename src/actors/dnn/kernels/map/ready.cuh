@@ -77,7 +77,7 @@ template <int TYPE> struct trp__ready {
     TRP__ENTRY(trp_##name##_bf16, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_BF16>)             \
     TRP__ENTRY(trp_##name##_f16, trp__map, (TRP__MAP_THREADS), trp__##name<TRP_F16>)
 
-/* All kernels of a list. Their names begin with `prefix`, which nothing reads. */
+/* All kernels of a list. The fake NVRTC of the tests reads `prefix`, with which names begin. */
 #define TRP__READY_KERNELS(prefix, programs) programs(TRP__READY_KERNEL)
 
 #endif

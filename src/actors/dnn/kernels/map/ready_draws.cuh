@@ -130,7 +130,7 @@ template <int MODE, int TYPE> TRP__DEVICE void trp__draw(const trp__map &m)
     TRP__DRAWS_KERNEL(name, mode, bf16, TRP_BF16)                                                  \
     TRP__DRAWS_KERNEL(name, mode, f16, TRP_F16)
 
-/* All kernels of a list. Their names begin with `prefix`, which nothing reads. */
+/* All kernels of a list. The fake NVRTC of the tests reads `prefix`, with which names begin. */
 #define TRP__DRAWS_KERNELS(prefix, programs) programs(TRP__DRAWS_PROGRAM)
 
 TRP__DRAWS_KERNELS(trp_random, TRP__READY_DRAWS)

@@ -59,9 +59,7 @@ TRP__DEVICE void trp__gather_copy(const trp__gathering &p, const trp__gather_uni
     const trp__pack16 none = trp__gather_none(p.whole.type);
     E value[TRP__GATHER_DEEP];
     TRP__EACH(d, TRP__GATHER_DEEP) {
-        memcpy(&value[d], &none, sizeof none < sizeof(E) ? sizeof none : sizeof(E));
-        if (p.whole.type == TRP_F64 && sizeof(E) == 8)
-            memcpy(&value[d], &none, 8);
+        memcpy(&value[d], &none, sizeof(E));
         if (u[d].good)
             value[d] = trp__at<E>(p.whole.at + (uint64_t)(u[d].from * size), 0);
     }
