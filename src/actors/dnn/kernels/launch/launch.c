@@ -168,8 +168,7 @@ static trp_status enqueue_clusters(const trp__kernel_launch *l, const trp__kerne
 trp_status trp__kernel_run(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                            uint64_t blocks, void *parameter, int64_t *first, trp_error *error)
 {
-    enum { BLOCKS_MAX = 1 << 30 }; /* blocks of a launch, where a grid is split into several */
-    const uint64_t most = first ? BLOCKS_MAX : blocks;
+    const uint64_t most = first ? TRP__KERNEL_BLOCKS_MAX : blocks;
     trp_status status = trp__kernel_find(l, module, k, error);
     for (uint64_t at = 0; at < blocks && status == TRP_OK; at += most) {
         const uint64_t here = blocks - at < most ? blocks - at : most;

@@ -89,6 +89,9 @@ typedef struct trp__kernel {
 trp_status trp__kernel_find(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                             trp_error *error);
 
+/* Blocks of a launch, at most, where a grid is split into several. */
+enum { TRP__KERNEL_BLOCKS_MAX = 1 << 30 };
+
 /* Looks up a kernel and enqueues `blocks` blocks of it. `parameter` is a struct, its only
  * parameter. `first` is a field of that struct: a large grid is split into several launches, each
  * of which gets the number of its first block there. NULL: the grid is one launch, of fewer than

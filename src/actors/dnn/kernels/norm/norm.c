@@ -9,8 +9,7 @@
 #include <string.h>
 
 enum {
-    BLOCKS_MAX = 1 << 30, /* backward blocks: one launch, since they do not read `first` */
-    ROWS_EACH = 1024,     /* groups of rows that a backward block walks over, about, at most */
+    ROWS_EACH = 1024,  /* groups of rows that a backward block walks over, about, at most */
     HELD_LEAST = 6144, /* loads of 16 bytes, at least, of a row with `each` that a cluster holds */
 };
 
@@ -122,8 +121,8 @@ static uint64_t plan_sums(const norm *m, int processors, step *s)
     uint64_t blocks = (uint64_t)(processors > 0 ? processors : 1) * (resident / s->kernel.threads);
     if (blocks < rows / ROWS_EACH)
         blocks = rows / ROWS_EACH;
-    if (blocks > BLOCKS_MAX)
-        blocks = BLOCKS_MAX;
+    if (blocks > TRP__KERNEL_BLOCKS_MAX) /* one launch, since backward blocks do not read `first` */
+        blocks = TRP__KERNEL_BLOCKS_MAX;
     s->blocks = blocks < rows ? blocks : rows;
     s->sum.columns = m->each ? m->p.n : m->columns;
     s->sum.out_step[0] = m->column_stride[0];

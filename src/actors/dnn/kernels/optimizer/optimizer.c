@@ -9,8 +9,7 @@
 
 enum {
     PREPARED_BYTES = 256,
-    BLOCKS_MAX = 1 << 30, /* of a launch */
-    PART_STEP = 1 << 14,  /* elements: a multiple of what a block reads at a time */
+    PART_STEP = 1 << 14, /* elements: a multiple of what a block reads at a time */
 };
 
 /* Ports of arrays and numbers, in the order of optimizer.h. */
@@ -142,11 +141,13 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     if (in_memory && status == TRP_OK)
         status = trp__kernel_run(l, TRP__MODULE_OPTIMIZER, &s->prepare, 1, &s->p, NULL, error);
     const int64_t blocks = (s->p.count + TRP__OPTIMIZER_BLOCK - 1) / TRP__OPTIMIZER_BLOCK;
-    for (int64_t at = 0; at < blocks && status == TRP_OK; at += BLOCKS_MAX) {
+    for (int64_t at = 0; at < blocks && status == TRP_OK; at += TRP__KERNEL_BLOCKS_MAX) {
+        const int64_t left = blocks - at;
         s->p.first = at * TRP__OPTIMIZER_BLOCK;
-        status = trp__kernel_run(l, TRP__MODULE_OPTIMIZER, &s->elements,
-                                 (uint64_t)(blocks - at < BLOCKS_MAX ? blocks - at : BLOCKS_MAX),
-                                 &s->p, NULL, error);
+        status = trp__kernel_run(
+            l, TRP__MODULE_OPTIMIZER, &s->elements,
+            (uint64_t)(left < TRP__KERNEL_BLOCKS_MAX ? left : TRP__KERNEL_BLOCKS_MAX), &s->p, NULL,
+            error);
     }
     return status;
 }
