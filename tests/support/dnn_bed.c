@@ -46,7 +46,7 @@ static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, 
     return (trp_dnn_tensor){.type = TRP_F16, .rank = 4, .dim = {n, c, h, w}, .buffer = buffer};
 }
 
-/* relu(conv(1, 1) + 1), whose middle is 145: three nodes. */
+/* Sends relu(conv(1, 1) + 1), which is 145 in the middle: three nodes. */
 static trp_status send_conv(const db_bed *b, int64_t n, const trp_dnn_options *options,
                             trp_buffer y, const trp_buffer in[3], trp_completion *done)
 {
@@ -104,7 +104,7 @@ trp_status db_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_
     options.ran = ran;
     H_OK(send_conv(b, n, &options, y, in, &done));
     trp_status status = h_await(done.future, error);
-    if (status == TRP_OK) { /* else nobody may read what a worker that died left there */
+    if (status == TRP_OK) { /* after a fault nobody may read what the dead worker wrote */
         h_read(b->k.world.device, y, 0, got, count * sizeof *got);
         H_EQUAL(got[0], 0x5410);      /* 4 taps of 16: 64, and 1 */
         H_EQUAL(got[middle], 0x5888); /* 9 of them: 144, and 1 */

@@ -1,4 +1,5 @@
-/* Folders for tests, and kernels to be kept in them. SPDX-License-Identifier: Apache-2.0 */
+/* Folders for tests, with the kernels that are stored in them. SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef TESTS_SUPPORT_FOLDER_H
 #define TESTS_SUPPORT_FOLDER_H
 
@@ -6,16 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes an empty folder for its owner alone, in $TMPDIR or /tmp. */
+/* Creates an empty folder in $TMPDIR or /tmp that only its owner may access. */
 void h_folder_make(char *path, size_t size, const char *name);
 
-/* Removes a folder and all that is in it. */
+/* Removes a folder and its contents. */
 void h_folder_remove(const char *path);
 
-/* How many names in a folder begin and end so. */
+/* Returns how many names in a folder have this beginning and end. */
 size_t h_folder_count(const char *path, const char *begin, const char *end);
 
-/* The path of the one name in a folder that ends so; false if there is none. */
+/* Finds the path of the only name in a folder with this end; false: there is none. */
 bool h_folder_find(const char *path, const char *end, char *out, size_t size);
 
 /* Writes a text file. */

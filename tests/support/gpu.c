@@ -24,10 +24,11 @@ size_t gpu_chosen(size_t *count)
     return *count ? which - 1 : 0;
 }
 
-/* A line of the list. */
+/* Reads a line of the list. */
 static bool read_row(const char *line, gpu_row *row)
 {
-    enum { INPUTS = 43, ALIGN = 5 }; /* columns; the latter before the devices */
+    /* columns of inputs and of alignments; the latter precede the devices */
+    enum { INPUTS = 43, ALIGN = 5 };
     const char *device = strlen(line) > INPUTS ? strstr(line + INPUTS, " sm_") : NULL;
     if (!device || sscanf(line, "%63s", row->name) != 1 ||
         sscanf(device, " %15[a-z0-9_]", row->device) != 1)
@@ -37,7 +38,7 @@ static bool read_row(const char *line, gpu_row *row)
     return row->align > 0;
 }
 
-/* Whether it is one of those that are asked for. */
+/* Returns whether a row is selected. */
 static bool wanted(const gpu_row *row, const char *word)
 {
     const char *only = getenv("TROUPE_TEST_ROW");
@@ -55,7 +56,7 @@ gpu_row *gpu_rows(const char *word, size_t *count)
     if (shard)
         H_CHECK(sscanf(shard, "%u/%u", &first, &step) == 2 && first < step);
     snprintf(command, sizeof command, "%s cutlass kernels", troupe ? troupe : "troupe");
-    FILE *f = popen(command, "r"); /* the build's own */
+    FILE *f = popen(command, "r"); /* the command of this build */
     H_CHECK(f && fgets(line, sizeof line, f));
     *count = 0;
     while (*count < MOST && fgets(line, sizeof line, f)) {
@@ -146,8 +147,8 @@ double gpu_rounding(trp_dtype type)
 double gpu_sum_error(trp_dtype input, trp_compute compute)
 {
     const bool f8 = input == TRP_F8E4M3 || input == TRP_F8E5M2;
-    return compute == TRP_COMPUTE_TF32 ? 1e-3 /* of the inputs */
-           : f8                        ? 3e-5 /* tensor cores add up with 14 bits */
+    return compute == TRP_COMPUTE_TF32 ? 1e-3 /* relative to the inputs */
+           : f8                        ? 3e-5 /* tensor cores add with 14 bits */
            : input == TRP_F64          ? 1e-15
                                        : 2e-6;
 }

@@ -26,7 +26,7 @@ void h_fail(const char *file, int line, const char *format, ...)
     fputc('\n', stderr);
     funlockfile(stderr);
     va_end(arguments);
-    /* Other threads may be in the middle of anything: no clean-up, the launcher does that. */
+    /* Other threads may be anywhere: no clean-up here, the launcher does it. */
     _exit(1);
 }
 
@@ -91,13 +91,13 @@ static void check_nothing_left(size_t fds, size_t threads)
         h_fail(__FILE__, __LINE__, "%zu child processes are left", h_count_children());
     if (h_count_fds() != fds)
         h_fail(__FILE__, __LINE__, "%zu descriptors are open, %zu were before", h_count_fds(), fds);
-    /* In a thread of ours, a library may keep threads for as long as the program runs. */
+    /* In a thread of this process, a library may leave threads until the process ends. */
     if (h_isolation() == TRP_ISOLATION_PROCESS && !h_threads_come_to(threads))
         h_fail(__FILE__, __LINE__, "%zu threads are left, %zu were before", h_count_threads(),
                threads);
 }
 
-/* False if the case was skipped. */
+/* Returns false if the case was skipped. */
 static bool run_case(const h_case *c)
 {
     if (setjmp(skipped)) {
@@ -127,8 +127,9 @@ int h_main(int argc, char **argv, const h_case *cases, size_t count)
     size_t ran = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     need_device();
-    h_rng();                            /* prints the seed */
-    h_join(h_start(run_nothing, NULL)); /* a sanitizer's own thread comes with the first of ours */
+    h_rng(); /* prints the seed */
+    /* a sanitizer starts its own thread with the first thread of the process */
+    h_join(h_start(run_nothing, NULL));
     for (size_t i = 0; i < count; i++) {
         if (!chosen(argc, argv, cases[i].name))
             continue;
@@ -178,8 +179,8 @@ void h_need_process_isolation(void)
     exit(H_EXIT_SKIPPED);
 }
 
-/* Looks for a GPU in a child: a driver that this process has used could not be used any more in the
- * children that some tests fork. */
+/* Looks for a GPU in a child: after this process had used the driver, children that some tests fork
+ * could not use it. */
 static bool gpu_present(void)
 {
     int status = 0;
@@ -203,7 +204,7 @@ static void need_device(void)
         printf("skipped: there is no GPU\n");
         exit(H_EXIT_SKIPPED);
     }
-    /* The driver opens files of its own with the first memory, and keeps them. */
+    /* The driver opens files with the first allocation, and keeps them open. */
     h_world w = h_open(NULL);
     h_buffer(w.device, 1);
     h_close(&w);
@@ -212,7 +213,7 @@ static void need_device(void)
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t log_lines;
 enum { LOG_KEPT = 8 };
-static char log_kept[LOG_KEPT][512]; /* the last lines, by number */
+static char log_kept[LOG_KEPT][512]; /* the last lines, in a ring */
 
 static void take_line(void *unused, int level, const char *line)
 {
@@ -433,8 +434,8 @@ ref_rng h_rng_fork(void)
     return rng;
 }
 
-/* splitmix64 from a random start; without a sanitizer's checks, which would make this most of the
- * time of some tests. */
+/* splitmix64 from a random start. Without checks of sanitizers, which would take most of the time
+ * of some tests. */
 __attribute__((no_sanitize("thread", "address", "undefined"))) static void
 expand(uint64_t state, char *out, size_t bytes)
 {

@@ -27,8 +27,7 @@
 #define H_KIB UINT64_C(1024)
 #define H_MIB (H_KIB * 1024)
 
-/* A wait that only ends this way if something hangs; a loaded machine may stand still for a minute.
- */
+/* A timeout that is only reached if the program hangs; a loaded machine may pause for a minute. */
 #define H_LONG (150 * H_SEC)
 
 /* Under TSan a process takes several times as long to start as under ASan. */
@@ -61,12 +60,12 @@ typedef struct h_case {
     void (*run)(void);
 } h_case;
 
-/* Runs the cases, or those whose names are given as arguments; after each one everything that it
- * opened must be gone: descriptors, child processes, threads. Returns the exit code. */
+/* Runs the cases, or those named in the arguments. After each case, everything that it opened must
+ * be closed: descriptors, child processes, threads. Returns the exit code. */
 int h_main(int argc, char **argv, const h_case *cases, size_t count);
 
-/* A case by the name of its function; and the main function of a program that has only cases: a
- * statement before them, and the function that runs them. */
+/* H_CASE: a case named like its function. The other macros define the main function of a program
+ * that has only cases: a statement that runs before them, and the function that runs them. */
 #define H_CASE(of)                                                                                 \
     {                                                                                              \
 #of, of                                                                                    \
@@ -82,8 +81,8 @@ int h_main(int argc, char **argv, const h_case *cases, size_t count);
 /* Skipped where a worker is a thread. */
 #define H_CASES_OF_PROCESSES(...) H_MAIN(h_need_process_isolation(), h_main, __VA_ARGS__)
 
-/* Ends the running case as skipped, which is printed with the reason. To be called from the main
- * thread, before anything is open. */
+/* Ends the running case as skipped, with a reason. Call from the main thread, before anything is
+ * open. */
 _Noreturn void h_skip(const char *reason);
 
 /* Ends the program as skipped unless a worker is a process of its own. First call of main(). */
@@ -101,14 +100,14 @@ void h_check_equal(const char *file, int line, const char *what, uint64_t got, u
 
 #define H_CHECK(condition)                                                                         \
     ((condition) ? (void)0 : h_fail(__FILE__, __LINE__, "not true: %s", #condition))
-/* A call must return a status. */
+/* Checks the status that a call returns. */
 #define H_OK(call)         h_check_status(__FILE__, __LINE__, #call, (call), TRP_OK)
 #define H_IS(call, status) h_check_status(__FILE__, __LINE__, #call, (call), (status))
-/* trp_error_message() must hold a word. */
+/* Checks that trp_error_message() contains a word. */
 #define H_SAYS(word) h_check_says(__FILE__, __LINE__, trp_error_message(), (word))
 #define H_EQUAL(got, wanted)                                                                       \
     h_check_equal(__FILE__, __LINE__, #got, (uint64_t)(got), (uint64_t)(wanted))
-/* The same bytes. */
+/* Checks that bytes are equal. */
 void h_check_bytes(const char *file, int line, const void *got, const void *wanted, size_t bytes);
 #define H_SAME(got, wanted, bytes) h_check_bytes(__FILE__, __LINE__, (got), (wanted), (bytes))
 
@@ -117,7 +116,7 @@ void h_check_bytes(const char *file, int line, const void *got, const void *want
 trp_backend h_backend(void);
 trp_isolation h_isolation(void);
 bool h_is_cuda(void);
-/* The cuda backend on a GPU, which is what sizes and times depend on. */
+/* Returns whether the backend is cuda on a GPU, where sizes and times differ. */
 bool h_is_gpu(void);
 
 typedef struct h_world {
@@ -125,91 +124,91 @@ typedef struct h_world {
     trp_device *device;
 } h_world;
 
-/* A system whose log lines are counted and kept quiet. worker_path may be NULL. */
+/* Creates a system that counts log lines and does not print them. worker_path may be NULL. */
 trp_system *h_system_create(const char *worker_path);
-/* The options that every test opens devices with. */
+/* Returns the options with which every test opens devices. */
 trp_device_options h_options(void);
-/* Opens a system and a device of it. options NULL: h_options(). */
+/* Opens a system and one of its devices. options NULL: h_options(). */
 h_world h_open(const trp_device_options *options);
 void h_close(h_world *world);
 
-/* Lines logged since the program began, and the last of them. */
+/* Return the number of lines logged since the start, and the last of them. */
 uint64_t h_log_count(void);
 void h_log_last(char *out, size_t size);
-/* Whether one of the last few lines has a word. */
+/* Returns whether one of the last few lines has a word. */
 bool h_log_said(const char *word);
 
 trp_actor *h_actor(trp_device *device, const char *kind);
 trp_buffer h_buffer(trp_device *device, uint64_t bytes);
 trp_buffer h_sealable(trp_device *device, uint64_t bytes);
-/* Fills all of a buffer with a word and waits until that is done. */
+/* Fills a buffer with a word and waits. */
 void h_fill(trp_device *device, trp_buffer buffer, uint32_t word);
-/* A new buffer, and a fill of all of it that is only sent. */
+/* Creates a buffer and sends a fill of it, without waiting. */
 trp_buffer h_filled(trp_device *device, uint64_t bytes, uint32_t word);
-/* Wait until done. */
+/* Wait until the copy is done. */
 void h_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *data,
              uint64_t bytes);
 void h_read(trp_device *device, trp_buffer buffer, uint64_t offset, void *data, uint64_t bytes);
 trp_device_info h_info(trp_device *device);
 trp_buffer_info h_buffer_info(trp_device *device, trp_buffer buffer);
 
-/* A probe request without buffers, and one that keeps the actor busy. */
+/* Send a probe without buffers, and one that keeps the actor busy. */
 void h_probe(trp_actor *probe, trp_probe_action action, trp_completion *completion);
 void h_spin(trp_actor *probe, int64_t ns, trp_completion *completion);
 
-/* The status of a future, which must come within H_LONG. */
+/* Returns the status of a future, which must complete within H_LONG. */
 trp_status h_await(trp_future future, trp_error *error);
 trp_status h_await_any(trp_completion completion);
 
 /* Waits until the device is in a state; fails after H_LONG. */
 void h_await_state(trp_device *device, trp_device_state state);
-/* Waits until the device is ready and has a standby that is ready too; returns what is known then.
- */
+/* Waits until the device and its standby are ready; returns the device's info. */
 trp_device_info h_await_standby(trp_device *device);
-/* Waits until the incarnation is at least `incarnation` and the device is ready. */
+/* Waits until the device is ready with at least this incarnation. */
 void h_await_incarnation(trp_device *device, uint32_t incarnation);
 
 /* ---- random data ---- */
 
-/* The generator of this run, for the main thread; its seed was printed. */
+/* Returns the generator of this run, for the main thread; its seed was printed. */
 ref_rng *h_rng(void);
-/* A generator of its own for a thread. */
+/* Returns another generator, for a thread. */
 ref_rng h_rng_fork(void);
 void h_random_bytes(ref_rng *rng, void *out, size_t bytes);
-/* malloc'ed random bytes. */
+/* Returns random bytes from malloc(). */
 void *h_random_block(ref_rng *rng, size_t bytes);
 void *h_malloc(size_t bytes);
 uint64_t h_hash(const void *data, size_t bytes);
-/* Size for a buffer or copy, of every order of magnitude up to `limit`. */
+/* Returns a size for a buffer or a copy, of any order of magnitude up to `limit`. */
 uint64_t h_random_size(ref_rng *rng, uint64_t limit);
 
 /* ---- time and processes ---- */
 
 int64_t h_now(void);
 void h_sleep(int64_t ns);
-/* How many rounds a test does: on the fake driver as on the host, fewer under a sanitizer. */
+/* Returns the number of rounds of a test: that of the host on the fake driver, fewer under a
+ * sanitizer. */
 int h_rounds(int host, int gpu);
-/* Seconds that a soak may take: TROUPE_TEST_SECONDS, else `standard`. */
+/* Returns the time that a soak may take: TROUPE_TEST_SECONDS, or else `standard`. */
 int64_t h_soak_ns(double standard);
 
-/* Open file descriptors, children (zombies too), threads of this process. */
+/* Return the number of open file descriptors, of children (zombies included), and of threads of
+ * this process. */
 size_t h_count_fds(void);
 size_t h_count_children(void);
-/* The children's numbers, the first `capacity` of them; returns how many there are. */
+/* Lists the first `capacity` children; returns how many there are. */
 size_t h_list_children(int64_t *out, size_t capacity);
 size_t h_count_threads(void);
 bool h_process_exists(int64_t pid);
-/* Sends SIGSTOP to a child and waits until all its threads stand still: until then, one of them may
- * still do work. Fails after H_LONG. */
+/* Sends SIGSTOP to a child and waits until all its threads have stopped. Fails after H_LONG. */
 void h_stop_process(int64_t pid);
-/* Waits until a process is gone, or until a count comes to a value; fails after H_LONG. */
+/* Wait until a process has ended, or until a count reaches a value; fail after H_LONG. */
 void h_await_gone(int64_t pid);
 void h_await_count(const char *what, size_t (*count)(void), size_t wanted);
-/* Waits for the count of threads to come down to `count`: the kernel shows a joined one a little
- * longer, also when they are counted before. */
+/* Waits until there are only `count` threads: the kernel lists a joined thread for a short while,
+ * also when threads are counted before. */
 bool h_threads_come_to(size_t count);
 
-/* A thread that must not fail to start. */
+/* A thread whose start must succeed. */
 typedef struct h_thread h_thread;
 h_thread *h_start(void *(*run)(void *), void *argument);
 void h_join(h_thread *thread);

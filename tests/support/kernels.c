@@ -13,7 +13,7 @@ bool h_kernels_are_fake(void)
 void h_kernels_make_folder(h_kernels *k)
 {
     h_folder_make(k->folder, sizeof k->folder, "kernels");
-    setenv("FAKE_CUTLASS", k->folder, 1); /* workers have it from here */
+    setenv("FAKE_CUTLASS", k->folder, 1); /* workers inherit it */
 }
 
 h_kernels h_kernels_open(const trp_device_options *options)
@@ -76,7 +76,7 @@ void h_kernels_await(const h_kernels *k, const char *name, size_t lines)
     }
 }
 
-/* The last line that the fakes have written. */
+/* Reads the last line that the fakes have written. */
 static void last_line(const h_kernels *k, const char *name, char out[64])
 {
     char path[400];
@@ -140,7 +140,7 @@ int h_kernels_main(int argc, char **argv, const h_case *cases, size_t count)
     return status;
 }
 
-/* A number of at most 8 bits, as bf16. */
+/* Converts an integer of at most 8 bits to bf16. */
 static uint16_t narrow(int16_t value)
 {
     float wide = value;
@@ -224,7 +224,8 @@ trp_status h_product_run(const h_kernels *k, h_product p, trp_error *error)
         *error = *trp_error_last();
     } else {
         status = h_await(p.done.future, error);
-        H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE); /* once */
+        /* a completion is delivered only once */
+        H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE);
     }
     if (status == TRP_OK)
         h_product_check(k, &p);

@@ -12,7 +12,7 @@ plan_bed pb;
 static h_world open_world(void)
 {
     trp_device_options options = h_options();
-    options.standby = TRP_STANDBY_OFF; /* one worker, one line of counts */
+    options.standby = TRP_STANDBY_OFF; /* one worker, hence one line of counts */
     options.proof = TRP_PROOF_OFF;
     return h_open(&options);
 }

@@ -1,5 +1,5 @@
-/* The matmul actor in one worker, with a cache folder of its own and a count of what its library
- * was asked for, for tests of plans and searches. SPDX-License-Identifier: Apache-2.0 */
+/* The matmul actor in one worker, with its own cache folder and a count of calls of its library,
+ * for tests of plans and searches. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PLAN_BED_H
 #define TESTS_SUPPORT_PLAN_BED_H
 
@@ -16,14 +16,14 @@ typedef struct plan_bed {
 
 extern plan_bed pb;
 
-/* Each worker begins with no plan. */
+/* Opens the device; each worker begins without plans. */
 void pb_open(void);
 void pb_close(void);
 
-/* A product of PB_SIDE x PB_SIDE matrices of bf16. */
+/* Returns a product of PB_SIDE x PB_SIDE matrices of bf16. */
 trp_matmul_request pb_plain(void);
 trp_status pb_run(const trp_matmul_request *request);
-/* The plain product, with a search or without one. */
+/* Runs that product, with a search or without one. */
 trp_status pb_run_tuned(trp_tune tune);
 
 /* Calls of the fake library by a worker that ended in order. */
@@ -31,8 +31,8 @@ typedef struct pb_counts {
     unsigned long long heuristics, checks, matmuls, left;
 } pb_counts;
 
-/* Reads the counts of all workers that ended in order, the last `room` of them; returns how many
- * there were. */
+/* Reads the last `room` counts of workers that ended in order; returns how many there were in all.
+ */
 size_t pb_all_counts(pb_counts *out, size_t room);
 pb_counts pb_last_counts(void);
 
@@ -40,10 +40,11 @@ void pb_empty_folder(void);
 /* Finds the only tuning record. */
 void pb_find_record(char path[256]);
 
-/* Claims all searches, as a search in another process does; closing the descriptor ends that. */
+/* Claims all searches, as a search in another process would; closing the descriptor releases them.
+ */
 int pb_hold_searches(void);
 
-/* Runs the cases on a fake or real GPU in a folder of their own; skipped on the host. */
+/* Runs the cases on a fake or real GPU in their own folder; skipped on the host. */
 int pb_main(int argc, char **argv, const h_case *cases, size_t count);
 
 #endif

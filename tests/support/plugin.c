@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the nearest folder above the program that has plugins. */
+/* Looks in the nearest folder above the program that has plugins. */
 const char *h_plugin(const char *name)
 {
     static char path[1024];

@@ -5,26 +5,26 @@
 #include "plugins/hostile.h"
 #include "support/harness.h"
 
-/* The path of a library, by its name; valid until the next call. They lie beside the folder of the
- * running test. */
+/* Returns the path of a library by its name, valid until the next call. Libraries are beside the
+ * folder of the running test. */
 const char *h_plugin(const char *name);
 
-/* An actor of the hostile library. */
+/* Creates an actor of the hostile library. */
 trp_actor *h_hostile(trp_device *device, const char *config);
 
-/* Requests to it, without waiting. */
+/* Return a request to it, and add an access to one. */
 trp_custom_request h_custom(uint32_t code, const uint32_t *payload, uint32_t words);
 void h_add_access(trp_custom_request *r, trp_buffer buffer, trp_access_mode mode);
-/* Waits for its end. */
+/* Sends a request and waits for it. */
 trp_status h_run(trp_actor *actor, const trp_custom_request *r, trp_error *error);
-/* Fills a whole buffer with a word and checks that it worked. */
+/* Fills a whole buffer with a word and checks the contents. */
 void h_works(trp_device *device, trp_actor *hostile, uint32_t value);
-/* What the actor tells of itself. */
+/* Returns the actor's report. */
 hostile_report h_report(trp_device *device, trp_actor *hostile);
 
-/* Writes a configuration with which the actor keeps notes, and returns the path in it. */
+/* Writes a configuration with which the actor writes notes; returns the path of the notes. */
 const char *h_note_file(char *config, size_t size);
-/* How often a file has a line; waits until it has it so often. */
+/* Count how often a file has a line, and wait for a number of them. */
 size_t h_count_lines(const char *path, const char *line);
 void h_await_lines(const char *path, const char *line, size_t wanted);
 

@@ -42,7 +42,7 @@ static size_t count_entries(const char *folder)
     return count;
 }
 
-/* A pack of kernels, which stays open while the program runs once it was looked into. */
+/* A pack of kernels stays open once the process has read it. */
 static bool is_pack(int folder, const char *entry)
 {
     char name[512];
@@ -59,7 +59,7 @@ size_t h_count_fds(void)
     for (struct dirent *entry; (entry = readdir(dir));)
         count += entry->d_name[0] != '.' && !is_pack(dirfd(dir), entry->d_name);
     closedir(dir);
-    return count - 1; /* that of the folder itself */
+    return count - 1; /* without the descriptor of the folder itself */
 }
 
 size_t h_count_threads(void)
@@ -67,9 +67,9 @@ size_t h_count_threads(void)
     return count_entries("/proc/self/task");
 }
 
-/* The children that one thread has started; only the kernel's list is read. To look into /proc/PID
- * of processes that other threads are waiting for holds the kernel up while it takes those entries
- * away: for a minute, and the whole machine, where its threads are not preempted. */
+/* Lists the children that one thread has started, from the kernel's list. Reading /proc/PID of
+ * processes that other threads wait for delays the kernel while it removes these entries: for a
+ * minute, and the whole machine, if its threads are not preempted. */
 static size_t children_of_thread(const char *thread, int64_t *out, size_t capacity)
 {
     char path[300];
@@ -82,7 +82,7 @@ static size_t children_of_thread(const char *thread, int64_t *out, size_t capaci
     }
     if (file)
         fclose(file);
-    else if (strtol(thread, NULL, 10) == (long)getpid()) /* any other may have ended since */
+    else if (strtol(thread, NULL, 10) == (long)getpid()) /* any other thread may have ended since */
         h_fail(__FILE__, __LINE__, "%s: %s (needs CONFIG_PROC_CHILDREN)", path, strerror(errno));
     return count;
 }
@@ -117,7 +117,8 @@ void h_stop_process(int64_t pid)
     if (pid <= 0 || kill((pid_t)pid, SIGSTOP) != 0)
         h_fail(__FILE__, __LINE__, "process %lld: SIGSTOP: %s", (long long)pid, strerror(errno));
     for (siginfo_t info = {0}; info.si_pid == 0; h_sleep(H_MS / 10)) {
-        /* The kernel tells the parent when the last thread has stopped. ECHILD: it was killed. */
+        /* The kernel notifies the parent when the last thread has stopped. ECHILD: it was killed.
+         */
         if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0)
             return;
         if (h_now() > end)

@@ -28,7 +28,7 @@
 
 enum {
     EXIT_DIRTY = 99,
-    GRACE_MS = 3000, /* what the program started may end this much later than the program */
+    GRACE_MS = 3000, /* children of the program may end this much later than the program */
     POLL_MS = 10,
     MAX_NAMES = 4096,
 };
@@ -67,7 +67,7 @@ static void die(const char *what)
 
 /* --- processes --- */
 
-/* The parent of a process, 0 if it is gone. */
+/* Returns the parent of a process; 0: it has ended. */
 static pid_t parent_of(pid_t pid)
 {
     char path[64], line[512];
@@ -78,7 +78,8 @@ static pid_t parent_of(pid_t pid)
     size_t length = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[length] = 0;
-    /* "pid (name) state parent ...", where the name may hold anything, a parenthesis too. */
+    /* "pid (name) state parent ...", where the name may contain any character, even a parenthesis.
+     */
     const char *after_name = strrchr(line, ')');
     int parent = 0;
     if (!after_name || sscanf(after_name + 1, " %*c %d", &parent) != 1)
@@ -111,7 +112,7 @@ static void print_process(pid_t pid)
     complain("  process %d: %s", pid, length ? line : "(no command line)");
 }
 
-/* Kills every descendant, with a line for each if `print` is set. */
+/* Kills every descendant, and prints a line for each if `print` is set. */
 static void kill_descendants(bool print)
 {
     DIR *proc = opendir("/proc");
@@ -128,8 +129,8 @@ static void kill_descendants(bool print)
     closedir(proc);
 }
 
-/* Every descendant's parent chain ends here, since orphans are handed to us (subreaper): no child
- * left means no descendant left. Waits for that until the deadline. */
+/* This process is the subreaper, so orphaned descendants become its children: no child left means
+ * no descendant left. Waits for that until the deadline. */
 static bool reap_all(int64_t deadline)
 {
     for (;;) {
@@ -150,7 +151,7 @@ static bool processes_are_gone(void)
         return true;
     complain("left running %d ms after the test:", GRACE_MS);
     kill_descendants(true);
-    /* A process may fork while it is being killed, so again until none is left. */
+    /* A process may fork while it is being killed, so repeat until none is left. */
     while (!reap_all(now_ms() + 100))
         kill_descendants(false);
     return false;
@@ -180,7 +181,8 @@ static void snapshot_shm(void)
     closedir(folder);
 }
 
-/* True if a living process has mapped it: then it belongs to a test that runs beside this one. */
+/* Returns whether a living process has mapped it: it belongs to a test that runs beside this one.
+ */
 static bool shm_in_use(const char *name)
 {
     char wanted[512];
@@ -238,7 +240,7 @@ static int report_and_remove(const char *path, const struct stat *st, int type, 
 {
     (void)st;
     (void)type;
-    /* ThreadSanitizer's own, of a process that was killed while it started. */
+    /* created by ThreadSanitizer, in a process that was killed while it started */
     bool runtime = strncmp(path + at->base, "tsan.rodata.", 12) == 0;
     if (at->level > 0 && !runtime) {
         complain("left behind: %s", path);
@@ -270,7 +272,7 @@ static void run_program(char **command, pid_t parent, bool fixed_addresses)
     die(command[0]);
 }
 
-/* The exit code of the program, 128 + signal, or EXIT_DIRTY if it ran out of time. */
+/* Returns the exit code of the program, 128 + signal, or EXIT_DIRTY if it ran out of time. */
 static int wait_for_program(pid_t program, int64_t timeout_s)
 {
     int64_t deadline = now_ms() + timeout_s * 1000;

@@ -1,4 +1,4 @@
-/* What every unit test includes: cmocka with what it needs, and a main function.
+/* Included by every unit test: cmocka with the headers that it needs, and a main function.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_UNIT_H
 #define TESTS_SUPPORT_UNIT_H
@@ -15,7 +15,7 @@
 
 #define UNIT(test) cmocka_unit_test(test)
 
-/* Of a program that has only tests. */
+/* The main function of a program that has only tests. */
 #define UNIT_MAIN(...)                                                                             \
     int main(void)                                                                                 \
     {                                                                                              \

@@ -54,7 +54,7 @@ thread_local fake_dim threadIdx, blockIdx, blockDim, gridDim;
 namespace
 {
 
-/* What was reached last: kernels go on where they are. */
+/* The range that was reached last; kernels usually stay in it. */
 struct window {
     fake_pin pin;
     uint64_t first, bytes;
@@ -64,7 +64,7 @@ struct window {
 
 enum { WINDOWS = 16 };
 
-/* Going from one fiber to another: on x86-64 by hand, for swapcontext() calls the kernel twice. */
+/* Switches fibers: in assembly on x86-64, as swapcontext() calls the kernel twice. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define FAKE_DEVICE_SWITCH 1
 struct context {
@@ -85,7 +85,7 @@ asm(".text\n"
     "    ret\n"
     ".size fake_device_switch, . - fake_device_switch\n");
 
-/* What the switch pops: six registers, then where it returns to. */
+/* The switch pops six registers and the return address. */
 void prepare(context *c, char *stack, size_t bytes, void (*run)(void))
 {
     void **top = (void **)((uintptr_t)(stack + bytes) / 16 * 16) - 2;
@@ -120,7 +120,7 @@ void go(context *from, const context *to)
 struct fiber {
     context where;
     bool done;
-    unsigned block_meetings, warp_meetings; /* that it has come to */
+    unsigned block_meetings, warp_meetings; /* barriers that the fiber has reached */
 };
 
 struct launch {
@@ -138,19 +138,19 @@ struct launch {
 
 thread_local launch *now;
 
-/* Blocks that run at the same time, each in a thread of its own. */
+/* Blocks that run at the same time, each in its own thread. */
 struct cluster {
     std::mutex lock;
     std::condition_variable changed;
     unsigned blocks, arrived, meetings;
     bool broken;
-    std::vector<double> numbers; /* that each has published */
+    std::vector<double> numbers; /* numbers that each block has published */
 };
 
 thread_local cluster *together;
 thread_local unsigned rank;
 
-/* A window reaches from an address to the end of its page, or to that of the memory if it ends before. */
+/* A window extends from an address to the end of its page, or of the memory if that is nearer. */
 enum { PAGE = 4096 };
 
 void *window_of(uint64_t address, size_t bytes, bool write)
@@ -189,7 +189,7 @@ void enter(void)
         yield();
 }
 
-/* Whether every fiber of a range that has not ended has come as far as this one. */
+/* Returns whether every fiber of a range that has not ended has reached this barrier. */
 bool all_there(unsigned first, unsigned end, unsigned fiber::*meetings, unsigned wanted)
 {
     for (unsigned i = first; i < end && i < now->threads; i++) {
@@ -309,7 +309,7 @@ double *fake_device_cluster_numbers(int block)
 namespace
 {
 
-/* The grid of a launch, or some blocks that follow each other along x. */
+/* The grid of a launch, or consecutive blocks of it along x. */
 struct blocks {
     void (*run)(const void *parameter);
     const void *parameter;
@@ -318,7 +318,7 @@ struct blocks {
     size_t shared_bytes;
 };
 
-/* False: one has faulted. */
+/* Returns false if a block has faulted. */
 bool run_blocks(const blocks &b)
 {
     launch l = {};
@@ -351,7 +351,7 @@ bool run_blocks(const blocks &b)
     return !l.broken;
 }
 
-/* Blocks of a cluster, which wait for each other. */
+/* Runs the blocks of a cluster, which wait for each other. */
 bool run_cluster(const blocks &all, unsigned first, unsigned count)
 {
     cluster c;
@@ -398,7 +398,8 @@ extern "C" void fake_device_run(void (*run)(const void *parameter), const void *
     }
     for (unsigned x = 0; x < grid[0] && !fake_cuda_stopping(); x += cluster) {
         if (!run_cluster(all, x, cluster)) {
-            fake_fault(ILLEGAL_ADDRESS); /* its own thread has not told the stream's */
+            /* the block ran in another thread than the stream's, which must fault */
+            fake_fault(ILLEGAL_ADDRESS);
             return;
         }
     }

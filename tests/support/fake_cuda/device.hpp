@@ -1,7 +1,7 @@
-/* What CUDA C++ is to the kernels of src/actors/dnn/kernels, on a processor: each thread of a block
- * is a fiber, which goes on to the next one where it waits for others. Device memory is reached
- * through the fake driver, element by element, so that an address that is not mapped, or not for
- * writing, is the fault that it is on a GPU. */
+/* CUDA C++ on a processor, for the kernels of src/actors/dnn/kernels. Each thread of a block is a
+ * fiber, which switches to the next one where it waits for others. The fake driver reaches device
+ * memory element by element, so that an access without a mapping, or a write without permission,
+ * faults as on a GPU. */
 #ifndef TESTS_FAKE_CUDA_DEVICE_HPP
 #define TESTS_FAKE_CUDA_DEVICE_HPP
 
@@ -21,17 +21,18 @@ struct fake_dim {
 
 extern thread_local fake_dim threadIdx, blockIdx, blockDim, gridDim;
 
-/* The processor's address of bytes of device memory; a fault ends the launch. */
+/* Returns the processor's address of bytes of device memory; a fault ends the launch. */
 void *fake_device_reach(uint64_t address, size_t bytes, bool write);
-/* All threads of the block, or of the warp, have come here. */
+/* Barriers for all threads of the block, or of the warp. */
 void fake_device_sync(void);
 void fake_device_warp_sync(void);
-/* A word of each lane of the warp, set and read between two such meetings. */
+/* A word for each lane of the warp, written and read between two warp barriers. */
 uint64_t *fake_device_lanes(void);
 /* The dynamic shared memory of the block. */
 void *fake_device_shared(void);
 
-/* All threads of the cluster have come here; what a block of it has published, -1: this one. */
+/* A barrier for all threads of the cluster, and the numbers that a block of it has published; -1:
+ * this block. */
 void fake_device_cluster_meet(void);
 double *fake_device_cluster_numbers(int block);
 
@@ -54,7 +55,7 @@ static inline void __syncthreads(void)
     fake_device_sync();
 }
 
-/* For how many threads of the block `value` is not 0. */
+/* Returns for how many threads of the block `value` is not 0. */
 static inline int __syncthreads_count(int value)
 {
     static thread_local int count;
@@ -136,7 +137,7 @@ static inline int __any_sync(unsigned, int value)
     return any;
 }
 
-/* Whether it is true of any thread of the block. */
+/* Returns whether `value` is true for any thread of the block. */
 static inline int __syncthreads_or(int value)
 {
     static thread_local int any[2];
@@ -151,7 +152,7 @@ static inline int __syncthreads_or(int value)
     return out;
 }
 
-/* Fibers go on only where they meet, and blocks run one after the other. */
+/* Atomic as it is: fibers switch at barriers only, and blocks run in sequence. */
 static inline uint32_t atomicAdd(uint32_t *at, uint32_t by)
 {
     const uint32_t before = *at;

@@ -1,4 +1,4 @@
-/* The fast kernels of the dnn actor that the fake device runs: each with its parameter. A kernel
+/* The fast kernels of the dnn actor that the fake device runs, each with its parameter. A kernel
  * without a row here is not found when it is loaded. */
 #ifndef TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
@@ -23,13 +23,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Kernels of three types. */
+/* A kernel for three types. */
 #define FAKE_DEVICE_TYPES(X, before, after, type)                                                  \
     X(before##f32##after, type)                                                                    \
     X(before##bf16##after, type)                                                                   \
     X(before##f16##after, type)
 
-/* All passes of an engine of attention. */
+/* All passes of an attention engine. */
 #define FAKE_DEVICE_ATTENTION(X, name)                                                             \
     X(trp_attention_##name##_forward, trp__attention)                                              \
     X(trp_attention_##name##_rows, trp__attention)                                                 \
@@ -50,7 +50,7 @@
     FAKE_DEVICE_ATTENTION(X, f64_128)                                                              \
     FAKE_DEVICE_ATTENTION(X, f64_256)
 
-/* All passes of batch norm, of a way to read elements. */
+/* All passes of batch norm for one way to read elements. */
 #define FAKE_DEVICE_BATCH(X, way, name)                                                            \
     X(trp_batch_##way##_##name##_moments, trp__batch)                                              \
     X(trp_batch_##way##_##name##_sums, trp__batch)                                                 \
@@ -69,7 +69,7 @@
     FAKE_DEVICE_BATCH(X, columns, f16_8)                                                           \
     FAKE_DEVICE_BATCH(X, columns, any_1)
 
-/* Rows of clusters. */
+/* Batch norm of rows by clusters. */
 #define FAKE_DEVICE_BATCH_SLICES(X, name)                                                          \
     X(trp_batch_rows_##name##_slices, trp__batch)                                                  \
     X(trp_batch_rows_##name##_back_slices, trp__batch)
@@ -282,7 +282,7 @@ extern "C" {
 FAKE_DEVICE_KERNELS(FAKE_DEVICE_DECLARE)
 #undef FAKE_DEVICE_DECLARE
 
-/* All blocks of a launch, one after the other, or clusters of some. */
+/* Run all blocks of a launch in sequence, or the blocks of clusters together. */
 void fake_device_run(void (*run)(const void *parameter), const void *parameter,
                      const unsigned grid[3], unsigned threads, size_t shared_bytes,
                      unsigned cluster);

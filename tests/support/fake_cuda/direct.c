@@ -1,5 +1,5 @@
-/* See direct.h. One call of a kernel is all blocks of a launch, one after the other, of one thread
- * each. */
+/* See direct.h. One call of a kernel runs all blocks of a launch in sequence, with one thread each.
+ */
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TRP__KERNEL  static
-#define TRP__SHARED  /* a thread of its own */
+#define TRP__SHARED  /* each block has one thread */
 #define TRP__SYNC()  ((void)0)
 #define TRP__THREAD  0
 #define TRP__THREADS 1
@@ -63,7 +63,7 @@ void fake_direct_run(trp__direct *d)
     }
 }
 
-/* The processor's address of each tensor; false: the stream has faulted. */
+/* Reaches each tensor; false: the stream has faulted. */
 static bool reach_all(trp__direct *d, fake_pin pin[])
 {
     const trp__dnn_kind *kind = trp__dnn_kind_of(d->node.kind);
@@ -83,7 +83,7 @@ static bool reach_all(trp__direct *d, fake_pin pin[])
     return true;
 }
 
-/* The same of scratch memory. */
+/* Reaches scratch memory. */
 static bool reach_scratch(trp__direct *d, fake_pin *pin)
 {
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
@@ -97,7 +97,7 @@ static bool reach_scratch(trp__direct *d, fake_pin *pin)
     return bytes == 0 || d->scratch;
 }
 
-/* The same of the numbers of a sample. */
+/* Reaches the numbers of a sample. */
 static bool reach_sample(trp__direct *d, fake_pin *pin)
 {
     if (!d->sample)
@@ -107,7 +107,8 @@ static bool reach_sample(trp__direct *d, fake_pin *pin)
     return d->sample != NULL;
 }
 
-/* A kernel for another kind of node, or one with another number of elements, would go astray. */
+/* Refuses a kernel for another kind of node, or another number of elements: it would access other
+ * memory. */
 static void launch(int number, const uint64_t *parameter)
 {
     const row *r = &rows[number];

@@ -1,5 +1,5 @@
-/* The dnn actor's own kernels, as C: for the fake driver, which launches them, and for the fake
- * cuDNN, whose engines compute with them. */
+/* The dnn actor's own kernels, compiled as C: the fake driver launches them, and the engines of the
+ * fake cuDNN compute with them. */
 #ifndef TESTS_FAKE_CUDA_DIRECT_H
 #define TESTS_FAKE_CUDA_DIRECT_H
 
@@ -7,9 +7,9 @@
 
 #include "actors/dnn/reference/node.h"
 
-/* Behind "trp_direct_": the name of each kernel, the kinds that it is for, from one to another, and
- * of which tensor it has a thread or a block for each element, or what else, see direct.h. In the
- * order in which a node launches them. */
+/* A row for each kernel, in the order in which a node launches them: its name after "trp_direct_",
+ * the first and the last kind of node that it is for, and the tensor for each element of which it
+ * has a thread or a block, or another count. */
 #define FAKE_FIRST(first, ...) first
 #define FAKE_DIRECT_KERNELS(X)                                                                     \
     X(conv_forward, CONV_FORWARD, CONV_FORWARD, TRP__DNN_CONV_Y)                                   \
@@ -36,16 +36,16 @@
     X(dequantize, BLOCK_SCALE_DEQUANTIZE, BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y)               \
     TRP__TRAIN_KERNELS(X)
 
-/* As launches of the driver. */
+/* Declares the kernels as the driver launches them. */
 #define FAKE_DIRECT_DECLARE(name, kind, ...) void fake_direct_##name(const uint64_t *parameter);
 FAKE_DIRECT_KERNELS(FAKE_DIRECT_DECLARE)
 #undef FAKE_DIRECT_DECLARE
 
-/* All kernels of a node whose at[] are addresses of the processor; fills in what only kernels need.
- */
+/* Runs all kernels of a node whose at[] are addresses of the processor; sets the fields that only
+ * kernels need. */
 FAKE_API void fake_direct_run(trp__direct *d);
 
-/* Bytes from the first element of a tensor to the end of the last. */
+/* Returns the bytes from the first to the end of the last element of a tensor. */
 FAKE_API size_t fake_direct_bytes(const trp__dnn_tensor *t);
 
 #endif

@@ -62,7 +62,7 @@ static int refusal(fake_need need)
 
 int fake_enter(fake_need need)
 {
-    /* In a forked child the lock may be held by a thread that is not there. */
+    /* In a forked child, a thread that does not exist there may hold the lock. */
     if (atomic_load(&fake.forked))
         return FAKE_ERROR_NOT_INITIALIZED;
     pthread_mutex_lock(&fake.lock);
@@ -87,8 +87,8 @@ int fake_cuda_usable(void)
     return result ? result : fake_leave(0);
 }
 
-/* Handles: the slot's number and how often it was used, never 0 and never a small number, which
- * some values of a stream are by convention. */
+/* A handle consists of the slot's number and of how often the slot was used. It is never 0 nor a
+ * small number, since small numbers stand for default streams. */
 
 enum { SLOT_BITS = 20, KIND_BITS = 4 };
 
@@ -160,7 +160,7 @@ size_t fake_handle_count(fake_kind kind)
     return counts[kind];
 }
 
-/* What is left at the end. */
+/* Counts at the end. */
 
 static fake_counts forgotten;
 
@@ -179,7 +179,7 @@ static fake_counts count_all(void)
     return c;
 }
 
-/* The last release of a context takes with it what is left in it: that was forgotten. */
+/* The last release of a context also drops what it still owns: the application forgot that. */
 static void note_forgotten(void)
 {
     fake_counts c = count_all();
@@ -197,7 +197,7 @@ fake_counts fake_cuda_count(void)
     return c;
 }
 
-/* One line for each process that used the driver and came to an orderly end. */
+/* Each process that used the driver and ends in order writes one line. */
 __attribute__((destructor)) static void report_leaks(void)
 {
     char line[320];
@@ -228,7 +228,7 @@ __attribute__((destructor)) static void report_leaks(void)
 
 /* Start. */
 
-/* A wrong setting must not pass for the default. */
+/* A wrong setting must not be taken for the default. */
 static uint64_t setting(const char *name, uint64_t standard, uint64_t least, uint64_t most)
 {
     const char *text = getenv(name);
@@ -385,7 +385,7 @@ trp__cu_result cuDeviceGetUuid_v2(trp__cu_uuid *uuid, trp__cu_device device)
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Those of an H100 that somebody may ask for; all others are asked for by mistake. */
+/* Attributes of an H100 that may be queried; a query of another one is a mistake. */
 static bool find_attribute(int attribute, int *value)
 {
     static const int known[][2] = {
@@ -448,7 +448,7 @@ trp__cu_result cuDevicePrimaryCtxRetain(trp__cu_context *context, trp__cu_device
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* The last release ends the context, with all that is left in it. */
+/* The last release ends the context, with everything that it owns. */
 trp__cu_result cuDevicePrimaryCtxRelease_v2(trp__cu_device device)
 {
     int result = fake_enter(FAKE_ENDS_DRIVER);
@@ -485,7 +485,7 @@ trp__cu_result cuCtxSetCurrent(trp__cu_context context)
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* No kernel looks at it. */
+/* Kernels ignore it. */
 static size_t stack_limit = 1024;
 
 trp__cu_result cuCtxGetLimit(size_t *value, trp__cu_limit limit)

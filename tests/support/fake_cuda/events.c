@@ -37,7 +37,7 @@ trp__cu_result cuEventCreate(trp__cu_event *out, unsigned int flags)
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Allowed while it is not reached: what waits for it goes on waiting. */
+/* Allowed while the event is pending: work that waits for it goes on waiting. */
 trp__cu_result cuEventDestroy_v2(trp__cu_event handle)
 {
     int result = fake_enter(FAKE_ENDS_CONTEXT);
@@ -66,7 +66,7 @@ trp__cu_result cuEventRecord(trp__cu_event handle, trp__cu_stream stream)
         return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
     *new = (fake_recording){.references = 1, .timed = !(e->flags & FAKE_EVENT_DISABLE_TIMING)};
     result = fake_submit(s, &(fake_op){.kind = FAKE_OP_RECORD, .recording = new});
-    event *still = event_get(handle); /* submitting may let the lock go */
+    event *still = event_get(handle); /* submitting may release the lock */
     if (result || !still) {
         fake_recording_drop(new);
         return fake_leave(result);
@@ -135,7 +135,7 @@ trp__cu_result cuStreamWaitEvent(trp__cu_stream stream, trp__cu_event handle, un
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
     if (!last)
         return fake_leave(FAKE_SUCCESS);
-    last->references++; /* submitting may let the lock go */
+    last->references++; /* submitting may release the lock */
     result = fake_submit(s, &(fake_op){.kind = FAKE_OP_EVENT_WAIT, .recording = last});
     fake_recording_drop(last);
     return fake_leave(result);

@@ -1,4 +1,4 @@
-/* Refers to every function of the driver's table: a row without a fake doesn't link. */
+/* Refers to every function of the driver's table, so that a row without a fake does not link. */
 #include "support/fake_cuda/fake.h"
 
 __attribute__((used)) static const trp__cuda all = {

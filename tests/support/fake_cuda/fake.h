@@ -1,7 +1,6 @@
-/* What the parts of the fake CUDA driver share. README.md says what it is for.
- *
- * One lock guards all of it. It is let go only while an operation's own work runs on a stream's
- * thread. Every function of the driver begins with fake_enter() and ends with fake_leave(). */
+/* Shared by the files of the fake CUDA driver; README.md says what it is for. One lock guards
+ * everything, and is released only while the work of an operation runs on a stream's thread. Every
+ * function of the driver begins with fake_enter() and ends with fake_leave(). */
 #ifndef TESTS_FAKE_CUDA_FAKE_H
 #define TESTS_FAKE_CUDA_FAKE_H
 
@@ -10,15 +9,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Every function of the table is declared as exported, and defined somewhere here: the library is
- * linked with all references resolved, and exports.c refers to each. */
+/* Declares every function of the table as exported. The library is linked with all references
+ * resolved, and exports.c refers to each, so that each is defined in some file. */
 #define FAKE_DECLARE(result, name, parameters) FAKE_API result name parameters;
 TRP__CUDA_FUNCTIONS(FAKE_DECLARE)
 TRP__CUDA_OPTIONAL_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
-/* The results that the fake gives, by themselves: the driver's numbers must not come from the code
- * under test. Source: CUDA Driver API Reference, CUresult. */
+/* The results that the fake returns. Defined here, so that the driver's numbers do not come from
+ * the code under test. Source: CUDA Driver API Reference, CUresult. */
 #define FAKE_RESULTS(X)                                                                            \
     X(SUCCESS, 0, "no error")                                                                      \
     X(ERROR_INVALID_VALUE, 1, "invalid argument")                                                  \
@@ -54,51 +53,52 @@ typedef enum fake_result {
 enum {
     FAKE_DEVICES = 16,
     FAKE_QUEUES = 64,
-    FAKE_STREAM_DEPTH = 1024,   /* operations in a stream; then a call waits for room */
-    FAKE_GRANULE = 2 << 20,     /* of memory that can be mapped */
-    FAKE_PIECE_BYTES = 1 << 20, /* of a copy, between looks at whether all must stop */
+    FAKE_STREAM_DEPTH = 1024,   /* operations in a stream; a call waits for room beyond these */
+    FAKE_GRANULE = 2 << 20,     /* bytes: unit of mapped memory */
+    FAKE_PIECE_BYTES = 1 << 20, /* bytes that are copied between two checks for a stop */
 };
 
 typedef struct fake_stream fake_stream;
 
-/* The primary context of a device: a context's handle is the address of this. */
+/* The primary context of a device. The handle of the context is the address of this struct. */
 typedef struct fake_context {
     int device;
     unsigned int retained;
-    fake_stream *standard; /* of calls with the stream NULL; made when first used */
+    fake_stream *standard; /* stream of calls with stream NULL; made at first use */
 } fake_context;
 
 typedef struct fake_settings {
     int devices;
     int queues;
-    uint64_t memory_bytes; /* of each device */
+    uint64_t memory_bytes; /* memory of each device */
     uint64_t address_shift;
     int64_t report_ns;
     int64_t write_ns;               /* before each write of a word */
-    int attribute, attribute_value; /* an answer that is changed; attribute 0: none */
+    int attribute, attribute_value; /* an attribute whose value is changed; 0: none */
     uint64_t
-        fail_call; /* the call, from cuInit on, that fails for no fault of the caller; 0: none */
+        /* number of the call, from cuInit on, that fails without a fault of the caller; 0: none */
+        fail_call;
     int fail_result;
-    const char *leaks; /* file for the counts at the program's end; NULL: none */
+    const char *leaks; /* file for the counts at the end of the program; NULL: none */
 } fake_settings;
 
 typedef struct fake_driver {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* callers that wait for a stream's progress, or for room */
-    pthread_cond_t quiet;   /* for the stream that reports a fault: nothing is being executed */
-    unsigned int waiters;   /* of `changed` */
+    pthread_cond_t changed; /* for callers that wait for the progress of a stream, or for room */
+    pthread_cond_t quiet;   /* for the stream that reports a fault: no operation runs */
+    unsigned int waiters;   /* threads that wait for `changed` */
     fake_settings settings;
     bool initialised;
-    atomic_bool forked; /* this process is a child of the one that called cuInit */
+    atomic_bool forked; /* this process is a child of the process that called cuInit */
     fake_context context[FAKE_DEVICES];
-    uint64_t taken[FAKE_DEVICES]; /* bytes of device memory */
+    uint64_t taken[FAKE_DEVICES]; /* allocated bytes of device memory */
 
-    uint64_t calls; /* but for those that can't fail */
+    uint64_t calls; /* without those that cannot fail */
 
-    bool faulted;         /* a stream has faulted; it will be told */
-    atomic_bool stopping; /* nothing may be executed any more */
+    bool faulted;         /* a stream has faulted, and will report it */
+    atomic_bool stopping; /* no operation may run any more */
     unsigned int executing;
-    int broken; /* what every call returns since a fault was told; 0: none was */
+    int broken; /* result of every call since a fault was reported; 0: none was */
 } fake_driver;
 
 extern fake_driver fake;
@@ -106,30 +106,32 @@ extern fake_driver fake;
 /* Calls. */
 
 typedef enum fake_need {
-    FAKE_NEEDS_INIT,    /* cuInit, no context; says nothing of faults either */
+    FAKE_NEEDS_INIT,    /* cuInit, but no context; succeeds after a fault */
     FAKE_NEEDS_DRIVER,  /* no context, but a process without a fault */
     FAKE_NEEDS_CONTEXT, /* a context that is current in the calling thread */
-    FAKE_ENDS_DRIVER,   /* as the two before; what gives something back does not fail on demand, */
-    FAKE_ENDS_CONTEXT,  /* since nobody could do anything about it */
+    /* like the two before, for calls that release something. They never fail on demand, */
+    FAKE_ENDS_DRIVER,
+    FAKE_ENDS_CONTEXT, /* as a caller could not handle it */
 } fake_need;
 
-/* Takes the lock and gives 0; or gives what the call must return, without the lock. */
+/* Takes the lock and returns 0, or returns the result of the call without the lock. */
 int fake_enter(fake_need need);
-/* Gives the lock back, and its argument. */
+/* Releases the lock and returns its argument. */
 int fake_leave(int result);
 
-/* The context that is current in this thread, after fake_enter(FAKE_NEEDS_CONTEXT). */
+/* Returns the current context of this thread, after fake_enter(FAKE_NEEDS_CONTEXT). */
 fake_context *fake_current(void);
 
 int64_t fake_now(void);
 
-/* The device's: the machine's, or what kernels have taken where a test says which are fast. */
+/* The clock of the device: that of the machine or, where a test lists fast kernels, the sum of
+ * their times. */
 int64_t fake_cutlass_clock(void);
 /* Waits for `changed`. */
 void fake_wait(void);
 void fake_announce(void);
 
-/* Handles: never used twice, so one that is gone is found to be so. */
+/* Handles are never used twice, so that stale ones are found. */
 
 typedef enum fake_kind {
     FAKE_STREAM = 1,
@@ -142,9 +144,9 @@ typedef enum fake_kind {
     FAKE_KINDS,
 } fake_kind;
 
-/* 0: no memory. */
+/* Returns a new handle; 0: out of memory. */
 uintptr_t fake_handle_new(fake_kind kind, void *object);
-/* NULL: there is no such thing, or none any more. */
+/* Returns the object; NULL: it does not exist, or no longer. */
 void *fake_handle_get(fake_kind kind, uintptr_t handle);
 void fake_handle_drop(uintptr_t handle);
 size_t fake_handle_count(fake_kind kind);
@@ -153,25 +155,26 @@ size_t fake_handle_count(fake_kind kind);
 
 typedef struct fake_range fake_range;
 
-/* The part of [address, address + *bytes) that lies in one range: its address for the processor,
- * and its length in *bytes. NULL: the first byte is not mapped, or not for this access. While it is
- * pinned it can be used without the lock. */
+/* Pins the part of [address, address + *bytes) in one range, which may then be used without the
+ * lock. Returns its address for the processor, and its length in *bytes. NULL: the first byte is
+ * not mapped, or not for this access. */
 char *fake_pin_range(uint64_t address, size_t *bytes, bool write, fake_range **range);
 void fake_unpin_range(fake_range *range);
 
-/* Whether all of a range is mapped, whatever for: what a call can know before the work is done. */
+/* Returns whether a range is mapped for any access, which is what a call can check before the work
+ * runs. */
 bool fake_known(uint64_t address, size_t bytes);
 
-/* The word at a device's address of 8 aligned bytes; NULL as above. */
+/* Returns the word at a device address of 8 aligned bytes; NULL: as above. */
 _Atomic uint64_t *fake_word(uint64_t address, bool write);
 
-/* As cuMemAlloc, with the lock held. */
+/* Like cuMemAlloc, with the lock held. */
 int fake_allocate(trp__cu_address *address, size_t bytes);
-/* Frees what cuMemAlloc gave; cuMemFreeAsync has claimed it before. */
+/* Frees memory of cuMemAlloc; cuMemFreeAsync has claimed it before. */
 bool fake_allocation_claim(uint64_t address);
 void fake_allocation_free(uint64_t address);
 
-/* Everything that is a context's, when it goes. */
+/* Release everything that a context owns, when it ends. */
 void fake_memory_clear(int device);
 void fake_memory_count(fake_counts *counts);
 
@@ -197,12 +200,12 @@ typedef enum fake_op_kind {
 typedef struct fake_op {
     struct fake_op *next;
     fake_op_kind kind;
-    uint64_t turn; /* its place in the stream's hardware queue */
+    uint64_t turn; /* number in the stream's hardware queue */
     union {
         struct {
             uint64_t to, from;
             size_t bytes;
-            void *host_to; /* pageable memory of a caller that waits; NULL: use the address */
+            void *host_to; /* pageable memory of a waiting caller; NULL: use the address */
             const void *host_from;
         } copy;
         struct {
@@ -216,7 +219,7 @@ typedef struct fake_op {
         fake_recording *recording; /* RECORD, EVENT_WAIT */
         struct {
             const struct fake_kernel *kernel;
-            uint64_t *parameter; /* its own, until it was run */
+            uint64_t *parameter; /* owned by the operation until it has run */
             unsigned grid[3], block, cluster;
             size_t shared_bytes;
         } kernel;
@@ -229,24 +232,24 @@ typedef struct fake_op {
     };
 } fake_op;
 
-/* The stream of a handle, or the current context's own for NULL; NULL if there is none. */
+/* Returns the stream of a handle, or of the current context for NULL; NULL: there is none. */
 fake_stream *fake_stream_get(trp__cu_stream handle);
-/* Copies `op` into the stream; waits for room. The lock is let go meanwhile. */
+/* Copies `op` into the stream; waits for room, with the lock released. */
 int fake_submit(fake_stream *stream, const fake_op *op);
-/* Wait for all that was put into the stream, or into all streams, before. */
+/* Wait for all earlier operations of the stream, or of all streams. */
 int fake_stream_drain(fake_stream *stream);
 int fake_drain_all(void);
-/* Whether work of a stream's thread must come to an end now; needs no lock. */
+/* Returns whether the work of a stream's thread must stop now; needs no lock. */
 bool fake_interrupted(void);
-/* From an operation that runs: it ends with a fault. */
+/* Ends the running operation with a fault. */
 void fake_fault(int result);
-/* Where a stream keeps what is recorded of it, NULL if nothing is; NULL: there is no such stream.
- */
+/* Returns where a stream stores the graph that it records, which is NULL if it records none; NULL:
+ * there is no such stream. */
 fake_graph **fake_stream_capture(trp__cu_stream handle);
-/* Ends all streams of a context, whatever is in them. */
+/* Ends all streams of a context, with pending operations. */
 void fake_streams_clear(fake_context *context);
 
-/* Graphs. The lock is held, but when one runs. */
+/* Graphs. The lock is held, except in fake_graph_run(). */
 
 void fake_graph_keep(fake_graph *graph);
 void fake_graph_drop(fake_graph *graph);
@@ -256,16 +259,17 @@ void fake_graph_run(const fake_graph *graph);
 
 typedef struct fake_kernel {
     const char *name;
-    void (*run)(const uint64_t *parameter); /* each in as many words as it needs */
+    void (*run)(const uint64_t *parameter); /* parameters, each in as many words as it needs */
     size_t parameter_count;
-    const char *variable; /* of the module, whose address is one more word; NULL: none */
-    void (*threads)(const void *parameter); /* in place of run: one thread of it, see device.hpp */
+    /* variable of the module, whose address is passed as one more word; NULL: none */
+    const char *variable;
+    void (*threads)(const void *parameter); /* replaces `run`: one thread, see device.hpp */
 } fake_kernel;
 
-/* NULL: none of this name has been written for the fake. */
+/* Returns the kernel; NULL: the fake has none of this name. */
 const fake_kernel *fake_kernel_find(const char *name);
 
-/* Those of the cutlass actor, see cutlass.c and cutlass_build.c. */
+/* Kernels of the cutlass actor, see cutlass.c and cutlass_build.c. */
 void fake_cutlass_build(const uint64_t *parameter);
 void fake_cutlass_prepare(const uint64_t *parameter);
 void fake_cutlass_run(const uint64_t *parameter);

@@ -1,5 +1,5 @@
-/* Recording of a stream, as far as the program uses it: what a fake library would have put into the
- * stream becomes the nodes of a graph, which can be launched again and again. */
+/* Stream capture, as far as the program uses it: the calls of a fake library become the nodes of a
+ * graph, which can be launched any number of times. */
 #include "support/fake_cuda/fake.h"
 
 #include <stdlib.h>
@@ -97,7 +97,7 @@ trp__cu_result cuGraphLaunch(trp__cu_graph_exec exec, trp__cu_stream stream)
     fake_stream *s = fake_stream_get(stream);
     if (!g || !s)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    fake_graph_keep(g); /* submitting may let the lock go */
+    fake_graph_keep(g); /* submitting may release the lock */
     result = fake_submit(s, &(fake_op){.kind = FAKE_OP_GRAPH, .graph = g});
     fake_graph_drop(g);
     return fake_leave(result);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Whether the processor may read and write all of it. */
+/* Returns whether the processor may read and write a whole range. */
 static bool writable(uintptr_t address, size_t bytes)
 {
     uintptr_t from, to, end = address + bytes;

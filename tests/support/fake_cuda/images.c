@@ -1,5 +1,5 @@
-/* Images of the fake driver: which kernels and variables there are in PTX text, or in a cubin, and
- * what parameters the kernels take. */
+/* Images of the fake driver: the kernels, their parameters and the variables of PTX text or of a
+ * cubin. */
 #include "support/fake_cuda/modules.h"
 
 #include <ctype.h>
@@ -33,7 +33,7 @@ static size_t scalar_bytes(const char *type)
     return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? (size_t)bits / 8 : 0;
 }
 
-/* A word of PTX: everything up to a blank or one of ",)[;={". */
+/* Returns the length of a word of PTX, which ends at a blank or one of ",)[;={". */
 static size_t ptx_word(const char *at, char *out, size_t size)
 {
     size_t n = strcspn(at, " \t\r\n,)[;={");
@@ -43,9 +43,9 @@ static size_t ptx_word(const char *at, char *out, size_t size)
     return n;
 }
 
-/* What is declared after .param, .global or .const: ".u64 name", ".u64 .ptr .align 1 name",
- * ".align 4 .b8 name[16]". Returns what comes behind it; its bytes are 0 if it is not understood,
- * `width` those of an element. */
+/* Reads a declaration after .param, .global or .const: ".u64 name", ".u64 .ptr .align 1 name",
+ * ".align 4 .b8 name[16]". Returns the text after it. Its bytes are 0 if it is not understood;
+ * `width` is that of an element. */
 static const char *read_declared(const char *at, char *name, size_t *bytes, size_t *width)
 {
     char word[NAME_BYTES] = "";
@@ -75,7 +75,7 @@ static const char *read_declared(const char *at, char *name, size_t *bytes, size
     return skip_space(at);
 }
 
-/* NULL: something that is not understood. */
+/* Reads the parameters of a kernel; NULL: one is not understood. */
 static const char *read_parameters(const char *at, entry *e)
 {
     size_t words = 0;
@@ -97,8 +97,8 @@ static const char *read_parameters(const char *at, entry *e)
     return *at == ')' ? at + 1 : NULL;
 }
 
-/* The first values of an array, "= {1, 2}", where they are whole numbers; the rest are zero, and so
- * is what begins with anything else. */
+/* Reads the first values of an array, "= {1, 2}", if they are integers. The rest are zero, and so
+ * is any other initialiser. */
 static void read_values(const char *at, const variable *v, size_t width)
 {
     size_t here = v->bytes;
@@ -117,7 +117,7 @@ static void read_values(const char *at, const variable *v, size_t width)
     fake_unpin_range(range);
 }
 
-/* Variables of a module are memory of the device. */
+/* Allocates the variables of a module in device memory. */
 static int read_variables(const char *text, const char *space, module *m)
 {
     size_t length = strlen(space);
@@ -126,7 +126,7 @@ static int read_variables(const char *text, const char *space, module *m)
         char name[NAME_BYTES];
         at += length;
         if (!isspace((unsigned char)*at))
-            continue; /* ld.global.f32 */
+            continue; /* not a declaration: ld.global.f32 */
         at = read_declared(at, name, &bytes, &width);
         if (bytes == 0 || m->variables == VARIABLES)
             return FAKE_ERROR_INVALID_PTX;
@@ -181,9 +181,9 @@ static int read_ptx(const char *text, module *m)
     return result ? result : read_variables(text, ".const", m);
 }
 
-/* Cubins: an ELF file, in which ".nv.info.NAME" says what parameters a kernel takes. Of what stands
- * there only that is read: the rows {format, attribute, bytes} with a value of so many bytes behind
- * them, and in those for parameters the number and, in the upper bits, the size of one. */
+/* Cubins: an ELF file, whose sections ".nv.info.NAME" describe the parameters of kernels. Only the
+ * rows {format, attribute, bytes} that are followed by a value are read, and of these only
+ * parameters: their number and, in the upper bits, their size. */
 
 enum { ROW_WITH_BYTES = 4, ROW_PARAMETER = 0x17 };
 

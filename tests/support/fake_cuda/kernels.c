@@ -1,4 +1,4 @@
-/* Kernels of the fake driver: what those do that the tests launch. */
+/* Kernels of the fake driver, for those that tests launch. */
 #include "support/fake_cuda/cutlass/cutlass.h"
 #include "support/fake_cuda/cutlass/cutlass_reference.h"
 #include "support/fake_cuda/device_kernels.h"
@@ -27,7 +27,7 @@ static void run_spin(const uint64_t *parameter)
     }
 }
 
-/* A processor of the GPU finds a misaligned address before it looks where it leads. */
+/* A GPU reports a misaligned address before it looks up the mapping. */
 static void run_store(const uint64_t *parameter)
 {
     fake_pin pin;
@@ -48,7 +48,7 @@ static void run_trap(const uint64_t *parameter)
     fake_fault(FAKE_ERROR_LAUNCH_FAILED);
 }
 
-/* Words of 4 bytes that a kernel reads or writes; NULL: the stream has faulted. */
+/* Reaches words of 4 bytes that a kernel reads or writes; NULL: the stream has faulted. */
 static void *reach(fake_pin *pin, uint64_t address, uint64_t count, bool write)
 {
     return fake_cuda_reach(pin, address, count * 4, write);
@@ -116,7 +116,7 @@ static void run_map(const uint64_t *parameter)
     fake_cuda_let_go(&pin);
 }
 
-/* A kernel that the tests launch needs a row here. */
+/* Every kernel that tests launch needs a row here. */
 static const fake_kernel kernels[] = {
     {"probe_nop", run_nop, 0, NULL, NULL},
     {"bench_nop", run_nop, 0, NULL, NULL},

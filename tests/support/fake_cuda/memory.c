@@ -1,8 +1,6 @@
 /* Device memory of the fake driver: memory files, and device addresses that the processor can't
- * use.
- *
- * Device addresses come out of one reservation without access, and are never used twice: what uses
- * one by mistake, on the processor or after it was unmapped, is found out. The bytes are mapped a
+ * use. All device addresses come from one reservation without access rights, and none is used
+ * twice, so that an access by the processor, or after unmapping, is found. The bytes are mapped a
  * second time, at an address that only the fake knows. */
 #include "support/fake_cuda/memory.h"
 
@@ -11,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ADDRESSES  (UINT64_C(256) << 30) /* bytes of device addresses in all */
-#define SMALL_UNIT (UINT64_C(64) << 10)  /* of cuMemAlloc */
-#define POOL_UNIT  (UINT64_C(32) << 20)  /* by which the pool of cuMemAllocAsync grows */
+#define ADDRESSES  (UINT64_C(256) << 30) /* size of the range of device addresses */
+#define SMALL_UNIT (UINT64_C(64) << 10)  /* unit of cuMemAlloc */
+#define POOL_UNIT  (UINT64_C(32) << 20)  /* growth of the pool of cuMemAllocAsync */
 typedef struct reservation {
     struct reservation *next;
     uint64_t address;
@@ -32,7 +30,8 @@ static bool aligned(uint64_t value, uint64_t unit)
 
 static uint64_t first_address, next_address;
 
-/* By a plain system call: a sanitizer would prepare its own memory for all of it. */
+/* Reserves the addresses by a plain system call: a sanitizer would prepare its own memory for all
+ * of them. */
 static bool have_addresses(void)
 {
     if (first_address)
@@ -45,7 +44,8 @@ static bool have_addresses(void)
     return true;
 }
 
-/* 0: there are none left. `hint` is followed where nothing has been yet. A gap follows. */
+/* Returns addresses followed by a gap; 0: none are left. Follows `hint` if no earlier range was
+ * there. */
 static uint64_t take_addresses(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t gap)
 {
     if (!have_addresses() || bytes > ADDRESSES)
@@ -63,7 +63,7 @@ static uint64_t take_addresses(uint64_t bytes, uint64_t alignment, uint64_t hint
 
 /* Finding. */
 
-/* Host memory is also known by the host's address of it, to copies: see fake_pin_range(). */
+/* Copies also find host memory by its host address: see fake_pin_range(). */
 static bool holds(const fake_range *r, uint64_t address, bool host_view, uint64_t *offset)
 {
     bool host = r->kind == REGISTERED || r->kind == HOST;
@@ -137,7 +137,7 @@ fake_range *fake_range_add(const fake_range *like)
     return r;
 }
 
-/* Takes it out at once, so that nothing finds it, and waits until nothing uses it. */
+/* Removes the range at once, so that nothing finds it, and waits until nothing uses it. */
 void fake_range_take_out(fake_range *range)
 {
     fake_range **at = &fake_ranges;
@@ -179,7 +179,7 @@ trp__cu_result cuMemAddressReserve(trp__cu_address *address, size_t bytes, size_
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Whether anything is mapped in [address, end). */
+/* Returns whether anything is mapped in [address, end). */
 static bool any_mapped(uint64_t address, uint64_t end)
 {
     for (const fake_range *r = fake_ranges; r; r = r->next) {
@@ -244,7 +244,7 @@ trp__cu_result cuMemMap(trp__cu_address address, size_t bytes, size_t offset, tr
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Whether a range is made of whole mappings, all of it and nothing more. */
+/* Returns whether a range consists of whole mappings and nothing else. */
 static bool whole_mappings(uint64_t address, size_t bytes)
 {
     uint64_t end = address + bytes;
@@ -277,7 +277,7 @@ trp__cu_result cuMemUnmap(trp__cu_address address, size_t bytes)
     for (uint64_t end = address + bytes; address < end;) {
         fake_range *r = find_start(MAPPED, address);
         if (!r)
-            break; /* another call unmaps it at the same time */
+            break; /* another call is unmapping it */
         address += r->bytes;
         unmap_range(r);
     }
@@ -372,7 +372,7 @@ trp__cu_result cuMemAlloc_v2(trp__cu_address *address, size_t bytes)
     return result ? result : fake_leave(fake_allocate(address, bytes));
 }
 
-/* Waits for all work that was sent before, as the driver does. */
+/* Waits for all earlier work, as the driver does. */
 trp__cu_result cuMemFree_v2(trp__cu_address address)
 {
     int result = fake_enter(FAKE_ENDS_CONTEXT);
@@ -388,8 +388,8 @@ trp__cu_result cuMemFree_v2(trp__cu_address address)
     return fake_leave(result);
 }
 
-/* The memory is there at once, which is earlier than the driver promises. It is refused where the
- * pool that it comes from could not grow. */
+/* The memory is usable at once, which is earlier than the driver promises. Fails if the pool could
+ * not grow. */
 trp__cu_result cuMemAllocAsync(trp__cu_address *address, size_t bytes, trp__cu_stream stream)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);

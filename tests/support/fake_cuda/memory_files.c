@@ -1,4 +1,4 @@
-/* Memory of the fake driver that other processes can have: memory files. */
+/* Memory of the fake driver that processes can share: memory files. */
 #include "support/fake_cuda/memory.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static int memory_file(size_t bytes)
     return fd;
 }
 
-/* Takes the descriptor over. */
+/* Takes ownership of the descriptor. */
 static int new_memory(int fd, int device, size_t bytes, bool imported, trp__cu_memory *out)
 {
     memory *m = malloc(sizeof *m);
@@ -107,7 +107,7 @@ trp__cu_result cuMemGetAllocationGranularity(size_t *bytes, const trp__cu_alloca
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* The descriptor is not close-on-exec: the driver promises nothing about that. */
+/* The descriptor is not close-on-exec, as the driver promises nothing about that. */
 trp__cu_result cuMemExportToShareableHandle(void *out, trp__cu_memory handle,
                                             trp__cu_handle_type type, unsigned long long flags)
 {
@@ -138,8 +138,8 @@ static bool is_memory_file(int fd, size_t *bytes)
     return true;
 }
 
-/* The descriptor stays the caller's. Which device the memory is of is not in it: the current one.
- */
+/* The caller keeps the descriptor. The file does not say its device: the memory belongs to the
+ * current one. */
 trp__cu_result cuMemImportFromShareableHandle(trp__cu_memory *out, void *handle,
                                               trp__cu_handle_type type)
 {

@@ -1,6 +1,5 @@
-/* Modules of the fake driver. It compiles nothing: it reads from PTX text, or from a cubin, which
- * kernels there are and what parameters they take, and runs those of whose name it knows what they
- * do. */
+/* Modules of the fake driver. It compiles nothing: it reads the kernels and their parameters from
+ * PTX text, or from a cubin, and runs its own code for the kernels that it knows by name. */
 #include "support/fake_cuda/modules.h"
 
 #include <stdlib.h>
@@ -117,7 +116,7 @@ trp__cu_result cuFuncGetParamInfo(trp__cu_function function, size_t index, size_
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* What every kernel answers, by CUfunction_attribute. */
+/* Attributes of every kernel, by CUfunction_attribute. */
 static const int attributes[] = {1024, SHARED_OWN, 0, 0, 32, TARGET, TARGET, 0, SHARED_USUAL};
 
 trp__cu_result cuFuncGetAttribute(int *value, trp__cu_function_attribute attribute,
@@ -161,7 +160,7 @@ trp__cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, trp__cu_
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Two: kernels that have groups one after the other so have several. */
+/* Two clusters, so that kernels that walk over groups have several groups each. */
 trp__cu_result cuOccupancyMaxActiveClusters(int *clusters, trp__cu_function function,
                                             const trp__cu_launch_config *config)
 {
@@ -191,7 +190,8 @@ trp__cu_result cuOccupancyMaxPotentialBlockSize(int *grid, int *block, trp__cu_f
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Some of the driver's rules. The map's first word is the address, then rank and sizes. */
+/* Checks some of the driver's rules. The first word of the map is the address; rank and sizes
+ * follow. */
 trp__cu_result cuTensorMapEncodeTiled(trp__cu_tensor_map *map, trp__cu_tensor_type type,
                                       unsigned int rank, void *address, const uint64_t *size,
                                       const uint64_t *stride, const unsigned int *box,
@@ -218,7 +218,7 @@ trp__cu_result cuTensorMapEncodeTiled(trp__cu_tensor_map *map, trp__cu_tensor_ty
     return fake_leave(fits ? FAKE_SUCCESS : FAKE_ERROR_INVALID_VALUE);
 }
 
-/* The same; in the second word the rank and 8. */
+/* Checks the same rules; the second word is the rank plus 8. */
 trp__cu_result cuTensorMapEncodeIm2col(trp__cu_tensor_map *map, trp__cu_tensor_type type,
                                        unsigned int rank, void *address, const uint64_t *size,
                                        const uint64_t *stride, const int *lower, const int *upper,
@@ -252,7 +252,7 @@ trp__cu_result cuTensorMapEncodeIm2col(trp__cu_tensor_map *map, trp__cu_tensor_t
     return fake_leave(fits ? FAKE_SUCCESS : FAKE_ERROR_INVALID_VALUE);
 }
 
-/* Copies the arguments; false: one is missing, or there is no memory. */
+/* Copies the arguments; false: one is missing, or out of memory. */
 static bool take_arguments(const entry *e, void **arguments, fake_op *op)
 {
     size_t word = 0, words = 1;
@@ -313,7 +313,8 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
                              .block = (unsigned)threads,
                              .cluster = cluster,
                              .shared_bytes = c->sharedMemBytes}};
-    /* A kernel that takes other parameters than the one that was rewritten here is another one. */
+    /* Another number of parameters shows that the kernel is not the one that the fake has code for.
+     */
     if (e->parameter_count != op.kernel.kernel->parameter_count ||
         !take_arguments(e, arguments, &op))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);

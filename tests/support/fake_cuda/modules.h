@@ -1,4 +1,4 @@
-/* Modules of the fake driver, as read from an image. */
+/* Modules of the fake driver, as read from images. */
 #ifndef TESTS_FAKE_CUDA_MODULES_H
 #define TESTS_FAKE_CUDA_MODULES_H
 
@@ -9,10 +9,10 @@ enum {
     VARIABLES = 16,
     NAME_BYTES = 128,
     PARAMETERS = 32,
-    WORDS = 4096 / 8, /* of all parameters of a kernel */
+    WORDS = 4096 / 8, /* words of all parameters of a kernel */
     TARGET = 90,
-    SHARED_OWN = 64, /* bytes that each kernel declares itself */
-    /* and may have beside them without having said so */
+    SHARED_OWN = 64, /* bytes of static shared memory of each kernel */
+    /* and of dynamic shared memory that needs no attribute */
     SHARED_USUAL = (48 << 10) - SHARED_OWN,
     SHARED_MOST = 227 << 10,
 };
@@ -24,7 +24,7 @@ typedef struct entry {
     char name[NAME_BYTES];
     size_t parameter_count;
     size_t parameter_bytes[PARAMETERS];
-    uintptr_t handle; /* given by cuModuleGetFunction; 0: not yet */
+    uintptr_t handle; /* returned by cuModuleGetFunction; 0: not yet */
     unsigned int shared_most;
 } entry;
 
@@ -40,8 +40,7 @@ struct module {
     variable variable[VARIABLES];
 };
 
-/* Reads PTX text or a cubin into a module that is all zero. The lock is held; its variables are
- * allocated. */
+/* Reads PTX text or a cubin into a zeroed module, and allocates its variables. The lock is held. */
 int fake_image_read(const void *image, module *m);
 
 #endif

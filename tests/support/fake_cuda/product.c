@@ -1,12 +1,12 @@
-/* See product.h. All blocks of a launch run one after the other, of one thread each, which reaches
- * from each operand exactly what its sizes span. */
+/* See product.h. Blocks of a launch run in sequence, each with one thread, which reaches exactly
+ * the memory that the sizes of each operand span. */
 #include "support/fake_cuda/product.h"
 #include "support/fake_cuda/fake.h"
 
 #include <string.h>
 
 #define TRP__KERNEL             static
-#define TRP__SHARED             /* a thread of its own */
+#define TRP__SHARED             /* each block has one thread */
 #define TRP__SYNC()             ((void)0)
 #define TRP__THREAD             0
 #define TRP__THREADS            1
@@ -20,7 +20,7 @@ static size_t bits_of(uint8_t type)
     return type == TRP_DTYPE_NONE ? 1 : trp_dtype_bits((trp_dtype)type);
 }
 
-/* Bytes that a matrix of rows x columns spans, in all of the batch. */
+/* Returns the bytes that a matrix of rows x columns spans in the whole batch. */
 static size_t span_of(const trp__matmul *g, int which, int64_t rows, int64_t columns)
 {
     const int64_t last = (g->batch - 1) * g->stride[which] + (columns - 1) * g->ld[which] + rows;
@@ -75,7 +75,7 @@ static size_t bytes_of(const trp__matmul *g, int which)
     }
 }
 
-/* False: the stream has faulted. */
+/* Reaches all operands; false: the stream has faulted. */
 static bool reach_all(trp__product_launch *r, fake_pin pin[])
 {
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {

@@ -1,4 +1,4 @@
-/* The reference kernel of products, as C, for the fake driver. */
+/* The reference kernel of products, compiled as C for the fake driver. */
 #ifndef TESTS_FAKE_CUDA_PRODUCT_H
 #define TESTS_FAKE_CUDA_PRODUCT_H
 

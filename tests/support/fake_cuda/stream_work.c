@@ -1,4 +1,4 @@
-/* Calls of the fake driver that put work into a stream. */
+/* Functions of the fake driver that enqueue work in a stream. */
 #include "support/fake_cuda/fake.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static trp__cu_result enqueue_word(trp__cu_stream stream, fake_op_kind kind,
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    /* The flags are WAIT_VALUE_GEQ and WRITE_VALUE_DEFAULT; of the others none is in use. */
+    /* The flags are WAIT_VALUE_GEQ and WRITE_VALUE_DEFAULT; no other flag is used. */
     if (flags != 0 || address % 8 != 0 || !fake_word(address, kind == FAKE_OP_WRITE))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
     return enqueue(stream, &(fake_op){.kind = kind, .word = {.address = address, .value = value}});
@@ -39,14 +39,14 @@ trp__cu_result cuMemcpyAsync(trp__cu_address to, trp__cu_address from, size_t by
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    /* The driver would copy from pageable memory too, and wait for it: nobody here may. */
+    /* The driver would copy from pageable memory, too, and wait for it; no caller here may. */
     if (!fake_known(to, bytes) || !fake_known(from, bytes))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
     return enqueue(
         stream, &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .from = from, .bytes = bytes}});
 }
 
-/* As a row at a time. */
+/* Copies row by row. */
 trp__cu_result cuMemcpy2DAsync_v2(const trp__cu_memcpy_2d *c, trp__cu_stream stream)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
@@ -74,7 +74,7 @@ trp__cu_result cuMemcpy2DAsync_v2(const trp__cu_memcpy_2d *c, trp__cu_stream str
     return result;
 }
 
-/* Copies with pageable memory, through the default stream, and waits. */
+/* Copies from or to pageable memory through the default stream, and waits. */
 static int copy_now(const fake_op *op)
 {
     fake_stream *s = fake_stream_get(NULL);

@@ -1,8 +1,6 @@
-/* Streams of the fake driver: each is a thread that takes operations in order.
- *
- * Streams share a few hardware queues, as on a GPU: operations of a queue begin in the order in
- * which they were sent, so a wait holds up what was sent later to another stream of the same queue.
- */
+/* Streams of the fake driver: each is a thread that runs its operations in order. Streams share a
+ * few hardware queues, as on a GPU. Operations of a queue begin in the order in which they were
+ * sent, so a wait also delays later operations of other streams in its queue. */
 #include "support/fake_cuda/device_kernels.h"
 #include "support/fake_cuda/events.h"
 
@@ -10,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#define WORD_POLL_NS 500000 /* a word that another process writes is looked at this often */
+/* interval at which a stream polls a word that another process writes */
+#define WORD_POLL_NS 500000
 
 struct fake_stream {
     fake_stream *next;
@@ -21,12 +20,12 @@ struct fake_stream {
     fake_op *head, *tail;
     unsigned int queued;
     uint64_t sent, done; /* operations */
-    unsigned int users;  /* calls that wait for it */
-    bool idle;           /* its thread waits on `wake` */
-    bool polling;        /* and looks by itself from time to time */
-    bool closing;        /* it ends when nothing is left */
+    unsigned int users;  /* calls that are waiting for it */
+    bool idle;           /* its thread waits for `wake` */
+    bool polling;        /* and polls */
+    bool closing;        /* it ends when no operation is left */
     atomic_bool dropped; /* it ends now */
-    fake_graph *capture; /* what is recorded; NULL: nothing is */
+    fake_graph *capture; /* the graph that it records; NULL: none */
     bool ended;
 };
 
@@ -38,7 +37,7 @@ static fake_stream *streams;
 static hardware_queue queues[FAKE_QUEUES];
 static int next_queue;
 
-static _Thread_local fake_stream *self; /* in the thread of a stream */
+static _Thread_local fake_stream *self; /* set in the thread of a stream */
 static _Thread_local int self_fault;
 
 /* Operations, without the lock where they take long. */
@@ -60,8 +59,8 @@ bool fake_cuda_stopping(void)
     return fake_interrupted();
 }
 
-/* One side of a copy, or a fill: the bytes that lie at `address`, or at `host` if that is given. As
- * many of them as lie in one piece; what was got must be let go. */
+/* Reaches one side of a copy, or of a fill: the bytes at `address`, or at `host` if given, as many
+ * as lie in one piece. The caller releases the pin. */
 static char *reach(fake_pin *pin, uint64_t address, const void *host, size_t *bytes, bool write)
 {
     *pin = (fake_pin){.at = (void *)(uintptr_t)host};
@@ -131,7 +130,7 @@ static void fill(char *to, uint32_t value, uint32_t width, size_t bytes)
         return;
     }
     for (size_t i = 0; i < bytes; i += width)
-        memcpy(to + i, &value, width); /* the low bytes come first */
+        memcpy(to + i, &value, width); /* little endian */
 }
 
 static void run_fill(const fake_op *op)
@@ -149,7 +148,7 @@ static void run_fill(const fake_op *op)
     }
 }
 
-/* With the lock. */
+/* The lock is held. */
 static void run_short(const fake_op *op)
 {
     _Atomic uint64_t *word;
@@ -221,14 +220,14 @@ static void free_op(fake_op *op)
     free(op);
 }
 
-/* Order. The lock is held. */
+/* Order of operations. The lock is held. */
 
 static bool has_turn(const fake_stream *s)
 {
     return s->head && s->head->turn == queues[s->queue].begun;
 }
 
-/* Whether the first operation of a stream may begin. */
+/* Returns whether the first operation of a stream may begin. */
 static bool may_begin(const fake_stream *s)
 {
     const fake_op *op = s->head;
@@ -242,7 +241,7 @@ static bool may_begin(const fake_stream *s)
     return op->kind != FAKE_OP_EVENT_WAIT || op->recording->done;
 }
 
-/* After anything that may let a stream go on. */
+/* Called after every change that may let a stream go on. */
 static void wake_streams(void)
 {
     for (fake_stream *s = streams; s; s = s->next) {
@@ -252,7 +251,7 @@ static void wake_streams(void)
     fake_announce();
 }
 
-/* Only a wait for a word ends without anybody telling. */
+/* A wait for a word is the only one that ends without a wake-up. */
 static void sleep_idle(fake_stream *s)
 {
     s->idle = true;
@@ -270,7 +269,7 @@ static void sleep_idle(fake_stream *s)
     s->idle = false;
 }
 
-/* The operations that are left give up their turns, so that others go on. */
+/* Drops the remaining operations, whose turns pass to others. */
 static void discard(fake_stream *s)
 {
     while (s->head && !atomic_load(&fake.stopping)) {
@@ -292,12 +291,12 @@ static void nap(int64_t ns)
     nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
 }
 
-/* Tells of a fault, from the stream that had it: first it is only this stream that stands still.
- * When calls begin to return the error, nothing is being executed any more. */
+/* Reports a fault for the stream that had it. At first only that stream stops. When calls begin to
+ * return the error, no operation runs any more. */
 static void report_fault(int result)
 {
     if (fake.faulted)
-        return; /* of another stream, which tells it */
+        return; /* another stream reports its own fault */
     fake.faulted = true;
     int64_t end = fake_now() + fake.settings.report_ns;
     for (int64_t left; (left = end - fake_now()) > 0;) {
@@ -314,7 +313,8 @@ static void report_fault(int result)
     pthread_cond_broadcast(&fake.changed);
 }
 
-/* Words may come late, and in any order with those of other streams, which go on by events. */
+/* Writes of words may be late, and in any order relative to other streams, which are ordered by
+ * events. */
 static void delay_write(void)
 {
     static uint32_t random = 1;
@@ -393,7 +393,7 @@ static void stream_free(fake_stream *s)
     free(s);
 }
 
-/* Frees streams that were destroyed and have come to their end. */
+/* Frees destroyed streams that have ended. */
 static void reap_streams(void)
 {
     for (fake_stream **at = &streams; *at;) {
@@ -453,7 +453,7 @@ static bool usable(const fake_stream *s)
 
 int fake_submit(fake_stream *s, const fake_op *like)
 {
-    if (s->capture) /* what is recorded goes another way, see graphs.c */
+    if (s->capture) /* a recording stream takes functions only, see graphs.c */
         return FAKE_ERROR_NOT_SUPPORTED;
     s->users++;
     while (usable(s) && s->queued >= FAKE_STREAM_DEPTH)
@@ -485,7 +485,7 @@ int fake_submit(fake_stream *s, const fake_op *like)
 
 static bool drained(const fake_stream *s, uint64_t sent)
 {
-    /* The end of a stream by a fault comes before the fault is told. */
+    /* A stream ends by a fault before the fault is reported. */
     return fake.broken || s->done >= sent || (s->ended && !fake.faulted);
 }
 
@@ -499,7 +499,7 @@ int fake_stream_drain(fake_stream *s)
     return fake.broken;
 }
 
-/* Streams that are made meanwhile come in front of the list. */
+/* Streams that are created meanwhile are added in front of the list. */
 int fake_drain_all(void)
 {
     for (fake_stream *s = streams; s; s = s->next) {
@@ -517,7 +517,7 @@ trp__cu_result cuStreamCreate(trp__cu_stream *stream, unsigned int flags)
         return result;
     if (flags > 1)
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    if (flags == 0) /* one that waits for the default stream, and the other way round */
+    if (flags == 0) /* a stream that is ordered with the default stream */
         return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
     fake_stream *s = stream_new(fake_current());
     if (!s)
@@ -532,7 +532,7 @@ trp__cu_result cuStreamCreate(trp__cu_stream *stream, unsigned int flags)
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* The handle is of no use from here on; what was sent is still done. */
+/* The handle is invalid from here on; pending work still runs. */
 trp__cu_result cuStreamDestroy_v2(trp__cu_stream stream)
 {
     int result = fake_enter(FAKE_ENDS_CONTEXT);
@@ -586,7 +586,7 @@ void fake_streams_clear(fake_context *context)
             at = &s->next;
         } else if (!s->ended || s->users > 0) {
             fake_wait();
-            at = &streams; /* others may have come or gone meanwhile */
+            at = &streams; /* the list may have changed meanwhile */
         } else {
             *at = s->next;
             if (s->handle)

@@ -2,21 +2,20 @@
 
 enum {
     STREAMS = 32,
-    SIDE = 48, /* of the matrices */
+    SIDE = 48, /* rows and columns of matrices */
     CELLS = SIDE * SIDE,
     BYTES = CELLS * 4,
     SPINS = 3,
     EACH = SPINS + 2, /* requests of a stream in a round, at most */
 };
 
-/* One stream with buffers of its own. Odd ones multiply, by the one actor or the other: product =
- * alpha A B, result = product A. Even ones read their `a` for a while; then it is filled anew, and
- * copied. */
+/* A stream with its own buffers. Odd streams multiply, by one of two actors: product = alpha A B,
+ * result = product A. Even streams read their `a` for a while, fill it, and copy it. */
 typedef struct stream {
     trp_actor *actor;
     bool matmul;
     trp_buffer a, b, product, result;
-    float *a_values, *b_values; /* small whole numbers, so that all arithmetic is exact */
+    float *a_values, *b_values; /* small integers, so that all arithmetic is exact */
     float *got;
     trp_completion c[EACH];
     int sent;
@@ -38,7 +37,7 @@ static float *small_numbers(void)
     return values;
 }
 
-/* The actor of a stream; where the backend does not have it, blas does its work. */
+/* Creates the actor of a stream; blas stands in where the backend lacks it. */
 static void create_actor(stream *s, int i, trp_device *device)
 {
     static const char *const kinds[] = {"probe", "blas", "probe", "matmul"};
@@ -116,7 +115,7 @@ static void send_product(stream *s, trp_buffer left, trp_buffer right, trp_buffe
                    : trp_gemm(s->actor, &gemm, next_of(s)));
 }
 
-/* The part of a stream's work in this round; all parts of all streams are sent in turn. */
+/* Sends one part of a stream's work in this round. The parts of all streams are sent in turn. */
 static void send_part(court *k, int i, int part)
 {
     stream *s = &k->stream[i];
@@ -147,7 +146,7 @@ static void send_fills(court *k)
     }
 }
 
-/* The culprit's place among the others is random. */
+/* Sends the culprit at a random position among the other requests. */
 static void send_round(court *k, trp_probe_action action, trp_completion *guilty)
 {
     int at = (int)ref_rng_below(h_rng(), SPINS * STREAMS);
@@ -162,7 +161,7 @@ static void send_round(court *k, trp_probe_action action, trp_completion *guilty
     send_fills(k);
 }
 
-/* Both products of a stream, column-major, as exact as the device's. */
+/* Computes both products of a stream, column-major, exactly. */
 static void multiply(const float *left, const float *right, float alpha, float *out)
 {
     for (int column = 0; column < SIDE; column++) {
@@ -217,7 +216,8 @@ static void hold_round(court *k, trp_probe_action action)
     }
     check_guilty(k, guilty, &before);
     h_await_state(k->w.device,
-                  TRP_DEVICE_READY); /* senders are told before the next one is ready */
+                  /* senders learn of the fault before the next worker is ready */
+                  TRP_DEVICE_READY);
     trp_device_info after = h_info(k->w.device);
     H_EQUAL(after.requests_failed, before.requests_failed + 1);
     H_CHECK(after.restarts > before.restarts);

@@ -15,7 +15,7 @@ static const h_point points[] = {
 #undef POINT
 };
 
-/* Those of the cache are the last ones. */
+/* The points of the cache are the last ones. */
 static const int sides[] = {
 #define POINT(name, side, can_fail) side,
     TRP__FAULT_POINTS(POINT)

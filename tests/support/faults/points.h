@@ -9,23 +9,23 @@
 
 typedef struct h_point {
     const char *name;
-    bool in_worker; /* else in the application */
-    bool can_fail;  /* the action "fail" means something there */
+    bool in_worker; /* false: in the application */
+    bool can_fail;  /* the point supports the action "fail" */
 } h_point;
 
-/* All points of a device, in the order in which the processes count their hits. */
+/* Returns the points of a device, in the order in which processes count their hits. */
 const h_point *h_points(size_t *count);
 
-/* Those of the kernel cache. */
+/* Returns the points of the kernel cache. */
 const h_point *h_cache_points(size_t *count);
 
-/* The place of a point in the table; fails if there is none of that name. */
+/* Returns the index of a point in the table; fails if there is none of that name. */
 size_t h_point_find(const char *name);
 
-/* How often all processes that share TROUPE_FAULT_POINT_HITS have come to a point so far. */
+/* Returns how often all processes that share TROUPE_FAULT_POINT_HITS have reached a point. */
 uint32_t h_point_hits(const char *name);
 
-/* Whether this build has them. */
+/* Returns whether this build has fault points. */
 bool h_points_built(void);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct h_sleeper {
     struct h_thread *thread;
 } h_sleeper;
 
-/* It may not sleep yet when this returns: who wakes it does so until it is awake. */
+/* The thread may not sleep yet when this returns, so the waker repeats until it is awake. */
 void h_sleeper_start(h_sleeper *sleeper);
 void h_sleeper_join(h_sleeper *sleeper);
 

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-/* Allocators and thread stacks come and go by pieces. One leaked reply block has 4 MiB. */
+/* Allocators and thread stacks grow and shrink in steps. A leaked reply block has 4 MiB. */
 #define VIRTUAL_SLACK  (48 * H_MIB)
 #define RESIDENT_SLACK (12 * H_MIB)
 
@@ -51,8 +51,8 @@ void h_steady_check(const h_steady *early, const h_steady *late)
     print("late ", late);
     if (early->samples == 0 || late->samples == 0)
         return;
-    /* On a busy machine there may be no moment without workers that start or end, up to ten of
-     * them with three descriptors each. What leaks with each fault adds up to more. */
+    /* On a busy machine there may always be workers that start or end, up to ten with three
+     * descriptors each. A leak at each fault adds up to more. */
     H_CHECK(late->fds <= early->fds + 32);
     H_CHECK(late->threads <= early->threads);
     H_CHECK(late->children <= early->children + 10);

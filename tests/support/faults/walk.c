@@ -30,10 +30,11 @@ typedef struct stage {
     uint64_t hash[KEPT];
     trp_buffer ones, x, y, z, once, large, region_copy, bad;
     char *memory, *got; /* LARGE_BYTES each */
-    char *region;       /* of the device; REGION_BYTES */
+    char *region;       /* buffer on the device; REGION_BYTES */
 } stage;
 
-/* True if a call succeeded; else the device must be down, and be allowed to. */
+/* Returns whether a call succeeded; if not, the device must be down, and the walk must allow that.
+ */
 static bool alive(stage *s, trp_status status)
 {
     if (status == TRP_OK)
@@ -49,7 +50,7 @@ static bool by_fault(trp_status status)
     return status == TRP_E_FAULT || status == TRP_E_LOST || status == TRP_E_DEPENDENCY;
 }
 
-/* Counts an end; `sure` says that it must have succeeded in a strict walk. */
+/* Counts a completion; `sure`: in a strict walk it must be a success. */
 static void note_end(stage *s, trp_status status, const trp_error *error, bool sure)
 {
     if (status == TRP_OK)
@@ -64,7 +65,7 @@ static void note_end(stage *s, trp_status status, const trp_error *error, bool s
         H_CHECK(error->fault != TRP_FAULT_NONE && error->incarnation != 0);
 }
 
-/* A request on its way; not sent if the device is down or an input is lost. */
+/* A request; not sent if the device is down or an input is lost. */
 typedef struct sent {
     trp_completion c;
     bool is;
@@ -78,7 +79,7 @@ static void note_sent(stage *s, sent *r, trp_status status)
     alive(s, status);
 }
 
-/* The one end of a request. TRP_E_LOST if it was not sent. */
+/* Returns the only completion of a request; TRP_E_LOST if it was not sent. */
 static trp_status end_of(stage *s, sent *r, bool sure)
 {
     trp_error error;
@@ -95,8 +96,8 @@ static bool expected_error(trp_status status)
     return status == TRP_E_FAULT || status == TRP_E_MEMORY || status == TRP_E_SYSTEM;
 }
 
-/* A worker that dies before it is ready fails the opening, which must leave nothing. Where all die,
- * it never opens: false. */
+/* Opens the device. If the worker dies before it is ready, opening fails and must leave nothing
+ * behind. False: all workers died. */
 static bool open_device(stage *s)
 {
     trp_device_options options = h_options();
@@ -121,7 +122,7 @@ static bool open_device(stage *s)
     return true;
 }
 
-/* Writes until it has succeeded. */
+/* Writes until a write succeeds. */
 static bool write_surely(stage *s, trp_buffer b, const void *data, uint64_t bytes)
 {
     trp_status status;
@@ -210,7 +211,7 @@ static void send_chain(stage *s, work *k)
     note_sent(s, &k->multiply, trp_gemm(s->blas, &g, &k->multiply.c));
     note_sent(s, &k->copy, trp_copy(d, s->y, 0, s->z, 0, MATRIX, &k->copy.c));
     note_sent(s, &k->read, trp_read(d, s->z, 0, k->result, MATRIX, &k->read.c));
-    /* What can't run twice; it works on a buffer of its own. */
+    /* a request that can't run again, on a buffer of its own */
     note_sent(s, &k->zero, trp_fill(d, s->once, 0, MATRIX, 0, 4, &k->zero.c));
     g = (trp_gemm_request){.type = TRP_F32, .m = N, .n = N, .k = N, .a = s->ones, .b = s->ones};
     g.c = s->once;
@@ -319,7 +320,7 @@ static void end_copies(stage *s, work *k)
         H_SAME(s->region, s->got, REGION_BYTES);
 }
 
-/* Things that come and go; the large buffer needs an arena of its own. */
+/* Creates and destroys objects; the large buffer needs an arena of its own. */
 static void make_and_drop(stage *s)
 {
     trp_device *d = s->w.device;
@@ -344,7 +345,7 @@ static void make_and_drop(stage *s)
 
 /* ---- faults of the scenario itself ---- */
 
-/* A standby makes a better walk, but the plan may not let one live. */
+/* Waits for a standby, which makes more points reachable; the plan may kill every standby. */
 static void give_standby_time(stage *s)
 {
     for (int i = 0; i < 100 && h_info(s->w.device).standby_pid == 0; i++)
@@ -357,7 +358,7 @@ static void kill_from_outside(int64_t pid)
         kill((pid_t)pid, SIGKILL);
 }
 
-/* Waits, for a while, until the supervisor has seen it. */
+/* Kills the standby, and waits for a while until the supervisor has noticed. */
 static void kill_standby(stage *s)
 {
     int64_t pid = h_info(s->w.device).standby_pid;
@@ -390,8 +391,8 @@ static void run_round(stage *s, int round)
     take_events(s);
 }
 
-/* The worker says that its context is broken. Nothing that writes memory is in flight: a GPU has
- * stopped by then, the threads of the host backend have not. */
+/* The worker reports that its context is broken. No pending request writes memory, since a GPU has
+ * stopped by then, while threads of the host backend have not. */
 static void break_context(stage *s)
 {
     sent spin = {.is = false};
@@ -409,14 +410,15 @@ static void break_context(stage *s)
     if (s->walk->strict && status == TRP_E_FAULT)
         H_EQUAL(error.fault, TRP_FAULT_GPU);
     end_of(s, &spin, true);
-    h_await_incarnation(s->w.device, before + 1); /* its end may be told before that */
+    /* the request may complete before the new incarnation */
+    h_await_incarnation(s->w.device, before + 1);
 }
 
-/* The next standby fails to map an arena: it lacks what the other has, and is given up. */
+/* The next standby fails to map an arena that the worker has, and is given up. */
 static void lose_standby(stage *s)
 {
     int64_t end = h_now() + H_LONG;
-    while (h_point_hits("ARENA_ANSWERED") < 2) { /* both have it; the third is to fail */
+    while (h_point_hits("ARENA_ANSWERED") < 2) { /* both have mapped it; the third one is to fail */
         H_CHECK(h_now() < end);
         h_sleep(H_MS);
     }

@@ -1,7 +1,8 @@
-/* The life of one application while a fault point, or a killer, does its work: it opens a device,
- * sends what has known results, makes and drops things, and closes. Whatever happens, every request
- * must end exactly once, with a result that is right or a status that is allowed; what nobody
- * writes must stay intact; and nothing may be left. SPDX-License-Identifier: Apache-2.0 */
+/* The life of one application while a fault point, or a killer, acts on it: it opens a device,
+ * sends requests with known results, creates and destroys objects, and closes. In every case each
+ * request must complete exactly once, with a right result or an allowed status, memory that no
+ * request writes must stay intact, and nothing may be left behind.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_FAULTS_WALK_H
 #define TESTS_SUPPORT_FAULTS_WALK_H
 
@@ -9,19 +10,20 @@
 
 typedef enum h_scenario {
     H_WALK_PLAIN,   /* no faults of its own */
-    H_WALK_FAULTS,  /* a culprit, a worker killed from outside, a standby killed */
-    H_WALK_BROKEN,  /* the worker reports that its context is broken, as a GPU's does */
+    H_WALK_FAULTS,  /* a culprit, a worker killed from outside, a killed standby */
+    H_WALK_BROKEN,  /* the worker reports a broken context, as that of a GPU */
     H_WALK_LACKING, /* the standby can't map an arena, and is given up */
     H_WALK_SCENARIOS
 } h_scenario;
 
 typedef struct h_walk {
     h_scenario scenario;
-    bool strict;      /* one worker dies under any request, at most: what can run again succeeds */
-    bool may_go_down; /* the plan kills more workers than the budget allows */
+    /* at most one worker dies under any request, so work that can run again succeeds */
+    bool strict;
+    bool may_go_down; /* the plan kills more workers than the restart budget allows */
 } h_walk;
 
-/* Fails the program if anything is not as it must be. */
+/* Ends the program if an outcome is wrong. */
 void h_walk_run(const h_walk *walk);
 
 #endif

@@ -1,8 +1,7 @@
-/* A tool that NVTX injects, for tests: writes "push DOMAIN DEPTH TEXT" and "pop DOMAIN DEPTH" lines
- * into the file that TROUPE_TEST_NVTX_LOG names, by one write each, so that they are there when the
- * process is killed. With TROUPE_TEST_NVTX_REFUSE set it does not want to be a tool.
- *
- * Written from NVIDIA's documentation of the interface, without the declarations that it tests.
+/* A tool that NVTX injects, for tests: writes lines "push DOMAIN DEPTH TEXT" and "pop DOMAIN DEPTH"
+ * to the file that TROUPE_TEST_NVTX_LOG names, by one write() each, so that no line is lost when
+ * the process is killed. With TROUPE_TEST_NVTX_REFUSE set it refuses to load. Written from NVIDIA's
+ * documentation of the interface, without the declarations that it tests.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdint.h>
@@ -41,7 +40,7 @@ struct domain {
 
 static _Thread_local int depth;
 
-/* Opened each time: the process may be one that counts its descriptors. */
+/* Opens the file each time: the process may count its descriptors. */
 static int say(const char *line)
 {
     const char *path = getenv("TROUPE_TEST_NVTX_LOG");
@@ -80,7 +79,7 @@ static int pop(struct domain *domain)
     return depth;
 }
 
-/* Tools ask for all tables that they know, and store into whatever places there are. */
+/* Tools ask for all tables that they know, and store into the slots that exist. */
 static int all_tables_are_there(const struct callbacks *c)
 {
     static const unsigned int sizes[] = {0, 16, 9, 15, 7, 16, 7};

@@ -15,7 +15,7 @@ ad_shape ad_draw_shape(int64_t most)
                   .columns = dp_from(1, most),
                   .depth = dp_from(1, 9),
                   .width = dp_from(1, 9)};
-    if (dp_below(2)) { /* as cuDNN has them */
+    if (dp_below(2)) { /* strides as cuDNN takes them */
         s.depth = 8 * dp_from(1, 2);
         s.width = 8 * dp_from(1, 2);
     }
@@ -79,7 +79,7 @@ static uint32_t add_integer(dp_problem *p, bool in_memory)
 static void add_dropout(dp_problem *p, trp_dnn_node *n, double probability)
 {
     n->parameter[1] = trp_real(probability);
-    const int64_t in_memory = dp_below(3); /* both are one buffer too many, with all the rest */
+    const int64_t in_memory = dp_below(3); /* both would need one buffer too many */
     n->seed = add_integer(p, in_memory == 0);
     n->offset = dp_below(2) ? add_integer(p, in_memory == 1) : 0;
 }
@@ -123,8 +123,8 @@ int64_t ad_pages_of(const ad_shape *s)
     return (s->columns + s->size - 1) / s->size;
 }
 
-/* A table of which all that the lengths allow are pages. False: it has something else than pages
- * where that is looked at, for several entries may share a place. */
+/* Sets a table. The lengths allow only entries that are pages; other entries may hold anything.
+ * False: an entry that is read is no page, as entries may share memory. */
 static bool set_table(dp_problem *p, const trp_dnn_node *n, bool garbage)
 {
     const int64_t *table = p->tensor[n->table].dim, count = table[0] * table[2];

@@ -1,5 +1,4 @@
-/* Whether the outputs of a problem are right. See blas_problem.h. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Checks the outputs of a problem. See blas_problem.h. SPDX-License-Identifier: Apache-2.0 */
 #include "support/problems/blas_problem.h"
 
 #include <float.h>
@@ -78,7 +77,7 @@ static bool check_output(problem *p, ref_place place, double *worst)
     return true;
 }
 
-/* What z says of c and s, see BLAS's rotg. */
+/* Returns the z of BLAS's rotg, which encodes c and s. */
 static double z_of(double a, double b, double c, double s)
 {
     if (a == 0 && b == 0)
@@ -88,7 +87,7 @@ static double z_of(double a, double b, double c, double s)
     return c != 0 ? 1 / c : 1;
 }
 
-/* By what a rotation is, since BLAS leaves its signs open. */
+/* Checks the properties of a rotation, since BLAS leaves its signs open. */
 static bool check_rotation(problem *p, double *worst)
 {
     ref_complex values[6]; /* a, b, r, z, c, s */
@@ -101,7 +100,7 @@ static bool check_rotation(problem *p, double *worst)
             allow(p, place, &v, row, 0);
     }
     ref_complex a = values[0], b = values[1], r = values[2], z = values[3], s = values[5];
-    double c = creal(values[4]); /* what is beside it means nothing */
+    double c = creal(values[4]); /* its other half means nothing */
     double unit = 16 * ref_blas_unit(p->type), size = cabs(a) + cabs(b);
     double wanted_z = z_of(creal(a), creal(b), c, creal(s));
     double errors[] = {
@@ -123,7 +122,7 @@ static bool check_rotation(problem *p, double *worst)
     return true;
 }
 
-/* Elements of an operand, before or after, as real numbers. */
+/* Loads the elements of an operand, before or after, as real numbers. */
 static void load_all(problem *p, ref_place place, bool after, double *out)
 {
     ref_operand v = blas_view_of(p, place, 0, after);
@@ -134,7 +133,7 @@ static void load_all(problem *p, ref_place place, bool after, double *out)
     }
 }
 
-/* H of a modified rotation as rows; false: the flag is none of four. */
+/* Returns H of a modified rotation by rows; false: the flag is not one of the four. */
 static bool modified_matrix(const double param[5], double h[2][2])
 {
     const double flag = param[0];
@@ -145,7 +144,7 @@ static bool modified_matrix(const double param[5], double h[2][2])
     return flag == -2 || flag == -1 || flag == 0 || flag == 1;
 }
 
-/* By what a modified rotation is: H (x1, y1) is (x1', 0), and H^T D' H is D. */
+/* Checks the properties of a modified rotation: H (x1, y1) is (x1', 0), and H^T D' H is D. */
 static bool check_modified(problem *p, double *largest)
 {
     double old[3], now[3], y, param[5], h[2][2], worst = 0;
@@ -196,7 +195,7 @@ bool blas_check_outputs(problem *p, double *worst)
     if (p->op->op == TRP_OP_ROTG)
         return check_rotation(p, worst);
     if (p->op->level == 2 && (p->n == 0 || (p->m == 0 && p->op->rules[REF_A].rows == M)))
-        return true; /* nothing is done, whatever beta is */
+        return true; /* BLAS does nothing, whatever beta is */
     for (ref_place place = REF_A; place <= REF_RESULT; place++) {
         if (blas_writes(p, place) && !check_output(p, place, worst))
             return false;

@@ -1,10 +1,10 @@
-/* Random problems: options, sizes, scalars. See blas_problem.h. SPDX-License-Identifier: Apache-2.0
+/* Draws problems: options, sizes, scalars. See blas_problem.h. SPDX-License-Identifier: Apache-2.0
  */
 #include "support/problems/blas_problem.h"
 
 #include <math.h>
 
-/* At level 2, whose reference is quick enough, some hundreds too. */
+/* Up to some hundreds at level 2, whose reference is fast enough. */
 static int64_t random_count(const problem *p)
 {
     size_t i = blas_below(16);
@@ -30,8 +30,8 @@ static trp_scalar random_scalar(const problem *p, bool real)
     }
 }
 
-/* Integers that results of f32 hold, or some that sums leave 32 bits with, but not the 53 of the
- * reference: which beta, of all i32, does with fewer. */
+/* Draws integers whose results f32 holds, or some whose sums exceed 32 bits, but not the 53 bits of
+ * the reference: i32 with another beta than 0 needs fewer. */
 static trp_scalar whole_scalar(const problem *p, bool beta)
 {
     static const double any[] = {1, 0, -3, 77777, 1 << 20, INT32_MIN};
@@ -81,8 +81,8 @@ bool blas_set_options(problem *p, unsigned number)
 
 /* ---- sizes and scalars ---- */
 
-/* c or s. Half of those of 16 bits lie beside the middle between two numbers of the type, where
- * what is rounded twice comes out wrong. */
+/* Draws c or s. Half of those of 16 bits are near the middle between two numbers of the type, where
+ * rounding twice gives another result. */
 static double rotation_number(const problem *p)
 {
     const double value = blas_uniform();
@@ -118,7 +118,7 @@ static void draw_scalars(problem *p)
     }
 }
 
-/* What every cuBLAS takes of i8, with some transposes. */
+/* Rounds sizes to what every cuBLAS supports for i8, with some transposes. */
 static void round_sizes(problem *p)
 {
     p->m = (p->m + 15) / 16 * 16;
@@ -126,7 +126,7 @@ static void round_sizes(problem *p)
     p->k = (p->k + 15) / 16 * 16;
 }
 
-/* Now and then many rows and columns, or long sums. */
+/* Sometimes many rows and columns, or long sums. */
 static void draw_gemm(problem *p)
 {
     if (p->type == TRP_F32 && p->compute == TRP_COMPUTE_DEFAULT && blas_below(4) == 0)
@@ -134,7 +134,7 @@ static void draw_gemm(problem *p)
     else if (p->compute == TRP_COMPUTE_DEFAULT && blas_below(4) == 0)
         p->compute = TRP_COMPUTE_PEDANTIC;
     if (blas_below(40) == 0) {
-        const bool wide = blas_below(2); /* beyond a tile of the host's */
+        const bool wide = blas_below(2); /* beyond a tile of the host */
         *(wide ? &p->n : &p->m) += (int64_t)blas_below(1200);
         *(wide ? &p->m : &p->n) += (int64_t)blas_below(100);
         p->k = 1 + (int64_t)blas_below(8);
@@ -155,7 +155,7 @@ static void draw_sizes(problem *p)
         draw_gemm(p);
     if (p->op->op == TRP_OP_ROTG || p->op->op == TRP_OP_ROTMG ||
         (p->op->level == 2 && p->op->rules[REF_A].rows != M))
-        *(p->op->level == 1 ? &p->n : &p->m) -= 5; /* not looked at */
+        *(p->op->level == 1 ? &p->n : &p->m) -= 5; /* ignored */
     if (p->op->rules[REF_A].shape == REF_BAND) {
         p->kl = (int64_t)blas_below(6);
         p->ku = (int64_t)blas_below(6);
@@ -176,7 +176,7 @@ static void make(problem *p)
     for (ref_place place = REF_A; place <= REF_Y; place++)
         blas_lay_out(p, place);
     blas_lay_out_rest(p);
-    if (p->interleaved) { /* one way through memory for both */
+    if (p->interleaved) { /* both operands go through memory in the same direction */
         int64_t length = p->operands[REF_X].extent;
         p->operands[REF_Y] = p->operands[REF_X];
         p->operands[REF_Y].use = p->op->rules[REF_Y].use;
@@ -209,7 +209,7 @@ static void draw_tight_sizes(problem *p)
 static void draw_tight_scalars(problem *p)
 {
     draw_scalars(p);
-    if (blas_has(p, ALPHA)) /* with 0 gemm has no A, with beta 0 geam has no B */
+    if (blas_has(p, ALPHA)) /* with alpha 0 gemm has no A; with beta 0 geam has no B */
         p->alpha = trp_real(-1);
     if (blas_has(p, BETA))
         p->beta = trp_real(2);
@@ -222,7 +222,8 @@ void blas_draw_tight(problem *p)
     make(p);
 }
 
-/* Scalars in a buffer lie with the first, alone: else the others would wait for its end. */
+/* Scalars in a buffer belong to the first item, alone: other items would wait for its completion.
+ */
 void blas_draw_list(problem *p, int count, bool own_sizes, bool tight)
 {
     const bool whole = p->step > 0 && blas_below(4);

@@ -1,4 +1,4 @@
-/* Where the operands of a problem lie, and what is in them. See blas_problem.h.
+/* Layouts and contents of the operands of a problem. See blas_problem.h.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/problems/blas_problem.h"
 
@@ -149,7 +149,7 @@ static void lay_out_matrix(const problem *p, operand *x)
     x->ld = ld == smallest && blas_below(2) ? 0 : ld;
     if (x->view.rows > 0 && x->view.columns > 0)
         x->extent = (lines - 1) * ld + run;
-    /* One step along the diagonal of a band is one from line to line. */
+    /* A step along the diagonal of a band is a step from line to line. */
     int64_t across = band || half ? ld - 1 : ld;
     x->view.base = half   ? (x->view.lower == p->row_major ? p->kl : 0)
                    : band ? (p->row_major ? p->kl : p->ku)
@@ -232,7 +232,7 @@ static size_t bytes_of(const operand *x)
     return (size_t)(x->extent + (x->batch - 1) * x->stride) * ref_blas_size(x->view.type);
 }
 
-/* Puts an operand behind what its block holds already. */
+/* Places an operand after the others in its block. */
 static void append(problem *p, int place, int into)
 {
     operand *x = &p->operands[place];
@@ -299,10 +299,10 @@ ref_operand blas_view_of(const problem *p, ref_place place, int64_t number, bool
 
 /* ---- what is in them ---- */
 
-/* BLAS does nothing at all then, not even to imaginary parts that don't belong there. */
+/* BLAS does nothing then, not even to imaginary parts of the diagonal. */
 static bool leaves_c(const problem *p)
 {
-    if (!blas_has(p, BETA)) /* rank 1 and 2 */
+    if (!blas_has(p, BETA)) /* updates of rank 1 and 2 */
         return blas_alpha_of(p) == 0;
     return blas_beta_of(p) == 1 && (p->k == 0 || blas_alpha_of(p) == 0);
 }
@@ -317,7 +317,7 @@ static ref_complex random_element(const problem *p, ref_place place, int64_t i, 
             return re < 0 ? -128 : 127;
         return fmin(floor(re * wide), wide - 1);
     }
-    if (p->op->result == INDEX) { /* exact sums, many of them equal */
+    if (p->op->result == INDEX) { /* exact sums, many of which are equal */
         re = round(re * 8) / 8;
         im = round(im * 8) / 8;
     }
@@ -326,7 +326,7 @@ static ref_complex random_element(const problem *p, ref_place place, int64_t i, 
         re = i == j ? copysign(1 + fabs(re), re) : re * scale;
         im *= scale;
     }
-    if (p->op->op == TRP_OP_ROTMG) /* all of its cases, and scales that it has to bring back */
+    if (p->op->op == TRP_OP_ROTMG) /* all of its cases, and scales that it must bring back */
         re = blas_below(8) == 0 ? 0 : ldexp(re + (i == 0 ? 0.5 : 0), (int)blas_below(60) - 30);
     if (x->shape == REF_HERMITIAN && i == j) {
         if (place == REF_A && !blas_writes(p, place))

@@ -1,7 +1,6 @@
-/* A random problem of gemm or of the blas operations of levels 1 to 3: where its operands lie, what
- * is in them, how it is sent, and whether its outputs are right. Whatever an operation may not look
- * at is NaN, and whatever it may not write must be the same afterwards. SPDX-License-Identifier:
- * Apache-2.0 */
+/* A random problem of gemm or of the blas operations of levels 1 to 3: layouts and contents of its
+ * operands, its request, and checks of its outputs. Memory that an operation may not read holds
+ * NaN, and memory that it may not write must stay the same. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_BLAS_PROBLEM_H
 #define TESTS_SUPPORT_PROBLEMS_BLAS_PROBLEM_H
 
@@ -11,11 +10,11 @@
 
 /* ---- the operations ---- */
 
-/* What an operation does with an operand. BY_BETA: reads it unless beta is 0, and writes it. */
+/* How an operation accesses an operand. BY_BETA: reads it unless beta is 0, and writes it. */
 enum { UNUSED, IN, OUT, INOUT, BY_BETA };
-/* The number of rows or columns. SIDED: m with TRP_LEFT, n with TRP_RIGHT. */
+/* Numbers of rows or columns. SIDED: m with TRP_LEFT, n with TRP_RIGHT. */
 enum { ONE, THREE, M, N, K, SIDED };
-/* Which transpose exchanges the two. */
+/* The transpose that exchanges the two. */
 enum { PLAIN, BY_TRANS, BY_TRANS_B };
 
 typedef struct rule {
@@ -49,7 +48,7 @@ typedef struct rule {
     }
 
 enum {
-    /* Which options and scalars there are. */
+    /* Options and scalars of an operation. */
     ORDER = 1 << 0,
     SIDE = 1 << 1,
     UPLO = 1 << 2,
@@ -61,9 +60,9 @@ enum {
     ROTATION = 1 << 8, /* c and s */
     REAL_ALPHA = 1 << 9,
     REAL_BETA = 1 << 10,
-    /* What is allowed. */
+    /* Restrictions and permissions. */
     COMPLEX_ONLY = 1 << 11,
-    POSITIVE = 1 << 12, /* increments */
+    POSITIVE = 1 << 12, /* of increments */
     NOT_T = 1 << 13,
     NOT_COMPLEX_C = 1 << 14,
     BATCHES = 1 << 15,
@@ -73,10 +72,10 @@ enum {
     PACKED = 1 << 19,   /* A: a triangle without gaps */
     REAL_ONLY = 1 << 20,
     MODIFIED = 1 << 21, /* the five numbers of a modified rotation */
-    HALF = 1 << 22      /* f16 and bf16 too; alpha is f32 */
+    HALF = 1 << 22      /* also f16 and bf16; alpha is f32 */
 };
 
-/* Of the result. */
+/* Kinds of results. */
 enum { NO_RESULT, ELEMENT, REAL, INDEX, PAIR, FIVE };
 
 typedef struct operation {
@@ -88,7 +87,7 @@ typedef struct operation {
     trp_status (*send_2)(trp_actor *, const trp_blas2_request *, trp_completion *);
     trp_status (*send_3)(trp_actor *, const trp_blas3_request *, trp_completion *);
     unsigned options;
-    rule rules[3]; /* A, x or B, y or C */
+    rule rules[3]; /* for A; x or B; y or C */
     int result;
 } operation;
 
@@ -106,23 +105,23 @@ enum { SCALARS = REF_RESULT + 1, PLACES };
 
 typedef struct operand {
     int use;
-    ref_operand view;      /* of the first of a batch */
-    int64_t ld;            /* as asked for: leading dimension or increment, 0 for the smallest */
-    int64_t extent;        /* elements from the first to the last of one of the batch */
-    int64_t stride, batch; /* elements */
+    ref_operand view;      /* the first member of a batch */
+    int64_t ld;            /* as in the request: leading dimension or increment; 0: the smallest */
+    int64_t extent;        /* elements from the first to the last of a member of the batch */
+    int64_t stride, batch; /* in elements */
     int64_t start;         /* elements before it in its buffer */
-    size_t align;          /* bytes */
+    size_t align;          /* in bytes */
     int block;
 } operand;
 
 typedef struct problem {
     const operation *op;
     trp_dtype type;
-    trp_dtype type_c;           /* gemm: of C, if it is another one */
+    trp_dtype type_c;           /* gemm: type of C, if it is another one */
     trp_compute compute;        /* gemm */
-    bool extremes;              /* of i8: -128 and 127 alone */
-    int64_t step;               /* what leading dimensions and strides are multiples of, if not 0 */
-    const struct problem *like; /* gemm of a list: has the leading dimensions of this one */
+    bool extremes;              /* i8: only -128 and 127 */
+    int64_t step;               /* factor of leading dimensions and strides; 0: none */
+    const struct problem *like; /* gemm of a list: takes the leading dimensions of this item */
     bool row_major, gaps, one_block, on_device, in_place, same_place, interleaved;
     trp_side side;
     trp_uplo uplo;
@@ -141,46 +140,47 @@ size_t blas_below(size_t bound);
 double blas_uniform(void); /* from -1 to 1 */
 bool blas_has(const problem *p, unsigned option);
 bool blas_is_half(trp_dtype type);
-/* Of gemm: whether all that is computed are integers that the types hold. */
+/* Returns whether gemm computes only integers that the types hold. */
 bool blas_is_exact(const problem *p);
-/* Of alpha and beta, c and s. */
+/* Returns the type of alpha and beta, c and s. */
 trp_dtype blas_scalar_type(const problem *p);
 ref_complex blas_value_of(const problem *p, trp_scalar x, double standard);
 ref_complex blas_alpha_of(const problem *p);
 ref_complex blas_beta_of(const problem *p);
 bool blas_reads(const problem *p, ref_place place);
 bool blas_writes(const problem *p, ref_place place);
-/* A wrong result ends the problems of its operation, and the test when all are through: false. */
+/* Reports a wrong result, which ends the problems of its operation, and fails the test after all
+ * operations; returns false. */
 bool blas_wrong(const problem *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- from the options to buffers and back ---- */
 
-/* The options of a problem that has its operation and type: those with a number below
- * blas_options(). False if they do not go with the type. */
+/* The options of a problem whose operation and type are set, numbered below blas_options(). False:
+ * they do not go with the type. */
 unsigned blas_options(const operation *op);
 bool blas_set_options(problem *p, unsigned number);
-/* Sizes and scalars at random, and blocks with their contents. */
+/* Draws sizes and scalars, and blocks with contents. */
 void blas_draw(problem *p);
-/* The same, with at least two rows and columns of everything, no operand left out, and each alone
- * in a buffer of exactly its bytes. */
+/* Draws at least two rows and columns of everything, no operand left out, each alone in a buffer of
+ * exactly its bytes. */
 void blas_draw_tight(problem *p);
-/* `count` gemms with the options of the first, whose scalars are all's; with its sizes, or each
- * with its own. */
+/* Draws `count` gemms with the options of the first, which has the scalars of all; with its sizes,
+ * or each with its own. */
 void blas_draw_list(problem *p, int count, bool own_sizes, bool tight);
-/* Whether it reads nothing from where it writes. */
+/* Returns whether the problem can run again: it reads nothing that it writes. */
 bool blas_runs_again(const problem *p);
 void blas_lay_out(problem *p, ref_place place);
-/* The result, and the scalars as so many real numbers. */
+/* Lays out the result, and the scalars as a number of real numbers. */
 void blas_lay_out_rest(problem *p);
 void blas_place_all(problem *p);
-/* One of a batch; before or after. */
+/* Returns a member of a batch, before or after. */
 ref_operand blas_view_of(const problem *p, ref_place place, int64_t number, bool after);
 void blas_fill_all(problem *p);
-/* Once the blocks have buffers. */
+/* Writes the request; the blocks have buffers by then. */
 void blas_make_request(const problem *p, blas_request *out);
 trp_status blas_send_problem(trp_actor *blas, const problem *p, trp_completion *done);
-/* *worst is raised to the largest error, as a share of its bound. Bytes that may have changed are
- * marked as writable. */
+/* Checks the outputs. Raises *worst to the largest error as a share of its bound. Marks bytes that
+ * may have changed as writable. */
 bool blas_check_outputs(problem *p, double *worst);
 
 #endif

@@ -13,7 +13,7 @@ static uint64_t offset_of(const problem *p, int place)
     return x->use == UNUSED ? 0 : (uint64_t)x->start * ref_blas_size(x->view.type);
 }
 
-/* The fields that the requests have in common. */
+/* Fields that all requests have. */
 #define OPERAND(name, place) .name = buffer_of(p, place), .name##_offset = offset_of(p, place)
 #define SCALAR(name)         .name = p->on_device ? (trp_scalar){0} : p->name
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What is in it: before, afterwards, and which bytes may have changed. */
+/* The contents of a buffer before and afterwards, and the bytes that may have changed. */
 typedef struct block {
     size_t bytes;
     char *before, *after; /* NULL: the problem does not have this buffer */
@@ -15,7 +15,8 @@ typedef struct block {
     trp_buffer buffer;
 } block;
 
-/* None of its bytes may change yet. It takes `before`, of malloc(); NULL: bytes of 0xff. */
+/* Makes a block none of whose bytes may change. Takes ownership of `before`, from malloc(); NULL:
+ * bytes of 0xff. */
 block block_make(size_t bytes, void *before);
 
 void block_free(block *b);

@@ -33,7 +33,7 @@ static size_t round_up(const cv_problem *p, size_t elements)
     return (elements + unit - 1) / unit * unit;
 }
 
-/* Strides from the innermost dimension on; what has rows only of one distance is `even`. */
+/* Sets strides from the innermost dimension on; `even`: rows of the tensor have one distance. */
 static void lay_out(const cv_problem *p, cv_tensor *t, role what, bool even)
 {
     const size_t *sizes = what == ACTIVATION ? p->input : what == FILTER ? p->filter : p->output;
@@ -64,7 +64,7 @@ static size_t at(const cv_problem *p, const cv_tensor *t, size_t outer, const si
     return index;
 }
 
-/* Small integers from -most to most, which all types have. */
+/* Fills a tensor with integers from -most to most, which all types hold. */
 static void fill(cv_problem *p, int which, trp_dtype type, size_t elements, size_t most)
 {
     const size_t bytes = bytes_of(type, elements);
@@ -85,9 +85,9 @@ static double element(const cv_problem *p, int which, size_t index)
     return load(p, which, p->tensor[which].type, index);
 }
 
-/* --- what must come of them --- */
+/* --- expected results --- */
 
-/* The next position within `size`; false after the last. */
+/* Steps to the next position within `size`; false after the last. */
 static bool next(const cv_problem *p, const size_t *size, size_t *position)
 {
     for (size_t i = p->dims; i-- > 0;) {
@@ -114,7 +114,7 @@ static size_t volume(const cv_problem *p, const size_t *size)
     return all;
 }
 
-/* What a pixel of the output and one of the filter add for one image, all channels. */
+/* Adds the products of a pixel of the output and one of the filter for one image, all channels. */
 static void add(const cv_problem *p, double *sums, size_t n, const size_t *o, const size_t *f,
                 const size_t *in)
 {
@@ -124,7 +124,7 @@ static void add(const cv_problem *p, double *sums, size_t n, const size_t *o, co
     size_t input = n * volume(p, p->input) + number(p, p->input, in);
     for (size_t k = 0; k < p->filters; k++) {
         for (size_t c = 0; c < channels; c++) {
-            size_t all = k / filters * channels + c; /* of the activation's */
+            size_t all = k / filters * channels + c; /* of the activation */
             size_t weight = number(p, p->filter, f) * channels + c;
             if (p->operation == TRP_CONV_FPROP)
                 sums[output * p->columns + k] +=
@@ -152,7 +152,7 @@ static double *sums_of(const cv_problem *p)
                 for (size_t i = 0; i < p->dims; i++) {
                     size_t tap = p->flip ? p->filter[i] - 1 - f[i] : f[i];
                     in[i] = o[i] * p->stride[i] + tap * p->dilation[i] - p->pad[i];
-                    inside = inside && in[i] < p->input[i]; /* below 0 is large */
+                    inside = inside && in[i] < p->input[i]; /* numbers below 0 become large */
                 }
                 if (inside)
                     add(p, sums, n, o, f, in);
@@ -162,7 +162,7 @@ static double *sums_of(const cv_problem *p)
     return sums;
 }
 
-/* Rows of C and D follow each other evenly. */
+/* Rows of C and D are at a constant distance. */
 static size_t place(const cv_problem *p, const cv_tensor *t, size_t row, size_t column)
 {
     return t->offset + row * t->stride[p->operation == TRP_CONV_WGRAD ? 0 : p->dims] + column;
@@ -219,7 +219,7 @@ static trp_cutlass_conv_request request_of(const cv_problem *p)
     return r;
 }
 
-/* Kernels of 2.x store matrices as they store D, and reduce to vectors. */
+/* Kernels of 2.x store matrices in D's order, and reduce to vectors. */
 static trp_order order_kept(void)
 {
     return h_is_cuda() ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
@@ -265,7 +265,7 @@ void cv_request(cv_problem *p, trp_cutlass_conv_request *out)
     }
 }
 
-/* --- all of it --- */
+/* --- interface --- */
 
 void cv_set_output(cv_problem *p)
 {
@@ -297,7 +297,7 @@ void cv_draw(cv_problem *p)
         fill(p, i, type_of_sums(p), sizes[i - CV_ROWS] + 1, 2);
 }
 
-/* Marks an element that has been written, and says whether it is right. */
+/* Marks an element as written, and returns whether it is right. */
 static bool same(cv_problem *p, int which, size_t index, trp_dtype type, double wanted)
 {
     char want[8];

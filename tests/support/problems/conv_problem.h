@@ -1,11 +1,11 @@
-/* Convolutions with small integers as input, so that what must come out is known to the bit. */
+/* Convolutions of small integers, so that results are exact. */
 #ifndef TESTS_CONV_PROBLEM_H
 #define TESTS_CONV_PROBLEM_H
 
 #include "support/harness.h"
 #include "support/problems/block.h"
 
-/* Buffers; those behind D are a tree's. */
+/* Buffers; those after D belong to a tree. */
 enum {
     CV_A,
     CV_B,
@@ -33,12 +33,12 @@ enum {
     CV_NODES
 };
 
-/* A tensor as it lies in memory: extents and strides of all but the channels. */
+/* A tensor in memory: extents and strides of all dimensions but the channels. */
 typedef struct cv_tensor {
     trp_dtype type;
     size_t extent[1 + CV_DIMS], stride[1 + CV_DIMS], channels;
-    int64_t said[1 + CV_DIMS]; /* strides of the request */
-    size_t offset, span;       /* elements */
+    int64_t said[1 + CV_DIMS]; /* strides in the request */
+    size_t offset, span;       /* in elements */
 } cv_tensor;
 
 typedef struct cv_problem {
@@ -48,36 +48,37 @@ typedef struct cv_problem {
     size_t pad[CV_DIMS], pad_after[CV_DIMS], stride[CV_DIMS], dilation[CV_DIMS];
     bool flip, in_place, tree;
     double alpha, beta;
-    size_t unit; /* elements: gaps and offsets are multiples of it */
-    bool packed; /* there are none, nor anything behind a tensor */
+    size_t unit; /* gaps and offsets are multiples of it, in elements */
+    bool packed; /* no gaps, and nothing after a tensor */
     trp_compute compute;
     const char *kernel;
     trp_tune tune;
     trp_cutlass_first first;
     uint64_t deadline_ns;
-    cv_tensor tensor[CV_TENSORS]; /* their types are given */
+    cv_tensor tensor[CV_TENSORS]; /* types are set by the caller */
 
     size_t rows, columns; /* of D */
     block blocks[CV_BLOCKS];
-    trp_epilogue_node node[CV_NODES]; /* relu(sums * row + column) is kept and added up; then C */
+    /* stores relu(sums * row + column) and its reductions, then adds C */
+    trp_epilogue_node node[CV_NODES];
     trp_cutlass_chosen chosen;
     trp_completion done;
 } cv_problem;
 
-/* A number below the bound. */
+/* Returns a number below the bound. */
 size_t cv_below(size_t bound);
 
-/* Follows from the rest. */
+/* Sets the sizes that follow from the others. */
 void cv_set_output(cv_problem *p);
 
-/* Draws what the tensors hold and where they lie. */
+/* Draws the contents and layouts of the tensors. */
 void cv_draw(cv_problem *p);
 
-/* Once the blocks have buffers. */
+/* Writes the request; the blocks have buffers by then. */
 void cv_request(cv_problem *p, trp_cutlass_conv_request *out);
 
-/* Whether D and what a tree writes are what they must be, by the blocks' `after`; marks what may
- * have changed. */
+/* Returns whether D and the outputs of a tree are right, by the blocks' `after`; marks bytes that
+ * may have changed. */
 bool cv_right(cv_problem *p);
 
 /* Draws a problem and uploads it. */
@@ -85,10 +86,10 @@ void cv_make(trp_device *device, cv_problem *p);
 
 trp_status cv_send(trp_actor *cutlass, cv_problem *p);
 
-/* Waits for it, and fails the test unless it is right; frees all. */
+/* Waits for it, fails unless it is right, and frees everything. */
 void cv_check(trp_device *device, cv_problem *p);
 
-/* Frees what cv_make() made, of a problem that was refused. */
+/* Frees what cv_make() allocated, for a problem that was refused. */
 void cv_drop(trp_device *device, cv_problem *p);
 
 #endif

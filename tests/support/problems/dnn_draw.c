@@ -12,7 +12,7 @@ trp_dtype dd_float(void)
     return types[dp_below(COUNT_OF(types))];
 }
 
-/* Of a result: mostly that of what was read. */
+/* Draws the type of a result, usually that of the input. */
 trp_dtype dd_output(trp_dtype like)
 {
     static const trp_dtype types[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16,
@@ -36,7 +36,7 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-/* From 1, each power of two as likely as another. */
+/* From 1, each power of two with the same probability. */
 static int64_t by_magnitude(int64_t most)
 {
     return at_most((int64_t)exp2(ref_rng_uniform(h_rng(), 0, log2((double)most + 1))), most);
@@ -109,7 +109,7 @@ static conv_size small_conv(int64_t most)
     return s;
 }
 
-/* At most so many products with filters of 3 in each direction. */
+/* Draws at most so many products, with filters of 3 in each direction. */
 static conv_size users_conv(int64_t spatial)
 {
     const bool depthwise = dp_below(4) == 0;
@@ -192,7 +192,7 @@ void dd_conv(dp_problem *p, trp_dnn_node *n, trp_dtype type, int64_t most)
 void dd_parameters(trp_dnn_node *n)
 {
     switch (n->pointwise) {
-    case TRP_DNN_RELU: /* f8 has none of these: at a clip a gradient has no value */
+    case TRP_DNN_RELU: /* f8 has no such activations: a gradient has no value at a clip */
         if (dp_below(2))
             n->parameter[0] = trp_real(ref_rng_uniform(h_rng(), -0.9, 0.4));
         if (dp_below(2))
@@ -241,7 +241,7 @@ static uint32_t draw_windows(trp_dnn_node *n, int64_t *x, int64_t *y)
     int64_t size[2 + TRP_DNN_SPATIAL_MAX] = {dd_batch(64), dd_channels(2048), dd_pixels(224),
                                              dd_pixels(224), dd_pixels(224)};
     n->round_up = dp_below(3) == 0;
-    dd_fit(size, (uint32_t)spatial + 2, DISTINCT / 2); /* windows may make it larger */
+    dd_fit(size, (uint32_t)spatial + 2, DISTINCT / 2); /* windows may enlarge it */
     x[0] = y[0] = users ? size[0] : dp_below(12) ? dp_from(1, 3) : 0;
     x[1] = y[1] = users ? size[1] : dp_from(1, 4);
     for (int64_t i = 0; i < spatial; i++) {
@@ -278,7 +278,7 @@ void dd_pool(dp_problem *p, trp_dtype type, bool index)
 
 /* --- normalisation --- */
 
-/* Dimensions of x, of statistics and of scale; LAYER and RMS may leave out the first ones. */
+/* Sets dimensions of x, of statistics and of scale; LAYER and RMS may leave out the first ones. */
 static uint32_t norm_dims(trp_dnn_norm norm, int64_t *x, int64_t *cells, int64_t *scale)
 {
     const uint32_t rank = (uint32_t)dp_from(norm == TRP_DNN_INSTANCE ? 3 : 2, 5);
@@ -317,7 +317,7 @@ void dd_training(dp_problem *p, trp_dtype type, trp_dnn_norm norm, bool gradient
     n->norm = norm;
     n->x = dp_memory(p, type, rank, x);
     n->scale = dp_memory(p, parameters, rank, scale);
-    p->repeated[n->scale] = dp_below(6) == 0; /* its gradient has all elements */
+    p->repeated[n->scale] = dp_below(6) == 0; /* its gradient is not repeated */
     if (norm != TRP_DNN_RMS && dp_below(4))
         n->bias = dp_memory(p, parameters, rank, scale);
     n->epsilon = one_number(p, sums, pow(10, -(double)dp_from(1, 5)));

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-static trp_device *device; /* of the problem at work */
+static trp_device *device; /* the device of the current problem */
 
 int64_t dp_below(int64_t bound)
 {
@@ -21,7 +21,7 @@ int64_t dp_from(int64_t least, int64_t most)
 int dp_rounds(int count)
 {
     const char *times = getenv("TROUPE_TEST_TIMES");
-    const bool slow = H_SANITIZED || (h_is_cuda() && !h_is_gpu()); /* the fake device's threads */
+    const bool slow = H_SANITIZED || (h_is_cuda() && !h_is_gpu()); /* threads of the fake device */
     return count * (times && atoi(times) > 0 ? atoi(times) : slow ? 1 : 4);
 }
 
@@ -86,7 +86,7 @@ static size_t size_of(const trp_dnn_tensor *t)
     return trp_dtype_bits(t->type) / 8;
 }
 
-/* Dimensions in any order, with gaps between what they step over. */
+/* Draws the order of the dimensions, and gaps between them. */
 static void spread(trp_dnn_tensor *t, int64_t gap)
 {
     int64_t next = 1 + dp_below(gap);
@@ -103,7 +103,7 @@ static void spread(trp_dnn_tensor *t, int64_t gap)
     }
 }
 
-/* With TROUPE_TEST_REGULAR all tensors of most problems lie in one way, as a library wants them. */
+/* With TROUPE_TEST_REGULAR all tensors of most problems have one layout, as libraries need it. */
 enum { ANYHOW, ROWS, CHANNELS_LAST, WAYS };
 
 static int choose_way(const dp_problem *p)
@@ -130,12 +130,13 @@ static void lay_out(dp_problem *p, uint32_t number, int way)
     if (how == 9 && dp_below(3) == 0 && !p->written[number] && p->fill[number] != DP_DISTINCT)
         t->stride[dp_below(t->rank)] = 0;
     for (uint32_t i = 0; p->repeated[number] && !p->packed && i < t->rank; i++)
-        t->stride[i] = t->dim[i] > 1 ? 0 : 1; /* any, of a dimension of 1: they are not packed */
-    for (uint32_t i = 0; i < t->rank; i++)    /* a stride of 0 would be the default's */
+        /* any stride for a dimension of 1: the tensor is not packed */
+        t->stride[i] = t->dim[i] > 1 ? 0 : 1;
+    for (uint32_t i = 0; i < t->rank; i++) /* a stride of 0 would mean the default */
         t->stride[i] += how >= 3 && t->stride[i] == 0 && p->written[number];
 }
 
-/* Strides as they are if none are given. */
+/* Sets the strides of a tensor that gives none. */
 static void strides_of(const trp_dnn_tensor *t, int64_t *stride)
 {
     bool packed = true;
@@ -146,7 +147,7 @@ static void strides_of(const trp_dnn_tensor *t, int64_t *stride)
         stride[i] = packed ? next : t->stride[i];
 }
 
-/* The place of an element, of those of the type's size from the start of the buffer. */
+/* Returns the index of an element, counted from the start of the buffer. */
 static int64_t place(const trp_dnn_tensor *t, const int64_t *position)
 {
     int64_t stride[TRP_DNN_RANK_MAX], at = (int64_t)(t->offset / size_of(t));
@@ -172,7 +173,7 @@ static double draw(const dp_problem *p, uint32_t number, size_t index)
         return integer ? (double)dp_from(1, 9) : size;
     case DP_AWAY:
         return integer ? sign * (double)dp_from(1, 9) : sign * size;
-    case DP_DISTINCT: /* f16 has them all */
+    case DP_DISTINCT: /* f16 holds all of them */
         H_CHECK(type == TRP_F64 || type == TRP_F32 || type == TRP_F16);
         return ((double)index - (double)p->value[number].count / 2) / 16;
     case DP_FEW:
@@ -197,7 +198,7 @@ void dp_set(dp_problem *p, uint32_t number, const double *v)
     bool any = value->count > 0;
     for (bool more = any; more; more = dr_next(value, at))
         dr_store(t->type, p->data[number], place(t, at), v[dr_at(value, at)]);
-    for (bool more = any; more; more = dr_next(value, at)) /* some may share a place */
+    for (bool more = any; more; more = dr_next(value, at)) /* some elements may share memory */
         value->v[dr_at(value, at)] = dr_load(t->type, p->data[number], place(t, at));
 }
 
@@ -219,12 +220,12 @@ static void fill(dp_problem *p, uint32_t number)
         v[i - 1] = v[other];
         v[other] = kept;
     }
-    memset(p->data[number], 0xff, p->bytes[number]); /* gaps: NaN */
+    memset(p->data[number], 0xff, p->bytes[number]); /* gaps hold NaN */
     dp_set(p, number, v);
     free(v);
 }
 
-/* Elements are NaN where the type has one; what lies between is random. */
+/* Fills elements with NaN, if the type has one, and gaps with random bytes. */
 static void poison(dp_problem *p, uint32_t number)
 {
     const trp_dnn_tensor *t = &p->tensor[number];
@@ -344,7 +345,7 @@ void dp_print_table(void)
         h_fail(__FILE__, __LINE__, "%d problems ran by engines that were not proven", unproven);
     if (plain > 0 && getenv("TROUPE_TEST_ENGINES"))
         h_fail(__FILE__, __LINE__, "%d problems ran by the plain kernels, which may not", plain);
-    if (refused > 0 && !h_is_gpu()) /* what the fake library refuses, the actor's kernels take */
+    if (refused > 0 && !h_is_gpu()) /* the actor's kernels run what the fake library refuses */
         h_fail(__FILE__, __LINE__, "%d problems were refused", refused);
 }
 
@@ -374,7 +375,7 @@ static void describe(const dp_problem *p)
     }
 }
 
-/* Described, and fails the test: on a GPU later. */
+/* Prints the problem and fails the test: on a GPU at the end of the case. */
 __attribute__((format(printf, 2, 3))) static void wrong(dp_problem *p, const char *format, ...)
 {
     const int line = line_of(p->kind);
@@ -392,7 +393,7 @@ __attribute__((format(printf, 2, 3))) static void wrong(dp_problem *p, const cha
                 p->options.ran ? p->options.ran->engine : "",
                 p->options.ran && !p->options.ran->proven ? ", not proven" : "");
     lines[line].wrong++;
-    p->refused = true; /* the rest of it says no more */
+    p->refused = true; /* its other outputs prove nothing more */
 }
 
 static void refused(dp_problem *p, const char *why)
@@ -405,7 +406,7 @@ static void refused(dp_problem *p, const char *why)
     p->refused = true;
 }
 
-/* A GPU has something better for it than the plain kernels. */
+/* Fails if the plain kernels ran a graph on a GPU, where a faster engine should. */
 void dp_check_engine(dp_problem *p)
 {
     const trp_dnn_ran *ran = p->options.ran;
@@ -431,8 +432,8 @@ void dp_expect_engine(const dp_problem *p, const char *engine)
                ran->parts, engine);
 }
 
-/* A bound that is hardly more than a step of the type is reached by a rounding that went the other
- * way, and says nothing of the computation: how large it has to be, of its value. */
+/* A bound that is hardly more than a step of the type is exceeded when a rounding goes the other
+ * way, which says nothing of the computation. Returns the size that the bound needs at a value. */
 static double step_of(trp_dtype type)
 {
     return type == TRP_F64 ? 0x1p-50 : type == TRP_F32 ? 0x1p-21 : HUGE_VAL;

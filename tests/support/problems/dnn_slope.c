@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* <dy, y> with x a step away. */
+/* Returns <dy, y> at a distance from x. */
 static double along(trp_actor *dnn, dp_problem *p, const dp_slope *s, const double *direction,
                     double step)
 {

@@ -46,7 +46,7 @@ const char *engines_name(trp_dnn_kind kind)
     return (size_t)kind < COUNT_OF(names) ? names[kind] : NULL;
 }
 
-/* The first tensor that a node reads. */
+/* Returns the first tensor that a node reads. */
 static uint32_t first_read(const trp_dnn_node *n)
 {
     const uint32_t all[] = {n->kind == TRP_DNN_CONV_BACKWARD_DATA ? n->dy : 0,
@@ -63,7 +63,7 @@ static uint32_t first_read(const trp_dnn_node *n)
     return 0;
 }
 
-/* A name in a list with spaces between, or "*". */
+/* Returns whether a list, separated by spaces, has a name, or is "*". */
 static bool lists(const char *list, const char *name)
 {
     const size_t length = strlen(name);

@@ -68,7 +68,7 @@ static void draw_parameters(uint64_t *rng, trp_epilogue_node *x)
         x->parameter[1] = trp_real(1.5 + 0.25 * random_below(rng, 8));
 }
 
-/* An operand without inputs. */
+/* Draws a node without inputs. */
 static trp_epilogue_node draw_leaf(uint64_t *rng, const epilogue_tree *t, epilogue_limits limits)
 {
     static const trp_epilogue_kind leaves[] = {TRP_EPILOGUE_ACCUMULATOR, TRP_EPILOGUE_C,
@@ -79,7 +79,7 @@ static trp_epilogue_node draw_leaf(uint64_t *rng, const epilogue_tree *t, epilog
     if (x.kind == TRP_EPILOGUE_SCALAR && random_below(rng, 3))
         x.value = trp_real((double)random_below(rng, 33) / 8 - 2);
     else if (x.kind == TRP_EPILOGUE_SCALAR && random_below(rng, 2))
-        x.buffer.id = 1; /* its number, later */
+        x.buffer.id = 1; /* replaced by the node's number later */
     if (x.kind == TRP_EPILOGUE_PER_ROW || x.kind == TRP_EPILOGUE_PER_COLUMN)
         x.type = draw_vector_type(rng, wide);
     if (x.kind == TRP_EPILOGUE_AUX_LOAD) {
@@ -89,7 +89,7 @@ static trp_epilogue_node draw_leaf(uint64_t *rng, const epilogue_tree *t, epilog
     return x;
 }
 
-/* An operation, of any nodes before it. */
+/* Draws an operation on earlier nodes. */
 static trp_epilogue_node draw_operation(uint64_t *rng, const epilogue_tree *t,
                                         epilogue_limits limits)
 {
@@ -148,7 +148,7 @@ static void add(epilogue_tree *t, trp_epilogue_node x)
     t->node[t->count++] = x;
 }
 
-/* Puts every value that nothing uses into sums that lead to the root. */
+/* Adds sums that lead every unused value to the root. */
 static void join(epilogue_tree *t)
 {
     bool used[TRP_EPILOGUE_NODES_MAX] = {false};
@@ -164,7 +164,7 @@ static void join(epilogue_tree *t)
             add(t, (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY, .input = {root, i}});
         root = root != 0 ? t->count - 1 : i;
     }
-    if (root == 0) /* only stores are left over: one of them is the root */
+    if (root == 0) /* only stores are left: one of them becomes the root */
         return;
     if (root != t->count - 1)
         add(t, (trp_epilogue_node){.kind = TRP_EPILOGUE_D, .input = {root}});
@@ -181,7 +181,7 @@ void epilogue_draw(uint64_t *rng, epilogue_limits limits, epilogue_tree *out)
     out->order = limits.one_order || random_below(rng, 2) ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
     out->count = 1;
     add(out, (trp_epilogue_node){.kind = TRP_EPILOGUE_ACCUMULATOR});
-    /* What is joined needs as many nodes again, at most. */
+    /* Joining needs as many nodes again, at most. */
     uint32_t drawn = 1 + random_below(rng, (most - 2) / 2);
     for (uint32_t i = 0; i < drawn; i++)
         add(out, random_below(rng, 3) == 0 ? draw_leaf(rng, out, limits)
@@ -198,7 +198,7 @@ void epilogue_shuffle(uint64_t *rng, const epilogue_tree *from, epilogue_tree *o
     *out = *from;
     new_of[0] = 0;
     for (uint32_t place = 1; place < from->count; place++) {
-        /* The root stays last; it is the first that is tried only when no other is left. */
+        /* The root stays last; it is tried first only when no other node is left. */
         uint32_t last = from->count - 1, start = random_below(rng, from->count), i = last;
         for (uint32_t k = 0; k < from->count && place < last; k++) {
             uint32_t tried = (start + k) % from->count;
@@ -226,7 +226,7 @@ void epilogue_shuffle(uint64_t *rng, const epilogue_tree *from, epilogue_tree *o
     }
 }
 
-/* Changes node x if that can be, and says what was changed. */
+/* Changes node x if possible, and returns a text for the change. */
 static const char *change_node(epilogue_tree *t, trp_epilogue_node *x)
 {
     bool wide = t->accumulator == TRP_F64;

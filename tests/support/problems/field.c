@@ -73,7 +73,7 @@ static double get(trp_dtype type, const void *array, int64_t at)
     return creal(ref_element_load(type, array, at));
 }
 
-/* Dimensions in any order, with gaps. */
+/* Draws the order of the dimensions, and gaps. */
 static void spread(trp_dnn_tensor *t)
 {
     uint32_t order[TRP_DNN_RANK_MAX];

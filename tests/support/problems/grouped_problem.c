@@ -36,13 +36,13 @@ static size_t size(const gp_problem *p, size_t most)
     return below(5) == 0 ? 0 : below(4) == 0 ? 1 : 1 + below(most);
 }
 
-/* What lies between operands, lines and groups, and behind them. */
+/* Draws a gap between operands, lines or groups, or after them. */
 static size_t gap(const gp_problem *p, size_t bound)
 {
     return p->tight ? 0 : below(bound);
 }
 
-/* Sizes of all groups, and of the request. */
+/* Draws the sizes of all groups, and of the request. */
 static void draw_sizes(gp_problem *p, size_t most)
 {
     bool own = p->grouping < TRP_CUTLASS_GROUPS_OF_M;
@@ -70,7 +70,7 @@ static void draw_sizes(gp_problem *p, size_t most)
     }
     if (own)
         return;
-    at += gap(p, 4); /* what lies behind the last end */
+    at += gap(p, 4); /* gap after the last end */
     p->m = p->grouping == TRP_CUTLASS_GROUPS_OF_M ? at : m;
     p->n = p->grouping == TRP_CUTLASS_GROUPS_OF_N ? at : n;
     p->k = p->grouping == TRP_CUTLASS_GROUPS_OF_K ? at : k;
@@ -84,7 +84,7 @@ static void lines_of(const gp_place *x, int which, size_t m, size_t n, size_t k,
     *count = x->row_major ? rows : columns;
 }
 
-/* Where a matrix of each group lies, when one dimension is cut. */
+/* Places the matrices of all groups if one dimension is cut. */
 static void lay_out_cut(gp_problem *p, int which)
 {
     gp_place *x = &p->matrix[which];
@@ -110,7 +110,7 @@ static void lay_out_cut(gp_problem *p, int which)
         x->ld = 0;
 }
 
-/* The same, when each group has a place: one after the other, in any order. */
+/* Places them if each group has an offset: one after the other, in random order. */
 static void lay_out_own(gp_problem *p, int which)
 {
     gp_place *x = &p->matrix[which];
@@ -123,13 +123,13 @@ static void lay_out_own(gp_problem *p, int which)
         g->at[which] = at;
         g->ld[which] = length + gap(p, 5);
         if (below(4) == 0)
-            g->ld[which] = x->ld ? x->ld : length; /* by default */
+            g->ld[which] = x->ld ? x->ld : length; /* the default */
         at += count * g->ld[which];
     }
     x->span = x->offset + at + (p->tight ? 0 : 3);
 }
 
-/* Small integers, which all types have. */
+/* Draws small integers, which all types hold. */
 static void fill(const gp_problem *p, gp_place *x, block *b)
 {
     x->block = b;
@@ -192,7 +192,7 @@ static void draw_operands(gp_problem *p, trp_dtype type, size_t most)
     draw_types(p, type);
     draw_sizes(p, most);
     for (int i = 0; i < GP_MATRICES; i++) {
-        const int which = i == 2 ? GP_D : i == 3 ? GP_C : i; /* C's order is D's */
+        const int which = i == 2 ? GP_D : i == 3 ? GP_C : i; /* C has D's order */
         gp_place *x = &p->matrix[which];
         x->row_major = which == GP_C ? p->matrix[GP_D].row_major : below(2);
         x->offset = gap(p, 4);
@@ -211,7 +211,7 @@ static void draw_operands(gp_problem *p, trp_dtype type, size_t most)
         draw_tree(p);
 }
 
-/* More than a tile, in each direction by itself. */
+/* Draws more than a tile in one direction. */
 static void draw_large(gp_problem *p, unsigned way)
 {
     const size_t m = way == 0 ? 517 : 3, n = way == 1 ? 1030 : 2, k = way == 2 ? 1025 : 4;
@@ -231,7 +231,7 @@ static void draw_large(gp_problem *p, unsigned way)
     }
 }
 
-/* --- what must come of them --- */
+/* --- expected results --- */
 
 static double value_of(const gp_problem *p, size_t index, size_t i, size_t j)
 {
@@ -291,8 +291,7 @@ static trp_cutlass_group row_of(const gp_problem *p, const gp_group *g)
                                .k = (int64_t)g->k,
                                .a = (int64_t)g->at[GP_A],
                                .b = (int64_t)g->at[GP_B],
-                               .c =
-                                   p->in_place ? -1 : (int64_t)g->at[GP_C], /* counts for nothing */
+                               .c = p->in_place ? -1 : (int64_t)g->at[GP_C], /* ignored */
                                .d = (int64_t)g->at[GP_D],
                                .lda = ld[GP_A],
                                .ldb = ld[GP_B],
@@ -326,7 +325,7 @@ static void set_nodes(const gp_problem *p, trp_epilogue_node *x)
         (trp_epilogue_node){.kind = TRP_EPILOGUE_FMA, .input = {GP_SCALAR, GP_OLD, GP_RELU}};
 }
 
-/* The table, in a block of its own with something before it; or the rows by value. */
+/* Writes the table into a block of its own after an offset, or the rows by value. */
 static void make_table(gp_problem *p)
 {
     const bool rows = p->grouping <= TRP_CUTLASS_GROUPS_BY_TABLE;

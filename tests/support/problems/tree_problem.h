@@ -15,10 +15,10 @@ typedef struct tree_problem {
     size_t bytes[TREE_OPERANDS];
     trp_dtype type[TREE_OPERANDS];
     bool written[TREE_OPERANDS];
-    unsigned char *data[TREE_OPERANDS]; /* that operands hold before */
+    unsigned char *data[TREE_OPERANDS]; /* contents of operands before */
 } tree_problem;
 
-/* One device: a buffer for each operand, and how the request was sent or ended. */
+/* A device: a buffer for each operand, and the status of the request. */
 typedef struct tree_side {
     trp_device *device;
     trp_actor *cutlass;
@@ -27,7 +27,7 @@ typedef struct tree_side {
     trp_status status;
 } tree_side;
 
-/* Sizes up to 48, operands of small integers. `k` at least 1; aligned: sizes and lines are
+/* Limits: sizes up to 48, operands of small integers, `k` at least 1; aligned: sizes and lines are
  * multiples of 16 elements. */
 typedef struct tree_wish {
     epilogue_limits limits;
@@ -36,13 +36,14 @@ typedef struct tree_wish {
 
 void tree_draw(uint64_t *rng, const tree_wish *wish, tree_problem *out);
 
-/* Makes the buffers; sends, with the kernel of that name or NULL; what came is in side->status. */
+/* Creates the buffers and sends the request, with the kernel of that name or NULL; the status is in
+ * side->status. */
 void tree_place(tree_side *side, const tree_problem *p);
 void tree_send(tree_side *side, tree_problem *p, const char *kernel);
 /* Waits, if it was sent. */
 void tree_await(tree_side *side);
 
-/* What the side has in an operand; the caller frees it. */
+/* Returns the contents of an operand; the caller frees them. */
 unsigned char *tree_read(const tree_side *side, const tree_problem *p, int which);
 
 void tree_free_side(tree_side *side, const tree_problem *p);

@@ -34,7 +34,7 @@ double ref_blas_unit(trp_dtype type)
 
 static ref_complex make(double re, double im)
 {
-    /* re + im * I would make a NaN of one part one of both. */
+    /* re + im * I would turn a NaN in one part into NaN in both. */
     return (union {
                double parts[2];
                ref_complex value;
@@ -155,7 +155,7 @@ static ref_complex loaded(const ref_operand *x, int64_t i, int64_t j)
     return ref_blas_load(x->type, x->data, ref_operand_index(x, i, j));
 }
 
-/* Element (i, j) of the matrix that is meant, also where it is not in memory. */
+/* Returns element (i, j) of the matrix, even if memory holds only its mirror image. */
 static ref_complex at(const ref_operand *x, int64_t i, int64_t j)
 {
     bool held = ref_operand_holds(x, i, j);
@@ -177,7 +177,7 @@ static ref_complex at(const ref_operand *x, int64_t i, int64_t j)
     }
 }
 
-/* Of op(x). */
+/* Returns an element of op(x). */
 static ref_complex op_at(const ref_operand *x, trp_transpose trans, int64_t i, int64_t j)
 {
     if (trans == TRP_N)
@@ -199,14 +199,14 @@ static void add(ref_number *sum, ref_complex term)
     sum->terms++;
 }
 
-/* beta times what was there, which is not looked at if beta is 0. */
+/* Adds beta times the old value, which is not read if beta is 0. */
 static void add_old(ref_number *sum, ref_complex beta, const ref_operand *x, int64_t i, int64_t j)
 {
     if (beta != 0)
         add(sum, beta * at(x, i, j));
 }
 
-/* Each complex operation may lose some units in the last place; the reference itself is in double.
+/* Each complex operation may lose some units in the last place; the reference itself uses double.
  */
 double ref_blas_bound(const ref_number *number, trp_dtype type)
 {
@@ -235,7 +235,7 @@ static ref_number scal(const ref_blas *p, ref_place output, int64_t i, int64_t j
     return sum;
 }
 
-/* A copy, or an index: exactly this. */
+/* An exact result: a copy, or an index. */
 static ref_number exactly(ref_complex value)
 {
     return (ref_number){.value = value};
@@ -327,7 +327,7 @@ static ref_number extreme(const ref_blas *p, ref_place output, int64_t i, int64_
 
 /* ---- levels 2 and 3 ---- */
 
-/* alpha op(A) B + beta C, or alpha B op(A) + beta C; of level 2, B and C are vectors. */
+/* alpha op(A) B + beta C, or alpha B op(A) + beta C; at level 2, B and C are vectors. */
 static ref_number product(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 {
     ref_number sum = {0};
@@ -396,7 +396,7 @@ static ref_number rank_1(const ref_blas *p, ref_place output, int64_t i, int64_t
     return sum;
 }
 
-/* factor op(A) op(B)^T, or ^H: the terms of element (i, j). */
+/* Adds the terms of element (i, j) of factor op(A) op(B)^T, or ^H. */
 static void add_rank(ref_number *sum, const ref_blas *p, ref_complex factor, const ref_operand *a,
                      const ref_operand *b, int64_t i, int64_t j)
 {

@@ -9,8 +9,9 @@ typedef struct attention {
     const dr_work *w;
     const dr_tensor *q, *k, *v, *bias, *slopes, *seq_q, *seq_kv;
     double scale, u;
-    double narrow; /* what weights and their gradients may be rounded to before the next product, */
-    double least;  /* and how far off they are then at least */
+    /* precision to which weights and their gradients may be rounded before the next product, */
+    double narrow;
+    double least;      /* and the least error of that */
     double *score, *e; /* of one row */
     double dropout;
     uint64_t seed, offset;
@@ -60,7 +61,7 @@ static size_t at(const dr_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j)
     return dr_at(t, (int64_t[]){b, h, i, j});
 }
 
-/* The head of k and v that goes with one of q. */
+/* Returns the head of k and v for a head of q. */
 static int64_t shared(const attention *a, int64_t h)
 {
     return h / (a->q->dim[1] / a->k->dim[1]);
@@ -83,7 +84,7 @@ static bool sees(const attention *a, int64_t b, int64_t i, int64_t j)
            (n->window[0] == 0 || j + n->window[0] > diagonal);
 }
 
-/* The scores of a row, minus infinity where it does not see; false: it sees nothing. */
+/* Computes the scores of a row, minus infinity for hidden columns; false: it sees no column. */
 static bool scores(attention *a, int64_t b, int64_t h, int64_t i)
 {
     bool any = false;
@@ -118,7 +119,7 @@ static bool scores(attention *a, int64_t b, int64_t h, int64_t i)
     return any;
 }
 
-/* The logarithm of the sum of a row, with its bound. */
+/* Returns the logarithm of the sum of a row, and its bound. */
 static double logarithm(const attention *a, double *e)
 {
     double most = -INFINITY, sum = 0, n = 0, off = 0;
@@ -136,7 +137,7 @@ static double logarithm(const attention *a, double *e)
     return most + log(sum);
 }
 
-/* What a column weighs, given the logarithm. */
+/* Returns the weight of a column, from the logarithm. */
 static double weight(const attention *a, int64_t j, double log_sum, double log_e, double *e)
 {
     *e = 0;
@@ -148,7 +149,7 @@ static double weight(const attention *a, int64_t j, double log_sum, double log_e
     return by;
 }
 
-/* What a weight is multiplied by. */
+/* Returns the factor of a weight, which dropout sets. */
 static double factor(const attention *a, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const int64_t row = (b * a->q->dim[1] + h) * a->q->dim[2] + i;
@@ -200,7 +201,7 @@ static dr_sum *sums_of(const dr_tensor *t)
     return sums;
 }
 
-/* Each term may have been rounded once more. */
+/* Adds terms, each of which may have been rounded once more. */
 static void take(const attention *a, dr_tensor *t, dr_sum *sums, double narrow)
 {
     for (size_t i = 0; t && i < t->count; i++) {

@@ -1,5 +1,5 @@
-/* Blocks of numbers with scales of their own, by the definitions in dnn.h. What is read must be
- * exact, for a scale is not continuous. */
+/* Numbers in blocks with a scale each, by the definitions in dnn.h. Inputs must be exact, since a
+ * scale is not a continuous function of them. */
 #include "support/reference/dnn_reference.h"
 
 #include "support/reference/elements.h"
@@ -29,7 +29,7 @@ double dr_scale(trp_dtype type, double value)
     return near < value ? (double)nextafterf((float)near, INFINITY) : near;
 }
 
-/* The same position, of the scale. */
+/* Returns the index of the scale for a position. */
 static size_t scale_at(const dr_work *w, const dr_tensor *scale, const int64_t *at)
 {
     int64_t of_scale[TRP_DNN_RANK_MAX];
@@ -58,7 +58,7 @@ void dr_quantize(const dr_work *w)
     }
 }
 
-/* A product of a few bits and at most 24 is exact but for the rounding to f32. */
+/* A product of a few bits and at most 24 is exact, except for the rounding to f32. */
 void dr_dequantize(const dr_work *w)
 {
     const dr_tensor *x = dr_of(w, w->n->x), *scale = dr_of(w, w->n->scale);

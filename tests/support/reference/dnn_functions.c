@@ -154,12 +154,12 @@ double dr_function(const trp_dnn_node *n, double x, double b, double t)
     }
 }
 
-/* How exact a right result is. */
+/* Accuracy of a right result. */
 typedef enum exactness {
     EXACT,
-    ROUNDED, /* a rounding or two */
-    SMOOTH,  /* a library's function: some units in the last place of argument and result */
-    COMPOSED /* of several, which may cancel: against 1 and the argument too */
+    ROUNDED, /* one or two roundings */
+    SMOOTH,  /* a library function: some units in the last place of argument and result */
+    COMPOSED /* several functions, which may cancel: also relative to 1 and to the argument */
 } exactness;
 
 static exactness exactness_of(trp_dnn_pointwise mode)
@@ -188,7 +188,7 @@ static exactness exactness_of(trp_dnn_pointwise mode)
     }
 }
 
-/* How far the function goes from y when its arguments move. */
+/* Returns how far the function moves from y when its arguments move. */
 static double corners(const trp_dnn_node *n, const double *at, const double *by, double y)
 {
     double far = 0;

@@ -1,4 +1,4 @@
-/* Data that moves, element by element of what is read: where it goes. */
+/* Nodes that move data: finds the target of each element of the input. */
 #include "support/reference/dnn_reference.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static void put(dr_tensor *y, size_t to, const dr_tensor *x, size_t from)
     y->e[to] = x->e[from];
 }
 
-/* Whether an element of x is in a slice, and where. */
+/* Returns whether an element of x is in a slice, and its position there. */
 static bool in_slice(const trp_dnn_node *n, const dr_tensor *y, const int64_t *at, int64_t *to)
 {
     for (uint32_t i = 0; i < y->rank; i++) {

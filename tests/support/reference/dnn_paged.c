@@ -1,4 +1,4 @@
-/* Rows from pages, one element at a time: what belongs to no page is no number.
+/* Loads rows from pages, one element at a time; elements without a page are NaN.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/reference/dnn_reference.h"
 

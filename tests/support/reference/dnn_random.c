@@ -1,11 +1,10 @@
-/* Random numbers of RANDOM: Philox as its paper has it, in a form of its own, and what is drawn of
- * its words, by the definitions in dnn.h. */
+/* Random numbers of RANDOM: Philox, written from its paper, and the distributions, by the
+ * definitions in dnn.h. */
 #include "support/reference/dnn_reference.h"
 
 #include <math.h>
 
-/* Ten rounds of two products each, with keys that grow by the golden ratio and the root of three.
- */
+/* Ten rounds of two products each; keys grow by the golden ratio and the root of three. */
 static void philox(uint64_t seed, uint64_t offset, uint64_t block, uint32_t word[4])
 {
     uint64_t high = offset, low = block;
@@ -44,7 +43,7 @@ uint64_t dr_integer(const dr_work *w, uint32_t tensor)
     return (uint64_t)(int64_t)w->g->value[tensor].v[0];
 }
 
-/* Of a number, and of the default. */
+/* Returns a number, or its default. */
 static double parameter(const trp_dnn_node *n, int which, double or_else)
 {
     return n->parameter[which].given ? n->parameter[which].re : or_else;
@@ -55,7 +54,7 @@ static double in_f32(bool wide, double value)
     return wide ? value : dr_round(TRP_F32, value);
 }
 
-/* The largest number of a type that is less than one of it. */
+/* Returns the largest number of a type below one of it. */
 static double before(trp_dtype type, double high)
 {
     double step = ldexp(1, -1074), x = high;

@@ -120,7 +120,7 @@ void dr_add(dr_sum *s, double v, double e)
     dr_add_of(s, v, e, fabs(v));
 }
 
-/* One rounding for each addition and one for each term, which may be a product. */
+/* One rounding per addition, and one per term, which may be a product. */
 double dr_bound(const dr_sum *s, double u)
 {
     return s->e + (s->n + 1) * u * s->size;
@@ -151,7 +151,7 @@ static void add_product(dr_sum *s, const dr_tensor *a, size_t i, const dr_tensor
 
 /* --- convolutions --- */
 
-/* Where in x the window at `o` of y has its element `f`; false: in the padding. */
+/* Finds the position in x of element `f` of the window at `o` of y; false: in the padding. */
 static bool place_in_x(const trp_dnn_node *n, const dr_tensor *x, const dr_tensor *w,
                        const int64_t *o, const int64_t *f, int64_t *in)
 {
@@ -166,7 +166,7 @@ static bool place_in_x(const trp_dnn_node *n, const dr_tensor *x, const dr_tenso
     return true;
 }
 
-/* Every product x * w that is part of y; the gradients have the same triples. */
+/* Visits every product x * w of y; the gradients have the same triples. */
 static void conv(const dr_work *work)
 {
     const trp_dnn_node *n = work->n;
@@ -182,7 +182,7 @@ static void conv(const dr_work *work)
         int64_t f[TRP_DNN_RANK_MAX] = {0}, in[TRP_DNN_RANK_MAX] = {o[0]};
         do {
             if (f[0] != 0 || !place_in_x(n, x, w, o, f, in))
-                continue; /* the filter is y's channel */
+                continue; /* the filter is the channel of y */
             f[0] = o[1];
             in[1] = o[1] / each * w->dim[1] + f[1];
             size_t ix = dr_at(x, in), iw = dr_at(w, f), iy = dr_at(y, o);
@@ -220,7 +220,7 @@ static void matmul(const dr_work *w)
 
 /* --- reductions --- */
 
-/* Takes one element into what was made of those before it. */
+/* Combines an element with the result of the earlier ones. */
 static void reduce_one(trp_dnn_reduce mode, dr_sum *s, double x, double e)
 {
     const double size = fabs(x);
@@ -381,7 +381,7 @@ static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
     return TRP_F32;
 }
 
-/* Of what goes over x in windows. */
+/* Sets the dimensions of a result of windows over x. */
 static void window_dims(const dr_work *w, int64_t *dim)
 {
     const trp_dnn_node *n = w->n;
@@ -396,7 +396,7 @@ static void window_dims(const dr_work *w, int64_t *dim)
     }
 }
 
-/* The dimensions of a virtual tensor that follow from the node. */
+/* Derives the dimensions of a virtual tensor from the node. */
 static uint32_t dims_of(const dr_work *w, int64_t *dim)
 {
     const trp_dnn_node *n = w->n;
@@ -420,7 +420,7 @@ static uint32_t dims_of(const dr_work *w, int64_t *dim)
     return x->rank;
 }
 
-/* Values get their rank where they are read, and so does what is written. */
+/* Tensors with values get their rank where they are read; so do outputs. */
 static void prepare(const dr_work *w, trp_dtype compute)
 {
     const trp_dnn_node *n = w->n;
@@ -447,7 +447,7 @@ static void prepare(const dr_work *w, trp_dtype compute)
     }
 }
 
-/* What was computed as its type holds it. */
+/* Rounds results to their type. */
 static void finish(const dr_graph *g, uint32_t tensor)
 {
     dr_tensor *t = &g->value[tensor];
@@ -461,7 +461,7 @@ static void finish(const dr_graph *g, uint32_t tensor)
     }
 }
 
-/* Convolutions and products of 8-bit floats. */
+/* Returns whether a node has sums of 8-bit floats: convolutions and products. */
 static bool sums_f8(const dr_graph *g, const trp_dnn_node *n)
 {
     uint32_t in = n->kind == TRP_DNN_MATMUL ? n->a : n->kind == TRP_DNN_CONV_FORWARD ? n->x : n->dy;
@@ -475,8 +475,8 @@ static bool is_function(const trp_dnn_node *n)
            n->pointwise <= TRP_DNN_ERF;
 }
 
-/* cuDNN approximates functions, to some units of f32, and activations, to some 1e-5; takes sums of
- * squares in another way; and tensor cores keep 13 bits of sums of 8-bit floats. */
+/* cuDNN approximates functions to some units of f32, and activations to some 1e-5, and computes
+ * sums of squares in another way; tensor cores have 13 bits for sums of 8-bit floats. */
 static double slack_of(const dr_graph *g, const trp_dnn_node *n, trp_dtype compute)
 {
     bool activation = n->kind == TRP_DNN_POINTWISE_BACKWARD ||
@@ -519,7 +519,7 @@ void dr_run(dr_graph *g)
         const trp_dnn_node *n = &g->node[i];
         trp_dtype compute = compute_of(g, n);
         dr_work w = {.g = g, .n = n};
-        /* Of f64 twice as much, for the reference rounds too. */
+        /* Twice as much for f64, in which the reference rounds as well. */
         w.u = compute == TRP_I32 ? 0 : compute == TRP_F64 ? 0x1p-52 : 0x1p-24;
         w.u *= slack_of(g, n, compute);
         prepare(&w, compute);

@@ -7,7 +7,8 @@
 
 /* --- pooling --- */
 
-/* The elements of x in the window at `o`, and how many there are; at most `room`, which is all. */
+/* Finds the elements of x in the window at `o`; returns how many there are. `room` suffices for
+ * all. */
 static size_t window_at(const trp_dnn_node *n, const dr_tensor *x, const int64_t *o, size_t *list)
 {
     const uint32_t spatial = x->rank - 2;
@@ -33,7 +34,8 @@ static size_t window_size(const dr_work *w, const dr_tensor *x)
     return size;
 }
 
-/* The divisor of a mean: the part of the window that lies in the image, or in its padding too. */
+/* Returns the divisor of a mean: the part of the window that lies in the image, or also in its
+ * padding. */
 static double divisor(const dr_work *w, const dr_tensor *x, const int64_t *o, size_t count)
 {
     const trp_dnn_node *n = w->n;
@@ -48,7 +50,7 @@ static double divisor(const dr_work *w, const dr_tensor *x, const int64_t *o, si
     return by;
 }
 
-/* The first of the largest elements; the first NaN, if there is one. */
+/* Returns the first of the largest elements; the first NaN, if there is one. */
 static size_t largest(const dr_tensor *x, const size_t *list, size_t count)
 {
     size_t best = list[0];
@@ -80,7 +82,7 @@ void dr_pool(const dr_work *w)
     free(list);
 }
 
-/* What was pooled: an index only stands for it. */
+/* Returns the pooled tensor, for which an index may stand. */
 static const dr_tensor *pooled(const dr_work *w)
 {
     for (uint32_t i = 0; !w->n->x && w->n->index && i < w->g->nodes; i++) {
@@ -118,12 +120,12 @@ void dr_pool_backward(const dr_work *w)
 
 /* --- normalisation --- */
 
-/* Statistics of one cell, with bounds. */
+/* Statistics of a cell, with bounds. */
 typedef struct cell {
     double n, mean, mean_e, var, var_e, inv, inv_e, square;
 } cell;
 
-/* The dimensions of the statistics: 1 where they are taken over. */
+/* Returns the dimensions of the statistics: 1 for dimensions that they extend over. */
 static dr_tensor cells_of(const dr_work *w, const dr_tensor *x)
 {
     const dr_tensor *scale = dr_of(w, w->n->scale);
@@ -154,7 +156,7 @@ static void take_mean(const dr_work *w, const dr_tensor *x, const dr_tensor *lik
     free(sums);
 }
 
-/* It may be computed as the difference of two means, which cancels. */
+/* A variance may be computed as the difference of two means, which cancels. */
 static void take_variance(const dr_work *w, const dr_tensor *x, const dr_tensor *like, cell *cells)
 {
     const dr_tensor *epsilon = dr_of(w, w->n->epsilon);
@@ -202,7 +204,7 @@ static void run_on(const dr_work *w, const cell *cells)
     }
 }
 
-/* Statistics that are given. */
+/* Reads statistics that are inputs. */
 static void get_cells(const dr_work *w, size_t count, cell *cells)
 {
     const dr_tensor *mean = dr_of(w, w->n->mean), *inv = dr_of(w, w->n->inv_variance);
@@ -246,7 +248,7 @@ void dr_norm(const dr_work *w)
     free(cells);
 }
 
-/* An element normalised, and of what size the parts are that it may be computed of. */
+/* A normalised element, and the size of the parts from which it may be computed. */
 typedef struct normed {
     double v, e, size;
 } normed;
@@ -259,8 +261,8 @@ static normed norm_one(const dr_work *w, const cell *c, double x, double e)
                     .size = size};
 }
 
-/* y = xn * s + b with xn = (x - mean(x)) * inv(x): the two sums are what goes through the mean and
- * through inv. */
+/* y = xn * s + b with xn = (x - mean(x)) * inv(x): the two sums are the derivatives through the
+ * mean and through inv. */
 void dr_norm_backward(const dr_work *w)
 {
     const trp_dnn_node *n = w->n;

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A floating format: a sign, an exponent, a fraction. Codes without the sign rise with the values
- * that they stand for. */
+/* A floating-point format: sign, exponent, fraction. Codes without the sign rise with their values.
+ */
 typedef struct format {
     trp_dtype type;
-    int fraction; /* bits */
+    int fraction; /* in bits */
     int bias;
-    uint32_t sign;   /* its bit */
-    uint32_t finite; /* the code of the largest finite value */
-    bool specials;   /* codes above that one are an infinity (the first, if it has one) and NaN */
+    uint32_t sign;   /* bit of the sign */
+    uint32_t finite; /* code of the largest finite value */
+    bool specials;   /* codes above are an infinity (the first, if it has one) and NaN */
     bool infinity, saturates;
 } format;
 
@@ -42,7 +42,7 @@ static const format *need_format(trp_dtype type)
     return f;
 }
 
-/* 2^exponent of a normal number, from its bits: a call of ldexp() took most of a search. */
+/* 2^exponent of a normal number, from its bits: ldexp() took most of the time of a search. */
 static double power_of_two(int exponent)
 {
     const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
@@ -51,7 +51,7 @@ static double power_of_two(int exponent)
     return power;
 }
 
-/* The value of a code without its sign, taken as a number whatever else it stands for. */
+/* Returns the value of a code without its sign, as a number even if it is a special value. */
 static double magnitude_of(const format *f, uint32_t code)
 {
     const uint32_t one = 1u << f->fraction;
@@ -70,7 +70,7 @@ double ref_element_decode(trp_dtype type, uint32_t code)
     return code & f->sign ? -value : value;
 }
 
-/* Searches the codes, which are sorted, for the nearest: of two, the even one. */
+/* Searches the sorted codes for the nearest; of two, the even one. */
 static uint32_t nearest(const format *f, double magnitude)
 {
     uint32_t low = 0, high = f->finite + 1;

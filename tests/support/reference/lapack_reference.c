@@ -133,7 +133,7 @@ ref_dense ref_lapack_upper(const ref_dense *factors)
     return upper;
 }
 
-/* The last reflector is the first to work on the identity. */
+/* The last reflector is applied to the identity first. */
 ref_dense ref_lapack_q(const ref_dense *factors, const ref_complex *tau)
 {
     int64_t m = factors->rows, count = m < factors->columns ? m : factors->columns;

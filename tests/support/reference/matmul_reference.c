@@ -27,7 +27,7 @@ static int64_t blocks_of(int64_t count, int64_t width)
     return (count + width - 1) / width;
 }
 
-/* Tiles of 128 lines by 4 blocks of k, 512 bytes each; first those of the same lines. */
+/* Tiles of 128 lines by 4 blocks of k, 512 bytes each, those of the same lines first. */
 static int64_t place_in_tiles(int64_t line, int64_t block, int64_t blocks)
 {
     int64_t tiles_along_k = blocks_of(blocks, 4);
@@ -95,8 +95,8 @@ static ref_complex element(const trp_matmul_matrix *x, const void *at, int64_t r
     return ref_element_load(x->type, at, batch * x->stride + line * x->ld + place);
 }
 
-/* op(A), or op(B) transposed, as lines of k numbers, scaled; the imaginary parts behind all the
- * real ones if the type is complex. */
+/* op(A), or op(B) transposed, as scaled lines of k numbers; if the type is complex, all imaginary
+ * parts follow all real parts. */
 typedef struct lines {
     double *re, *im;
 } lines;
@@ -142,7 +142,7 @@ static void dot(lines a, lines b, int64_t i, int64_t j, int64_t k, double sum[2]
     }
 }
 
-/* alpha of an element, or beta. */
+/* Returns alpha of an element, or beta. */
 static ref_complex scalar(const ref_matmul *p, int which, int64_t i, int64_t j, int64_t l)
 {
     trp_scalar given = which == 0 ? p->r.alpha : p->r.beta;
@@ -158,7 +158,7 @@ static ref_complex scalar(const ref_matmul *p, int which, int64_t i, int64_t j, 
 
 /* ---- rounding ---- */
 
-/* Half a step of a type at a value that is not negative: how far rounding to it may take it. */
+/* Returns half a step of a type at a value that is not negative: the largest rounding error. */
 static double half_step(trp_dtype type, double value)
 {
     double step = type == TRP_F64 || type == TRP_C128 || type == TRP_I32 ? 0
@@ -169,13 +169,13 @@ static double half_step(trp_dtype type, double value)
                   : type == TRP_BF16                                     ? 0x1p-8 * value
                   : type == TRP_F8E4M3                                   ? 0x1p-4 * value + 0x1p-10
                                                                          : 0x1p-3 * value + 0x1p-17;
-    /* and what saturates is off by more */
+    /* plus the error of saturation */
     return step + fmax(value - fabs(ref_element_round(type, value)), 0);
 }
 
 /* ---- X ---- */
 
-/* Below these a result may have been rounded to an integer times the smallest step, or to 0. */
+/* Below this size, a result may have been rounded to a multiple of the smallest step, or to 0. */
 static double smallest(trp_dtype type)
 {
     return type == TRP_F64 || type == TRP_C128 ? 0x1p-1022 : 0x1p-126;
@@ -186,7 +186,7 @@ static double own_unit(const ref_matmul *p)
     return p->r.a.type == TRP_F64 || p->r.a.type == TRP_C128 ? 0x1p-53 : 0x1p-24;
 }
 
-/* Arithmetic of i32, which wraps, has no bound. */
+/* Arithmetic of i32 wraps, and has no bound. */
 static ref_value wrapped(ref_complex alpha_of, ref_complex beta_of, double sum, double c)
 {
     uint64_t alpha = (uint64_t)(int64_t)creal(alpha_of);
@@ -195,7 +195,7 @@ static ref_value wrapped(ref_complex alpha_of, ref_complex beta_of, double sum, 
     return (ref_value){.value = (int32_t)(uint32_t)value};
 }
 
-/* X + bias at one place. */
+/* Returns X + bias of an element. */
 static ref_value place_of(const ref_matmul *p, lines a, lines b, int64_t i, int64_t j, int64_t l)
 {
     const trp_matmul_request *r = &p->r;
@@ -222,7 +222,7 @@ static ref_value place_of(const ref_matmul *p, lines a, lines b, int64_t i, int6
             (two_passes ? half_step(r->d.type, cabs(own)) + half_step(r->d.type, cabs(x)) : 0)};
 }
 
-/* ---- activations: a value, and by how much more it may be wrong ---- */
+/* ---- activations: a value, and the growth of its error ---- */
 
 static double gelu(double x)
 {
@@ -250,7 +250,7 @@ static double aux_factor(const ref_matmul *p)
     return p->scale_aux ? (double)*(const float *)p->scale_aux : 1;
 }
 
-/* The slopes of gelu and silu are less than 1.13; functions are as exact as their unit says. */
+/* The slopes of gelu and silu are below 1.13; functions have the error of their unit. */
 static ref_value activated(const ref_matmul *p, ref_value x, int64_t i, int64_t j, int64_t l)
 {
     double v = creal(x.value), slope;
@@ -281,7 +281,7 @@ static void note_largest(ref_value *largest, const ref_value *x)
     largest->bound = fmax(largest->bound, x->bound);
 }
 
-/* Sums of D before its scale. */
+/* Sums D before its scale. */
 static void sum_d(ref_matmul *p, const ref_value *active, int64_t l, double factor)
 {
     const trp_matmul_request *r = &p->r;
@@ -312,7 +312,7 @@ static void sum_input(ref_matmul *p, const double *line, int64_t l)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- interface ---- */
 
 static void compute_one(ref_matmul *p, int64_t l)
 {

@@ -1,5 +1,5 @@
-/* SplitMix64 (Steele, Lea, Flood 2014): random numbers for tests whose runs one number repeats. It
- * is both the seed and the state. No library is needed. SPDX-License-Identifier: Apache-2.0 */
+/* SplitMix64 (Steele, Lea, Flood 2014): random numbers for tests that can be repeated from one
+ * number, which is both seed and state. Needs no library. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_REFERENCE_RANDOM_H
 #define TESTS_SUPPORT_REFERENCE_RANDOM_H
 
@@ -19,8 +19,8 @@ static inline uint32_t random_below(uint64_t *state, uint32_t limit)
     return (uint32_t)(random_next(state) % limit);
 }
 
-/* Of any magnitude from `least` to `most` bits, at least 1. (Two draws in one expression would come
- * in an order that is the compiler's choice.) */
+/* Of any magnitude from `least` to `most` bits, at least 1. (With two draws in one expression, the
+ * compiler would choose their order.) */
 static inline uint64_t random_bits(uint64_t *state, uint32_t least, uint32_t most)
 {
     const uint32_t bits = least + random_below(state, most - least + 1);

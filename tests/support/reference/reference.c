@@ -49,7 +49,7 @@ uint64_t ref_seed(void)
         const bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
         errno = 0;
         seed = strtoull(text, &end, hexadecimal ? 16 : 10);
-        /* strtoull takes blanks and a minus sign, which would not repeat the run that was meant. */
+        /* strtoull() accepts blanks and a minus sign, which would not repeat the intended run. */
         if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
             misuse("TROUPE_TEST_SEED=%s is not a 64-bit number", text);
         }
@@ -101,7 +101,7 @@ size_t ref_rng_below(ref_rng *rng, size_t bound)
     if (bound == 0) {
         misuse("ref_rng_below: nothing is below 0");
     }
-    /* Draws from the last, incomplete run of `bound` values are thrown away, so that none is more
+    /* Discards draws from the last, incomplete run of `bound` values, so that all are equally
      * likely. */
     const uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
     uint64_t drawn;
@@ -422,7 +422,7 @@ double ref_gemm_cancellation(size_t k, double alpha, double beta, const double *
         squares += reference[i] * reference[i];
     if (squares == 0)
         return 1; /* the error is infinite, or there is none */
-    /* The variance of a uniform value is 1/3, that of a product of two 1/9. */
+    /* The variance of a uniform value is 1/3, that of a product of two is 1/9. */
     double typical = alpha * alpha * (double)k / 9 + beta * beta / 3;
     double ratio = sqrt(typical / (squares / (double)count));
     return ratio > 1 ? ratio : 1;
@@ -444,7 +444,7 @@ bool ref_guards_intact(const void *before, const void *after, size_t byte_count,
         misuse("ref_guards_intact: the result ends behind the array");
     }
 
-    /* A mark for each byte that may change: the matrices of a batch may lie in any order, even
+    /* A flag for each byte that may change: the matrices of a batch may be in any order, even
      * interleaved. */
     unsigned char *may_change = allocate(byte_count, 1);
     for (size_t batch = 0; batch < batch_count; batch++) {

@@ -127,10 +127,10 @@ double ref_gemm_cancellation(size_t k, double alpha, double beta, const double *
 
 /* ---- guards ---- */
 
-/* Whether an array of `byte_count` bytes is the same in `before` and `after` everywhere but in the
- * m x n matrices of `written` (whose data isn't used): before the first, between m and ld, between
- * the matrices, and behind the last. Where not, *first_bad (unless NULL) is the index of the first
- * byte changed. `batch` 0 means 1. */
+/* Returns whether an array of `byte_count` bytes is the same in `before` and `after` everywhere but
+ * in the m x n matrices of `written` (whose data isn't used): before the first, between m and ld,
+ * between the matrices, and behind the last. Where not, *first_bad (unless NULL) is the index of
+ * the first byte changed. `batch` 0 means 1. */
 bool ref_guards_intact(const void *before, const void *after, size_t byte_count,
                        const ref_matrix *written, size_t m, size_t n, size_t batch,
                        size_t *first_bad);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number: how it depends on two others, by number; 0 is the constant 0, which has no parents. */
+/* A number on the tape: its dependence on two others, by index; 0 is the constant 0, which depends
+ * on nothing. */
 typedef struct number {
     double v, gradient;
     uint32_t parent[2];
@@ -21,8 +22,10 @@ typedef struct run {
     rr_problem *p;
     tape t;
     size_t width, directions, gates;
-    uint32_t *w; /* the numbers of all weights */
-    uint32_t *x; /* of x, or of what the layer before wrote: as x lies, but steps x batch */
+    uint32_t *w; /* indices of all weights */
+    /* of x, or of the outputs of the previous layer: in the layout of x, with steps x batch vectors
+     */
+    uint32_t *x;
     size_t inputs;
 } run;
 
@@ -65,7 +68,7 @@ static uint32_t one_minus(tape *t, uint32_t a)
     return note(t, 1 - value(t, a), a, -1, 0, 0);
 }
 
-/* By exponentials: not the functions that the actor calls. */
+/* By exponentials, not by the functions that the actor calls. */
 static uint32_t sigmoid(tape *t, uint32_t a)
 {
     const double e = exp(-fabs(value(t, a)));
@@ -85,7 +88,7 @@ static uint32_t rectified(run *r, uint32_t a)
     return note(&r->t, v > 0 ? v : 0, a, v > 0 ? 1 : 0, 0, 0);
 }
 
-/* Where one layer and direction has its weights: each parameter after the one before it. */
+/* Offsets of the weights of one layer and direction, one parameter after another. */
 typedef struct parameters {
     const uint32_t *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
 } parameters;
@@ -111,7 +114,7 @@ static parameters next_parameters(const run *r, const uint32_t **next)
     return all;
 }
 
-/* A row of a matrix times a vector, and the bias. */
+/* Returns the product of a row and a vector, plus the bias. */
 static uint32_t row(run *r, const uint32_t *matrix, size_t at, size_t count, const uint32_t *vector,
                     const uint32_t *bias)
 {
@@ -121,7 +124,7 @@ static uint32_t row(run *r, const uint32_t *matrix, size_t at, size_t count, con
     return s;
 }
 
-/* W x + b + R h + d of row j of a gate. */
+/* W x + b + R h + d for row j of a gate. */
 static uint32_t both(run *r, const parameters *w, size_t gate, size_t j, const uint32_t *x,
                      const uint32_t *h)
 {
@@ -154,7 +157,7 @@ static uint32_t gru(run *r, const parameters *w, size_t j, const uint32_t *x, co
     return sum(t, product(t, one_minus(t, keep), fresh), product(t, keep, h[j]));
 }
 
-/* One step of one sequence: h and c become the next ones. */
+/* Computes one step of one sequence: h and c become the next states. */
 static void cell(run *r, const parameters *w, const uint32_t *x, uint32_t *h, uint32_t *c)
 {
     const trp_rnn *net = &r->p->net;
@@ -188,13 +191,13 @@ static int64_t length_of(const rr_problem *p, int64_t b)
     return p->lengths ? p->lengths[b] : p->steps;
 }
 
-/* The place of a vector in x or y. */
+/* Returns the index of a vector in x or y. */
 static size_t vector_at(const rr_problem *p, int64_t step, int64_t b)
 {
     return (size_t)(p->batch_first ? b * p->steps + step : step * p->batch + b);
 }
 
-/* Adds what the loss, <result, given>, has for gradients; results are stored. */
+/* Adds the gradients of the loss <result, given>, and stores results. */
 static void end(run *r, const uint32_t *n, double *result, const double *given, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -220,7 +223,7 @@ static void gradients(const run *r, const uint32_t *n, double *to, size_t count)
         to[i] = n[i] ? r->t.at[n[i]].gradient : 0;
 }
 
-/* All layers; h and c are the states, which become the last ones. Leaves y in r->x. */
+/* Runs all layers; h and c become the last states. Leaves y in r->x. */
 static void all_layers(run *r, uint32_t *h, uint32_t *c)
 {
     const rr_problem *p = r->p;
@@ -286,7 +289,7 @@ void rr_run(rr_problem *p)
     memcpy(r.x, x, xs * sizeof *x);
     uint32_t *h0 = constants(&r, p->h0, hs), *h = calloc(hs + 1, sizeof *h);
     uint32_t *c0 = constants(&r, p->c0, cs), *c = calloc(cs + 1, sizeof *c);
-    for (size_t i = 0; i < hs && !p->h0; i++) /* whose gradient may be asked for all the same */
+    for (size_t i = 0; i < hs && !p->h0; i++) /* their gradients may be requested as well */
         h0[i] = constant(&r.t, 0);
     for (size_t i = 0; i < cs && !p->c0; i++)
         c0[i] = constant(&r.t, 0);

@@ -1,13 +1,13 @@
-/* Recurrent networks in float64, as rnn.h defines them, number by number: each operation is noted
- * on a tape, along which the gradients go back. Nothing of it knows what the gradient of a cell is.
+/* Recurrent networks in float64, as rnn.h defines them, number by number: a tape records each
+ * operation, and gradients are propagated along it. No gradient of a cell is written by hand.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_REFERENCE_RNN_REFERENCE_H
 #define TESTS_SUPPORT_REFERENCE_RNN_REFERENCE_H
 
 #include <troupe/rnn.h>
 
-/* In the layout of rnn.h. What is not there is NULL. Vectors behind the end of a sequence are not
- * looked at, and become 0 in results. */
+/* Arrays in the layout of rnn.h; NULL: absent. Vectors after the end of a sequence are not read,
+ * and are 0 in results. */
 typedef struct rr_problem {
     trp_rnn net; /* without dropout */
     int64_t steps, batch;
@@ -17,7 +17,7 @@ typedef struct rr_problem {
     double *y, *h1, *c1;
     const double *dy, *dh1, *dc1;
     double *dx, *dh0, *dc0, *dw; /* all of them, or no gradients */
-    double kink; /* the number next to 0 that TRP_RNN_RELU took for negative or positive */
+    double kink;                 /* the argument of TRP_RNN_RELU nearest to 0 */
 } rr_problem;
 
 void rr_run(rr_problem *p);

@@ -1,11 +1,11 @@
-/* Stands in for libcuda.so.1 where there is no GPU, for cuDNN when it makes plans without a device:
- * it compiles kernels and asks the driver to load them, to see whether that would work. Here it
- * always would. What would need a device fails. */
+/* Stands in for libcuda.so.1 where there is no GPU, while cuDNN makes plans without a device: cuDNN
+ * compiles kernels and asks the driver to load them, to see whether that works, and here it always
+ * does. Calls that need a device fail. */
 #include <stddef.h>
 
 enum { SUCCESS = 0, NO_DEVICE = 100, NOT_FOUND = 500, NOT_SUPPORTED = 801 };
 
-/* What it wants to find, and does not call without a device. */
+/* Functions that must exist, and are not called without a device. */
 #define UNUSED(name)                                                                               \
     __attribute__((visibility("default"))) int name(void);                                         \
     int name(void)                                                                                 \
@@ -89,7 +89,7 @@ API int cuGetExportTable(const void **table, const void *id)
     return NOT_SUPPORTED;
 }
 
-/* Images and kernels: none is ever looked at. */
+/* Images and kernels are never inspected. */
 
 static char something;
 

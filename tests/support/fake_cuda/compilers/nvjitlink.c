@@ -1,5 +1,5 @@
-/* A fake nvJitLink, of what the fake NVRTC has compiled: the "cubin" is PTX that the fake driver
- * reads. */
+/* A fake nvJitLink for programs that the fake NVRTC has compiled: its "cubin" is PTX, which the
+ * fake driver reads. */
 #define _GNU_SOURCE
 #include "support/fake_cuda/cutlass/cutlass.h"
 #include "support/fake_cuda/hooks.h"
@@ -20,7 +20,7 @@ enum { LOG_BYTES = 1024, FAILED = 1, OPTIONS_BYTES = 2048, IMAGE_BYTES = 64 << 1
 
 struct trp__nvjitlink_opaque {
     char architecture[32];
-    char options[OPTIONS_BYTES]; /* each with a line's end */
+    char options[OPTIONS_BYTES]; /* each followed by a newline */
     char log[LOG_BYTES];
     char *input, *image;
 };
@@ -72,7 +72,7 @@ trp__nvjitlink_result nvJitLinkAddData(trp__nvjitlink_handle h, trp__nvjitlink_i
 
 /* What a kernel is told by its source. */
 
-/* The rest of the line that begins so; NULL: there is none. */
+/* Returns the rest of the line that begins with a text; NULL: there is none. */
 static const char *find_line(const char *input, const char *begin)
 {
     size_t length = strlen(begin);
@@ -102,7 +102,7 @@ static uint8_t read_type(const char *input, const char *name)
     return TRP_DTYPE_NONE;
 }
 
-/* Numbers with commas between them; how many. */
+/* Reads numbers separated by commas; returns how many. */
 static int read_numbers(const char *input, const char *name, uint16_t *out, int most)
 {
     const char *at = defined(input, name);
@@ -142,7 +142,7 @@ static bool is_there(const char *input, const char *name)
     return value && strncmp(value, "void", 4) != 0;
 }
 
-/* Of factors for blocks of 128 along k: how many lines one is for. */
+/* Reads how many lines share a factor, for factors of blocks of 128 along k. */
 static uint8_t read_scale(const char *input, const char *name)
 {
     switch (read_number(input, name, 0)) {
@@ -155,8 +155,8 @@ static uint8_t read_scale(const char *input, const char *name)
     }
 }
 
-/* For 2.x A and B are both what is multiplied: one of them is narrower in memory, and loaded in 16
- * bytes. */
+/* Kernels of CUTLASS 2.x have one type for A and B: the narrower operand has another type in
+ * memory, and is loaded as 16 bytes. */
 static bool read_mixed(const char *input, fake_cutlass_kernel *k)
 {
     const uint8_t type = read_type(input, "TRP_NARROW");
@@ -173,7 +173,7 @@ static bool read_mixed(const char *input, fake_cutlass_kernel *k)
 
 static bool read_kernel(const char *input, fake_cutlass_kernel *k)
 {
-    memset(k, 0, sizeof *k); /* padding too: it becomes text */
+    memset(k, 0, sizeof *k); /* clears padding, too, since the struct is printed as text */
     k->a = read_type(input, "TRP_A");
     k->b = read_type(input, "TRP_B");
     k->d = read_type(input, "TRP_D");
@@ -210,7 +210,7 @@ static bool read_kernel(const char *input, fake_cutlass_kernel *k)
 
 /* PTX. */
 
-/* Whether the link is to keep it: all that is not named goes. */
+/* Returns whether the link keeps a kernel: it drops those that no option names. */
 static bool is_used(const char *options, const char *what, const char *name)
 {
     const char *at = strstr(options, what);
@@ -297,7 +297,7 @@ trp__nvjitlink_result nvJitLinkComplete(trp__nvjitlink_handle h)
     return h->image ? TRP__NVJITLINK_SUCCESS : FAILED;
 }
 
-/* PTX is a text for the driver: with its end. */
+/* The driver reads PTX as text, so the size includes its terminator. */
 trp__nvjitlink_result nvJitLinkGetLinkedCubinSize(trp__nvjitlink_handle h, size_t *bytes)
 {
     *bytes = h->image ? strlen(h->image) + 1 : 0;

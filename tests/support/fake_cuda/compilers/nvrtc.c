@@ -1,6 +1,6 @@
-/* A fake NVRTC. It compiles kernels of the cutlass actor, and those of the dnn actor: what stands
- * for the LTO-IR of the former are the lines of the source that say what they compute. The rest,
- * among it C++, is not looked at. */
+/* A fake NVRTC for kernels of the cutlass actor and of the dnn actor. Lines of the source that say
+ * what a kernel computes stand for the LTO-IR of the former; the fake ignores the rest, such as
+ * C++. */
 #include "support/fake_cuda/compilers/nvrtc.h"
 #include "support/fake_cuda/cutlass/cutlass.h"
 #include "support/fake_cuda/hooks.h"
@@ -94,7 +94,7 @@ trp__nvrtc_result nvrtcAddNameExpression(trp__nvrtc_program p, const char *expre
     return TRP__NVRTC_SUCCESS;
 }
 
-/* Of a function with C linkage it is the name itself, of a variable too. */
+/* The lowered name of a function with C linkage, or of a variable, is the name itself. */
 trp__nvrtc_result nvrtcGetLoweredName(trp__nvrtc_program p, const char *expression,
                                       const char **name)
 {
@@ -115,7 +115,7 @@ trp__nvrtc_result nvrtcSetFlowCallback(trp__nvrtc_program p, int (*callback)(voi
     return TRP__NVRTC_SUCCESS;
 }
 
-/* Whether it holds Troupe's own kernels. */
+/* Returns whether the program holds Troupe's own kernels. */
 static bool is_own(const struct trp__nvrtc_program_opaque *p)
 {
     return strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0 ||
@@ -123,7 +123,7 @@ static bool is_own(const struct trp__nvrtc_program_opaque *p)
            strncmp(p->name, FAKE_CUTLASS_PROGRAM, strlen(FAKE_CUTLASS_PROGRAM)) == 0;
 }
 
-/* As long as the test wants it; false: it was called off. */
+/* Takes as long as the test says; false: the compile was cancelled. */
 static bool take_time(const struct trp__nvrtc_program_opaque *p)
 {
     for (unsigned long ms = 0;; ms++) {
@@ -135,7 +135,7 @@ static bool take_time(const struct trp__nvrtc_program_opaque *p)
     }
 }
 
-/* Those whose name begins so. */
+/* Returns whether the test lets programs fail whose name begins so. */
 static bool fails_by_name(struct trp__nvrtc_program_opaque *p)
 {
     char name[64];
@@ -159,7 +159,7 @@ static bool kept(const char *line)
     return false;
 }
 
-/* The lines that are of interest. */
+/* Collects the lines that describe a kernel. */
 static char *collect(const char *source)
 {
     char *image = malloc(strlen(source) + sizeof FAKE_CUTLASS_LTO);
@@ -242,7 +242,7 @@ trp__nvrtc_result nvrtcGetCUBIN(trp__nvrtc_program p, char *image)
     return TRP__NVRTC_SUCCESS;
 }
 
-/* What it does not make. */
+/* Functions that this fake lacks. */
 #define NOT_MADE(name)                                                                             \
     trp__nvrtc_result nvrtcGet##name##Size(trp__nvrtc_program p, size_t *bytes)                    \
     {                                                                                              \

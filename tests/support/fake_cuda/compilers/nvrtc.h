@@ -1,11 +1,11 @@
-/* What the files of the fake NVRTC share. */
+/* Shared by the files of the fake NVRTC. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_COMPILERS_NVRTC_H
 #define TESTS_SUPPORT_FAKE_CUDA_COMPILERS_NVRTC_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How programs begin that hold own kernels of the dnn and the matmul actor. */
+/* Beginnings of the names of programs with own kernels: of the dnn and of the matmul actor. */
 #define FAKE_DNN_PROGRAM     "trp_dnn_"
 #define FAKE_MATMUL_PROGRAM  "trp_matmul_"
 #define FAKE_CUTLASS_PROGRAM "trp_cutlass_"
@@ -14,11 +14,11 @@ enum { FAKE_NVRTC_HEADERS = 64 };
 
 typedef struct fake_nvrtc_texts {
     char *source;
-    int count; /* of headers */
+    int count; /* number of headers */
     char *name[FAKE_NVRTC_HEADERS], *text[FAKE_NVRTC_HEADERS];
 } fake_nvrtc_texts;
 
-/* The image of that program, with its end; NULL: `log` says why, or there is no memory. */
+/* Returns the terminated image of that program; NULL: `log` says why, or memory is missing. */
 char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const *options, char *log,
                         size_t size);
 

@@ -1,6 +1,6 @@
-/* Troupe's own kernels, for the fake NVRTC: what stands for a cubin is PTX with the kernels
- * that the texts define, which the fake driver knows by their names. That all texts are there that
- * they include is looked at, and nothing else. */
+/* Compiles Troupe's own kernels for the fake NVRTC: its "cubin" is PTX that lists the kernels of
+ * the texts, which the fake driver finds by name. The fake checks that all included texts are
+ * present, and nothing else. */
 #include "support/fake_cuda/compilers/nvrtc.h"
 
 #include "actors/cutlass/reference/problem.h"
@@ -26,7 +26,7 @@ static const char *header_of(const fake_nvrtc_texts *t, const char *name, size_t
     return NULL;
 }
 
-/* What a text includes for templates alone stands before the "#else". */
+/* Skips the lines before "#else" that a text has for templates only. */
 static const char *skip_templates(const char *line)
 {
     static const char templates[] = "#if defined __CUDACC__ && !defined TRP_CUTLASS_PLAIN\n";
@@ -36,14 +36,14 @@ static const char *skip_templates(const char *line)
     return other ? other + 1 : line;
 }
 
-/* Whether each "#include" at the beginning of a line of a text is that of a header. */
+/* Returns whether each "#include" at the beginning of a line names a header that is present. */
 static bool all_there(const fake_nvrtc_texts *t, const char *text, const char *of, char *log,
                       size_t size)
 {
     static const char include[] = "#include ";
     for (const char *line = text; line[0];) {
         line = skip_templates(line);
-        const char *name = line + sizeof include; /* behind the quotation mark */
+        const char *name = line + sizeof include; /* after the quotation mark */
         if (starts(line, include) && !header_of(t, name, strcspn(name, "\">"))) {
             snprintf(log, size, "%s: catastrophic error: cannot open source file \"%.*s\"\n", of,
                      (int)strcspn(name, "\">"), name);
@@ -71,7 +71,7 @@ static size_t add_entry(const char *name, int length, size_t bytes, char *out, s
                             length, name, bytes);
 }
 
-/* An entry for each reference kernel that a text has; their length. */
+/* Adds an entry for each reference kernel in a text; returns the bytes added. */
 static size_t add_direct(const char *text, char *out, size_t room)
 {
     static const char kernel[] = "\nTRP__KERNEL void ";
@@ -87,8 +87,8 @@ static size_t add_direct(const char *text, char *out, size_t room)
     return used;
 }
 
-/* An entry for each row of device_kernels.h whose name is `name` or, for a group, begins with it
- * and an underscore. */
+/* Adds an entry for each row of device_kernels.h named `name` or, for a group, `name` and an
+ * underscore with more. */
 static size_t add_rows(const char *name, size_t length, bool group, char *out, size_t room)
 {
     static const struct {
@@ -109,7 +109,8 @@ static size_t add_rows(const char *name, size_t length, bool group, char *out, s
     return used;
 }
 
-/* The same for the fast ones, whose parameters differ: groups, entries, and kernels with a body. */
+/* Adds entries for fast kernels, whose parameters differ: groups, entries, and kernels with a body.
+ */
 static size_t add_fast(const char *text, char *out, size_t room)
 {
     static const char group[] = "_KERNELS(trp_", entry[] = "\nTRP__ENTRY(trp_";

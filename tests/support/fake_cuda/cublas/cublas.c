@@ -99,7 +99,7 @@ trp__cublas_status cublasSetWorkspace_v2(trp__cublas_handle handle, void *worksp
     return (uintptr_t)workspace % 256 == 0 && (workspace || bytes == 0) ? SUCCESS : INVALID_VALUE;
 }
 
-/* Sums are in f64 in every mode. */
+/* The fake sums in f64 in every mode. */
 trp__cublas_status cublasSetMathMode(trp__cublas_handle handle, trp__cublas_math mode)
 {
     if (!fake_cublas_good(handle))

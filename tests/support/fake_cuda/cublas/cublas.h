@@ -1,4 +1,4 @@
-/* What the files of the fake cuBLAS share. */
+/* Shared by the files of the fake cuBLAS. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_CUBLAS_CUBLAS_H
 #define TESTS_SUPPORT_FAKE_CUDA_CUBLAS_CUBLAS_H
 
@@ -8,7 +8,7 @@
 
 #include <complex.h>
 
-/* Every function of the table, as in fake.h. */
+/* Declares every function of the table, as in fake.h. */
 #define FAKE_CUBLAS_DECLARE(result, name, parameters, required) FAKE_API result name parameters;
 TRP__CUBLAS_FUNCTIONS(FAKE_CUBLAS_DECLARE)
 #undef FAKE_CUBLAS_DECLARE
@@ -27,7 +27,7 @@ enum {
 #undef FAKE_CUBLAS_STATUS
 };
 
-/* Values of an enumeration that come from outside. */
+/* Checks values of an enumeration that the caller passes. */
 #define FAKE_ONE_OF_2(value) ((unsigned int)(value) < 2)
 #define FAKE_ONE_OF_3(value) ((unsigned int)(value) < 3)
 
@@ -39,29 +39,30 @@ struct trp__cublas_opaque {
 };
 
 bool fake_cublas_good(trp__cublas_handle handle);
-/* False: no handle. */
+/* Checks a handle and gets its pointer mode; false: it is no handle. */
 bool fake_cublas_mode(trp__cublas_handle handle, trp__cublas_pointer_mode *mode);
-/* As fake_cuda_enqueue(), to the handle's stream. */
+/* Like fake_cuda_enqueue(), for the stream of the handle. */
 trp__cublas_status fake_cublas_enqueue(trp__cublas_handle handle, void (*run)(void *arguments),
                                        const void *arguments, size_t bytes);
 
-/* Every type is computed with in this one. */
+/* Computes in this type for every element type. */
 typedef double _Complex fake_number;
 
 bool fake_complex(trp__cublas_type type);
-/* The type of real and imaginary part. */
+/* Returns the type of the real and imaginary parts. */
 trp__cublas_type fake_real(trp__cublas_type type);
 size_t fake_bytes(trp__cublas_type type);
 fake_number fake_load(trp__cublas_type type, const char *at);
 void fake_store(trp__cublas_type type, char *at, fake_number value);
 
-/* CMPLX, which not every compiler has with every C library. */
+/* CMPLX(), which some compilers lack with some C libraries. */
 static inline fake_number fake_pair(double re, double im)
 {
     return __builtin_complex(re, im);
 }
 
-/* Real numbers stay real: with infinities, 0 times them as an imaginary part would be NaN. */
+/* Multiplies without making complex numbers of real ones: infinity times an imaginary part of 0
+ * would be NaN. */
 static inline fake_number fake_times(fake_number a, fake_number b)
 {
     double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
@@ -69,17 +70,17 @@ static inline fake_number fake_times(fake_number a, fake_number b)
                               : fake_pair(ar * br - ai * bi, ar * bi + ai * br);
 }
 
-/* alpha, beta and the like: read at the call, or when the work is done if they are on the device.
- */
+/* A scalar such as alpha or beta: read during the call or, if it is in device memory, when the work
+ * runs. */
 typedef struct fake_scalar {
-    const void *at; /* NULL, once it was read */
+    const void *at; /* NULL once it has been read */
     trp__cublas_type type;
     fake_number value;
 } fake_scalar;
 
-/* At the call. False: there is none. */
+/* Takes the argument of a call; false: it is missing. */
 bool fake_scalar_take(fake_scalar *scalar, trp__cublas_pointer_mode mode);
-/* On the stream. False: the stream has faulted. */
+/* Reads it on the stream; false: the stream has faulted. */
 bool fake_scalar_read(fake_scalar *scalar);
 
 #endif

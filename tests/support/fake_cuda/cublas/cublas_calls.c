@@ -1,7 +1,7 @@
 /* The entry points of the fake cuBLAS's routines of levels 1 to 3. */
 #include "support/fake_cuda/cublas/cublas_levels.h"
 
-/* What the parameters of each family are in a call. */
+/* Fields of a call that each family sets from its parameters. */
 
 #define SIZE(rows, columns)           .m = rows, .n = columns
 #define OPERAND(name, pointer, step_) .operand[name] = {.at = pointer, .step = step_}
@@ -80,7 +80,7 @@
 #define CALL_DGMM                                                                                  \
     SIZE(m, n), .side = side, OPERAND(A, a, lda), OPERAND(X, x, incx), OPERAND(Y, c, ldc)
 
-/* f16 and bf16: one routine for both, and which of its types it takes. */
+/* f16 and bf16 share a routine; this says which types it takes. */
 #define F32     TRP__CUDA_R_32F
 #define IS_HALF (x_type == TRP__CUDA_R_16F || x_type == TRP__CUDA_R_16BF)
 #define CALL_AXPY_EX                                                                               \
@@ -98,7 +98,7 @@
 #define CALL_NRM2_EX  SIZE(1, n), OPERAND(A, x, incx), RESULT(0, result, ELEMENT), .type = x_type
 #define TAKES_NRM2_EX (result_type == x_type)
 
-/* The families' lists leave out the names of parameters that their type tells. */
+/* The lists of the families omit names of parameters whose type is enough. */
 #define trp__cublas_handle trp__cublas_handle handle
 #define trp__cublas_side   trp__cublas_side side
 #define trp__cublas_fill   trp__cublas_fill fill
@@ -120,7 +120,7 @@
         return fake_blas_launch(handle, &(const call){.op = op_, CALL_##family});                  \
     }
 
-/* Real types have one routine for two of the rows: it is made for the first of them. */
+/* Two rows share a routine of real types; the first row defines it. */
 #define SKIP(op_, family, name, type_)
 #define SAME_DOTC                  0, SKIP
 #define SAME_GERC                  0, SKIP

@@ -6,28 +6,28 @@
 
 typedef struct product {
     trp__cublas_operation trans_a, trans_b;
-    trp__cublas_type type, c_type; /* A and B have one */
+    trp__cublas_type type, c_type; /* A and B have the same type */
     int64_t m, n, k, lda, ldb, ldc, a_stride, b_stride, c_stride, batch;
-    uint64_t a, b, c; /* device addresses; */
-    bool listed;      /* those of arrays of addresses, which are read when it runs */
+    uint64_t a, b, c; /* addresses of device memory */
+    bool listed;      /* these are arrays of addresses, which are read when the product runs */
     fake_scalar alpha, beta;
 } product;
 
 _Static_assert(sizeof(product) <= FAKE_ARGUMENT_BYTES, "a product fits into an operation");
 
-/* Real and imaginary parts lie apart, so that both are sums of real products; those of real types
- * have no second plane. */
+/* Real and imaginary parts in planes of their own, so that sums of both are real products. Real
+ * types have one plane. */
 typedef struct planes {
     double *a[2], *b[2], *sum[2];
 } planes;
 
-/* The bytes of a column-major matrix from its first element to its last. */
+/* Returns the bytes of a column-major matrix from its first to its last element. */
 static size_t span(trp__cublas_type type, int64_t rows, int64_t columns, int64_t ld)
 {
     return rows > 0 && columns > 0 ? (size_t)((columns - 1) * ld + rows) * fake_bytes(type) : 0;
 }
 
-/* op(X), rows by columns, as packed columns of f64. */
+/* Copies op(X), rows x columns, to packed columns of f64. */
 static void unpack(const product *p, const char *x, trp__cublas_operation op, int64_t rows,
                    int64_t columns, int64_t ld, double *const plane[2])
 {
@@ -49,7 +49,7 @@ static void add(double *restrict sum, const double *restrict x, double factor, i
         sum[i] += x[i] * factor;
 }
 
-/* Integers are exact modulo 2^32. A sum is, too: no test comes near 2^53. */
+/* Integers are exact modulo 2^32. The sum is exact as well: no test comes near 2^53. */
 static uint32_t wrapped(double integer)
 {
     return (uint32_t)(uint64_t)(int64_t)integer;
@@ -64,7 +64,7 @@ static void store_integer(const product *p, double sum, char *at)
     memcpy(at, &value, sizeof value);
 }
 
-/* One column of C. What is multiplied by 0 is not read. */
+/* Computes one column of C. Factors of 0 keep operands from being read. */
 static void column(const product *p, const planes *s, int64_t j, char *c)
 {
     fake_number alpha = p->alpha.value, beta = p->beta.value;
@@ -103,7 +103,7 @@ static void multiply(const product *p, const char *a, const char *b, char *c, co
         column(p, s, j, c + (size_t)(j * p->ldc) * fake_bytes(p->c_type));
 }
 
-/* Where a matrix of the batch begins. */
+/* Returns the address of a matrix of the batch. */
 static uint64_t matrix_at(const product *p, uint64_t base, trp__cublas_type type, int64_t stride,
                           int64_t index)
 {
@@ -154,7 +154,7 @@ static void run_product(void *arguments)
     free(scratch);
 }
 
-/* What may be multiplied with what: of A and B, of C, and the modes by their bits. */
+/* The supported combinations: type of A and B, type of C, and compute modes as bits. */
 #define MODE(name) (UINT64_C(1) << (TRP__CUBLAS_COMPUTE_##name - 64))
 #define F32        (MODE(32F) | MODE(32F_PEDANTIC))
 #define F32_ONLY   (F32 | MODE(32F_FAST_TF32) | MODE(32F_EMULATED_16BFX9))
@@ -179,7 +179,7 @@ static const struct {
     {TRP__CUDA_R_8I, TRP__CUDA_R_32I, I32, TRP__CUDA_R_32I},
 };
 
-/* The type of the scalars; NOT_SUPPORTED if there is no such combination. */
+/* Finds the type of the scalars; NOT_SUPPORTED: there is no such combination. */
 static int find_scalars(const product *p, trp__cublas_type b_type, trp__cublas_compute compute,
                         trp__cublas_type *scalars)
 {
@@ -193,8 +193,8 @@ static int find_scalars(const product *p, trp__cublas_type b_type, trp__cublas_c
     return NOT_SUPPORTED;
 }
 
-/* The library would do without emulation under another strategy than the eager one, and not say so;
- * the fake says so. Nor shall the strategy stay behind after a product. */
+/* Under any strategy but the eager one, the library would skip emulation silently; the fake
+ * refuses. A product must also reset the strategy. */
 static bool good_strategy(trp__cublas_handle handle, trp__cublas_compute compute)
 {
     bool emulated = (unsigned int)compute - 64 < 64 && ((EMULATED >> (compute - 64)) & 1);
@@ -202,7 +202,7 @@ static bool good_strategy(trp__cublas_handle handle, trp__cublas_compute compute
                                          : TRP__CUBLAS_EMULATION_STRATEGY_DEFAULT);
 }
 
-/* Sums of integers are to be had for inputs that can be loaded in fours. */
+/* Returns whether inputs of integers can be loaded four at a time, as their sums need. */
 static bool in_fours(const product *p)
 {
     uint64_t steps = (uint64_t)(p->lda | p->ldb | p->a_stride | p->b_stride);
@@ -223,13 +223,14 @@ static int enqueue(trp__cublas_handle handle, const product *p)
     return fake_cublas_enqueue(handle, run_product, p, sizeof *p);
 }
 
-/* As cuBLAS 13.1 on an H200 does integers; it takes some others too. */
+/* Returns whether operands have the layout in which cuBLAS 13.1 on an H200 multiplies integers; it
+ * takes some others, too. */
 static bool is_tn(const product *p)
 {
     return p->trans_a != TRP__CUBLAS_OP_N && p->trans_b == TRP__CUBLAS_OP_N;
 }
 
-/* Starts a product whose other fields are filled in. */
+/* Enqueues a product whose other fields are set. */
 static trp__cublas_status start(trp__cublas_handle handle, product *p, const void *alpha,
                                 const void *beta, trp__cublas_type b_type, trp__cublas_type c_type,
                                 trp__cublas_compute compute, trp__cublas_algorithm algorithm)
@@ -304,7 +305,7 @@ trp__cublas_status cublasGemmBatchedEx(trp__cublas_handle handle, trp__cublas_op
     return start(handle, &p, alpha, beta, b_type, c_type, compute, algorithm);
 }
 
-/* A batch of products for each group; all that is in host memory is read now. */
+/* Enqueues a batch of products for each group; reads all host arrays now. */
 trp__cublas_status
 cublasGemmGroupedBatchedEx(trp__cublas_handle handle, const trp__cublas_operation trans_a[],
                            const trp__cublas_operation trans_b[], const int m[], const int n[],

@@ -21,26 +21,26 @@ typedef struct call {
     trp__cublas_type type;
     trp__cublas_operation trans;
     int m, n, nrhs, lda, ldb, batch; /* A is m x n, B m x nrhs */
-    const void *a, *b, *tau;         /* addresses of the members of the batch */
+    const void *a, *b, *tau;         /* arrays of addresses, one for each member of the batch */
     const int *pivots;
     int *info, *wrong;
 } call;
 
 _Static_assert(sizeof(call) <= FAKE_ARGUMENT_BYTES, "a call fits into an operation");
 
-/* Members of a batch in memory of the device. */
+/* Reach elements of batch members in device memory. */
 
 static bool reach_int(fake_pin *pin, const int *array, int64_t index, int count, bool write)
 {
     return fake_cuda_reach(pin, (uintptr_t)(array + index), (size_t)count * sizeof *array, write);
 }
 
-/* A matrix as numbers without gaps, column by column. */
+/* A matrix without gaps, column by column. */
 typedef struct matrix {
     fake_pin pin;
     trp__cublas_type type;
     int rows, columns, ld;
-    fake_number *number; /* NULL: it could not be reached */
+    fake_number *number; /* NULL: its memory is not mapped */
 } matrix;
 
 static char *element(const matrix *x, int i, int j)
@@ -128,7 +128,7 @@ static fake_number entry(const fake_number *a, int n, trp__cublas_operation op, 
     return op == TRP__CUBLAS_OP_C ? conj(a[i * n + j]) : a[i * n + j];
 }
 
-/* Solves with one triangle of op(A), of whose rows the first n of `rows` are; in place. */
+/* Solves with a triangle of op(A) in place; the triangle has the first n of `rows` rows. */
 static void solve_triangle(const fake_number *a, int lda, trp__cublas_operation op, bool upper,
                            bool unit, int n, fake_number *x)
 {
@@ -156,7 +156,7 @@ static void solve(const fake_number *a, int n, const int *pivots, trp__cublas_op
         exchange(b, n, nrhs, k, pivots[k] - 1);
 }
 
-/* Returns the number of the first pivot that is 0; then there is no inverse. */
+/* Inverts a matrix. Returns the number of the first pivot that is 0; there is no inverse then. */
 static int invert(const fake_number *a, int n, const int *pivots, fake_number *inverse)
 {
     for (int k = 0; k < n; k++) {
@@ -204,7 +204,8 @@ static void factor_orthogonally(fake_number *a, int m, int n, fake_number *tau)
     }
 }
 
-/* Returns the number of the first diagonal element of R that is 0. */
+/* Solves a least squares problem. Returns the number of the first diagonal element of R that is 0.
+ */
 static int solve_least_squares(fake_number *a, int m, int n, fake_number *tau, fake_number *b,
                                int nrhs)
 {
@@ -221,7 +222,7 @@ static int solve_least_squares(fake_number *a, int m, int n, fake_number *tau, f
     return 0;
 }
 
-/* One of a batch. */
+/* One member of a batch. */
 
 typedef struct member {
     const call *call;
@@ -322,7 +323,7 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *q)
     return fake_cublas_enqueue(handle, run, q, sizeof *q);
 }
 
-/* What the parameters of each family are in a call. */
+/* Fields of a call that each family sets from its parameters. */
 #define SQUARE             .m = n, .n = n, .nrhs = n
 #define CALL_GETRF_BATCHED SQUARE, .a = a, .lda = lda, .pivots = pivots, .info = info
 #define CALL_GETRS_BATCHED                                                                         \
@@ -336,7 +337,7 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *q)
     .m = m, .n = n, .nrhs = nrhs, .trans = trans, .a = a, .lda = lda, .b = b, .ldb = ldb,          \
     .info = info, .wrong = wrong
 
-/* The families' lists leave out the name of the handle. */
+/* The lists of the families omit the name of the handle. */
 #define trp__cublas_handle trp__cublas_handle handle
 #define DEFINE(family_, name, type_)                                                               \
     FAKE_API trp__cublas_status name TRP__CUBLAS_##family_(void, void);                            \

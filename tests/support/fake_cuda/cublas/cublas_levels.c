@@ -1,16 +1,16 @@
-/* The fake cuBLAS's routines of levels 1 to 3: a table that describes them, and what a call goes
- * through. */
+/* The fake cuBLAS's routines of levels 1 to 3: the table that describes them, and the steps of a
+ * call. */
 #include "support/fake_cuda/cublas/cublas_levels.h"
 
 #include <string.h>
 
-/* Routines. A shape is two letters of extent(), 1 for a vector's columns, and w for one that is
- * written besides Y; none: there is no such operand. The structure is A's, or for updates of a
- * triangle, where X is A's equal, Y's. */
+/* Routines. A shape is two letters of extent(), or 1 for the columns of a vector; w: the routine
+ * also writes this operand, besides Y; no letters: it has no such operand. The structure is that of
+ * A or, for updates of a triangle, that of Y, since A is X then. */
 static const struct {
     const char *shape[OPERANDS];
     structure structure;
-    double beta; /* where it is not a parameter; alpha is 1 then */
+    double beta; /* beta where it is no parameter; alpha is 1 then */
     void (*run)(const job *j);
 } routines[] = {
 #define FAKE(op, a, x, y, structure, beta, function)                                               \
@@ -30,13 +30,14 @@ static int64_t extent(const call *q, char letter)
         return q->n;
     case 'b':
         return q->k + q->ku + 1;
-    case 't': /* of a packed triangle */
+    case 't': /* elements of a packed triangle */
         return q->n * (q->n + 1) / 2;
     case '5': /* numbers of a modified rotation */
         return 5;
     case 's':
         return q->side == TRP__CUBLAS_LEFT ? q->m : q->n;
-    case 'r': /* rows and columns of a matrix with op(X) of m x n, or of op(X) for one of m x n, */
+    /* rows and columns of a matrix whose op(X) is m x n, or of op(X) for such a matrix, */
+    case 'r':
         return trans ? q->n : q->m;
     case 'c':
         return trans ? q->m : q->n;
@@ -44,22 +45,23 @@ static int64_t extent(const call *q, char letter)
         return trans_b ? q->n : q->m;
     case 'C':
         return trans_b ? q->m : q->n;
-    case 'i': /* for op(X) of m x k, */
+    case 'i': /* rows of X where op(X) is m x k, */
         return trans ? q->k : q->m;
     case 'k':
         return trans ? q->m : q->k;
-    case 'K': /* the second op(X) of k x n, */
+    case 'K': /* of the second X where op(X) is k x n, */
         return trans_b ? q->n : q->k;
     case 'N':
         return trans_b ? q->k : q->n;
-    case 'p': /* and with op(X) of n x k */
+    case 'p': /* and where op(X) is n x k */
         return trans ? q->k : q->n;
     default:
         return trans ? q->n : q->k;
     }
 }
 
-/* Of a symmetric or Hermitian matrix, by vectors or by matrices with op(X) of n x k. */
+/* Returns whether a routine updates a symmetric or Hermitian matrix, by vectors or by matrices
+ * whose op(X) is n x k. */
 static bool is_update(const call *q)
 {
     const char *first = routines[q->op].shape[A];
@@ -77,7 +79,7 @@ static int64_t distance(int64_t step)
     return step < 0 ? -step : step;
 }
 
-/* An operand as it lies in memory. */
+/* Describes an operand as it lies in memory. */
 static view lay_out(const call *q, int which)
 {
     const char *shape = routines[q->op].shape[which];
@@ -95,7 +97,7 @@ static view lay_out(const call *q, int which)
     return v;
 }
 
-/* Gives an operand's view the structure and the op of the formula. */
+/* Gives the view of an operand the structure and the op of the formula. */
 static void form(const call *q, int which, view *v)
 {
     bool first = which == A || is_update(q), ger = q->op == GER || q->op == GERC;
@@ -127,13 +129,13 @@ static bool written(const call *q, int which)
     return which == Y || (*shape && shape[2] == 'w');
 }
 
-/* What an input is multiplied by. */
+/* Returns the scalar that an input is multiplied by. */
 static const scalar *factor(const call *q, int which)
 {
     return which == X && routines[q->op].run == fake_blas_add ? &q->beta : &q->alpha;
 }
 
-/* Whether an operand is accessed: what is multiplied by 0 is not read, but by scal. */
+/* Returns whether an operand is accessed. Factors of 0 exclude inputs, except for scal. */
 static bool wanted(const call *q, int which)
 {
     const scalar *by = factor(q, which);
@@ -141,8 +143,8 @@ static bool wanted(const call *q, int which)
            by->number.value != 0;
 }
 
-/* Where an operand of one of a batch begins: a stride further than the last, or where a list of
- * addresses says, which is read when the work is done. */
+/* Finds the address of an operand in a batch: a stride after the previous one, or from a list of
+ * addresses, which is read when the work runs. */
 static bool find_one(const call *q, const operand *o, int64_t index, uint64_t *at)
 {
     fake_pin pin = {0};
@@ -170,7 +172,7 @@ static bool reach(const call *q, int which, int64_t index, view *v, fake_pin *pi
         v->at = fake_cuda_reach(pin, at, (size_t)v->size * size, written(q, which));
         if (!v->at)
             return false;
-        if (v->down < 0) /* the first element is the last in memory */
+        if (v->down < 0) /* the first element is the last one in memory */
             v->at += (v->rows - 1) * -v->down * (int64_t)size;
     }
     form(q, which, v);
@@ -203,7 +205,7 @@ static void run(void *arguments)
 
 /* Calls. */
 
-/* Complex updates take the op that goes with their symmetry; for real types, both are the same. */
+/* Complex updates take the op of their symmetry; for real types, both ops are the same. */
 static bool good_options(const call *q)
 {
     bool hermitian = routines[q->op].structure == HERMITIAN;
@@ -225,8 +227,8 @@ static bool good_sizes(const call *q)
     return good;
 }
 
-/* Real routines do not look at addresses; here those that are missing or misaligned are found. An
- * input that a scalar on the device may exclude is left to the work itself. */
+/* Real routines do not check addresses; the fake finds missing and misaligned ones. Operands that a
+ * scalar in device memory may exclude are checked when the work runs. */
 static bool good_operand(const call *q, int which)
 {
     const void *at = q->operand[which].at;
@@ -236,13 +238,13 @@ static bool good_operand(const call *q, int which)
            (at || (!written(q, which) && factor(q, which)->number.at));
 }
 
-/* The matrix that is written may be an input of some routines, if it is read as it is written. */
+/* Some routines may write the matrix that they read, if both have the same layout. */
 static bool good_alias(const call *q, int which)
 {
     const operand *in = &q->operand[which], *out = &q->operand[Y];
     bool may = q->op == GEAM || (q->op == TRMM && which == X) || (q->op == DGMM && which == A);
     trp__cublas_operation op = which == X ? q->trans_b : q->trans;
-    bool looked_at = wanted(q, which) || q->op == GEAM; /* whatever its scalars are */
+    bool looked_at = wanted(q, which) || q->op == GEAM; /* accessed whatever the scalars are */
     return !may || !looked_at || in->at != out->at ||
            (in->step == out->step && op == TRP__CUBLAS_OP_N);
 }
@@ -255,8 +257,8 @@ static bool take_scalar(const call *q, scalar *s, trp__cublas_pointer_mode mode)
     return s->kind == NONE || fake_scalar_take(&s->number, mode);
 }
 
-/* A vector of no elements has no result but 0; one that takes positive increments only has none
- * with another. */
+/* Empties vectors of a negative length, and those with a negative increment of routines that take
+ * positive ones only: results are 0 then. */
 static void clear_empty(call *q)
 {
     bool forward = q->op == SCAL || (q->op >= NRM2 && q->op <= IAMIN);

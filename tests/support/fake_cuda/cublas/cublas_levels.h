@@ -1,5 +1,5 @@
-/* What the files of the fake cuBLAS's levels 1 to 3 share: one call for all of the routines, and
- * views of its operands. */
+/* Shared by the files of the fake cuBLAS's levels 1 to 3: one struct for the calls of all routines,
+ * and views of operands. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_CUBLAS_CUBLAS_LEVELS_H
 #define TESTS_SUPPORT_FAKE_CUDA_CUBLAS_CUBLAS_LEVELS_H
 
@@ -14,8 +14,8 @@ typedef enum operation {
 #include "libs/blas/routines.def"
 } operation;
 
-/* Y is what a routine writes, whatever its documentation calls it; rot, rotg and swap write X too.
- */
+/* A routine writes Y, whatever its documentation calls that operand; rot, rotg and swap also write
+ * X. */
 enum { A, X, Y, OPERANDS };
 
 typedef struct operand {
@@ -24,7 +24,7 @@ typedef struct operand {
     long long int stride;
 } operand;
 
-/* What a scalar or a result is, besides an element. */
+/* The type of a scalar or of a result: of elements, or another. */
 typedef enum kind { NONE, ELEMENT, REAL, FLOAT, INTEGER } kind;
 
 typedef struct scalar {
@@ -52,35 +52,36 @@ typedef struct call {
 
 _Static_assert(sizeof(call) <= FAKE_ARGUMENT_BYTES, "a call fits into an operation");
 
-/* Views: op(X) of an operand X, whatever its place, order, triangle. */
+/* A view of op(X), independent of X's layout, order and triangle. */
 
 typedef enum structure { FULL, BAND, TRIANGLE, SYMMETRIC, HERMITIAN } structure;
 
 typedef struct view {
     trp__cublas_type type;
-    char *at;                   /* element (0, 0) of X; NULL: not to be looked at */
-    int64_t rows, columns;      /* of op(X) */
-    int64_t down, right;        /* elements between those of X */
-    bool trans, conj;           /* of op */
-    structure structure;        /* of X */
-    bool upper, unit;           /* of X */
-    bool banded;                /* X is the band of a triangle, `below` diagonals beside one */
-    bool packed;                /* X is a triangle, column by column */
-    int64_t below, above, size; /* diagonals of X; all elements that X takes up */
+    char *at;              /* address of element (0, 0) of X; NULL: X may not be read */
+    int64_t rows, columns; /* size of op(X) */
+    int64_t down, right;   /* from one element of X to the next, in elements */
+    bool trans, conj;      /* the op */
+    structure structure;   /* structure of X */
+    bool upper, unit;      /* of X */
+    /* X is the band of a triangle, with `below` diagonals beside the main one */
+    bool banded;
+    bool packed;                /* X is a triangle, column by column, without gaps */
+    int64_t below, above, size; /* diagonals of X, and all elements that X spans */
 } view;
 
 void fake_view_transpose(view *v, bool conj);
-/* Whether an element of X lies outside of its triangle. */
+/* Returns whether element (row, column) of X is outside its triangle. */
 bool fake_view_outside(const view *v, int64_t row, int64_t column);
-/* Element (i, j) of op(X). */
+/* Returns element (i, j) of op(X). */
 fake_number fake_view_get(const view *v, int64_t i, int64_t j);
 void fake_view_put(const view *v, int64_t i, int64_t j, fake_number value);
-fake_number *fake_numbers(int64_t count); /* to be freed */
-/* op(X) as columns without gaps; to be freed. */
+fake_number *fake_numbers(int64_t count); /* the caller frees the array */
+/* Returns op(X) as columns without gaps; the caller frees the array. */
 fake_number *fake_view_pack(const view *v);
 
-/* What each routine does. A job's views are the operands as they enter a formula: with op(), and
- * with those of the right side all transposed. */
+/* The loops of the routines. The views of a job are operands as the formula has them: with op(),
+ * and transposed if the side is right. */
 
 typedef struct job {
     const call *call;

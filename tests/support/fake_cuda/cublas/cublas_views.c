@@ -14,7 +14,7 @@ void fake_view_transpose(view *v, bool conj)
 
 static char *element(const view *v, int64_t row, int64_t column)
 {
-    int64_t n = v->rows; /* of a packed one: as many columns */
+    int64_t n = v->rows; /* a packed triangle has as many columns as rows */
     int64_t begin = v->upper ? column * (column + 1) / 2 : column * (2 * n - column - 1) / 2;
     int64_t index = v->packed ? begin + row : row * v->down + column * v->right;
     return v->at + index * (int64_t)fake_bytes(v->type);

@@ -1,4 +1,5 @@
-/* What the fake cuBLAS's routines of levels 1 to 3 do: a few loops on views of the operands. */
+/* The computations of the fake cuBLAS's routines of levels 1 to 3: a few loops over views of the
+ * operands. */
 #include "support/fake_cuda/cublas/cublas_levels.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ void fake_blas_add(const job *j)
 {
     for (int64_t l = 0; l < j->v[Y].columns && !fake_cuda_stopping(); l++) {
         for (int64_t i = 0; i < j->v[Y].rows; i++) {
-            bool all = j->call->op == SCAL; /* it multiplies by 0, too */
+            bool all = j->call->op == SCAL; /* scal multiplies by 0 as well */
             fake_number a =
                 all || j->alpha != 0 ? fake_times(j->alpha, fake_view_get(&j->v[A], i, l)) : 0;
             fake_number x = j->beta != 0 ? fake_times(j->beta, fake_view_get(&j->v[X], i, l)) : 0;
@@ -53,7 +54,7 @@ void fake_blas_rotate(const job *j)
     }
 }
 
-/* a = r, and where it is real b = z, from which c and s can be had again. */
+/* a = r and, for real types, b = z, from which c and s can be computed again. */
 void fake_blas_make_rotation(const job *j)
 {
     fake_number a = fake_view_get(&j->v[X], 0, 0), b = fake_view_get(&j->v[Y], 0, 0);
@@ -80,7 +81,7 @@ void fake_blas_make_rotation(const job *j)
     give(&j->call->result[1], j->call->type, s);
 }
 
-/* The matrix that a flag and four numbers stand for. */
+/* Returns the matrix that a flag and four numbers describe. */
 void fake_blas_rotate_modified(const job *j)
 {
     double param[5];
@@ -100,7 +101,7 @@ void fake_blas_rotate_modified(const job *j)
     }
 }
 
-/* X is d1, Y is d2, A is x1, alpha is y1. As an infinity can't be scaled it stays. */
+/* X is d1, Y is d2, A is x1, alpha is y1. An infinity can't be scaled, and stays. */
 void fake_blas_make_modified(const job *j)
 {
     double d[2] = {creal(fake_view_get(&j->v[X], 0, 0)), creal(fake_view_get(&j->v[Y], 0, 0))};
@@ -165,7 +166,7 @@ void fake_blas_norm(const job *j)
     give(&j->call->result[0], j->call->type, sum);
 }
 
-/* The first of the largest or smallest, as rounded to the type. */
+/* Finds the first of the largest or smallest elements, compared after rounding to the type. */
 void fake_blas_find(const job *j)
 {
     int64_t found = 0;
@@ -200,8 +201,8 @@ static void add_product(fake_number *sum, fake_number factor, const view *a, con
     free(right);
 }
 
-/* Y = alpha A X + beta Y, twice also + alpha X' A', with ' for transposed, or with a conjugate for
- * all of that. All is read before anything is written, since Y may be X. */
+/* Y = alpha A X + beta Y and, with `twice`, also + alpha X' A', where ' is the transpose or the
+ * conjugate transpose. Reads everything before it writes, since Y may be X. */
 static void multiply(const job *j, bool twice)
 {
     const view *c = &j->v[Y];
@@ -243,7 +244,7 @@ static fake_number quotient(fake_number a, fake_number b)
     return cimag(a) == 0 && cimag(b) == 0 ? creal(a) / creal(b) : a / b;
 }
 
-/* One column, in place: from the end where the triangle is an upper one. */
+/* Solves for one column in place, from the last row where the triangle is an upper one. */
 static void solve_column(const view *a, const fake_number *packed, fake_number *x)
 {
     int64_t n = a->rows;

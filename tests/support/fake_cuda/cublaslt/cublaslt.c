@@ -21,9 +21,9 @@ struct trp__cublaslt_context {
     int magic;
 };
 
-static atomic_size_t objects[4]; /* handles, descriptors, layouts, preferences */
+static atomic_size_t objects[4]; /* numbers of handles, descriptors, layouts, preferences */
 
-/* Calls that are counted. */
+/* Counted calls. */
 
 static struct {
     pthread_mutex_t lock;
@@ -49,7 +49,7 @@ static uint64_t setting(const char *name, uint64_t preset)
     return value;
 }
 
-/* With the lock. */
+/* The lock is held. */
 static void set_up(void)
 {
     static const char *const names[FAKE_CUBLASLT_CALLS] = {
@@ -105,8 +105,8 @@ fake_cublaslt_counts fake_cublaslt_count(void)
     return counts;
 }
 
-/* For tests whose worker is another process: one line for each that ends in order. In a broken one
- * nothing can be given back. */
+/* For tests whose worker is another process: each process that ends in order writes one line. After
+ * a fault nothing can be released. */
 __attribute__((destructor)) static void report_counts(void)
 {
     const char *path = getenv("FAKE_CUBLASLT_COUNTS");
@@ -206,8 +206,7 @@ static trp__cublas_status set_attribute(void *object, const attribute *rows, siz
     return INVALID_VALUE;
 }
 
-/* Puts a copy of `preset` into new memory, of which the library's own type begins with its magic.
- */
+/* Copies `preset` into new memory. Its first word is the magic number of the type. */
 static trp__cublas_status create(void *out, const void *preset, size_t bytes, int magic)
 {
     void *object = malloc(bytes);

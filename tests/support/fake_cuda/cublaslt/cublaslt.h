@@ -1,4 +1,4 @@
-/* What the files of the fake cuBLASLt share. */
+/* Shared by the files of the fake cuBLASLt. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_CUBLASLT_CUBLASLT_H
 #define TESTS_SUPPORT_FAKE_CUDA_CUBLASLT_CUBLASLT_H
 
@@ -6,7 +6,7 @@
 
 #include "libs/cublaslt/cublaslt_abi.h"
 
-/* Every function of the table, as in fake.h. */
+/* Declares every function of the table, as in fake.h. */
 #define LT_DECLARE(result, name, parameters, required) FAKE_API result name parameters;
 TRP__CUBLASLT_FUNCTIONS(LT_DECLARE)
 #undef LT_DECLARE
@@ -14,8 +14,8 @@ TRP__CUBLASLT_FUNCTIONS(LT_DECLARE)
 /* The first word of each object. */
 enum { LT_HANDLE = 0x17a1, LT_DESC, LT_LAYOUT, LT_PREFERENCE };
 
-/* Descriptors. One row an attribute: name, field, type, default. Types are those that the header
- * says, since a value of another size is refused. */
+/* Descriptors: a row for each attribute with name, field, type, default. Types are those of
+ * NVIDIA's header, since a value of another size is refused. */
 #define LT_DESC_FIELDS(X)                                                                          \
     X(COMPUTE_TYPE, compute, int32_t, 0)                                                           \
     X(SCALE_TYPE, scale_type, int32_t, 0)                                                          \
@@ -88,7 +88,7 @@ typedef struct trp__cublaslt_preference_opaque {
 } lt_preference;
 #undef LT_MEMBER
 
-/* A product as described, and what follows from it. */
+/* A described product, and the sizes and types that follow. */
 typedef struct lt_problem {
     lt_desc desc;
     lt_layout a, b, c, d;
@@ -96,7 +96,7 @@ typedef struct lt_problem {
     int bias_type, aux_type;
 } lt_problem;
 
-/* What an epilogue consists of; both gradients have their input in `aux`. */
+/* Parts of an epilogue; both gradients read `aux`. */
 enum {
     LT_RELU = 2,
     LT_BIAS = 4,
@@ -112,35 +112,36 @@ enum {
 /* Checks. */
 
 bool fake_lt_good_handle(trp__cublaslt_handle handle);
-/* NOT_INITIALIZED, INVALID_VALUE or NOT_SUPPORTED for what a GPU of compute capability 9.0 can't
- * do; else SUCCESS and the problem. */
+/* Describes the product. NOT_INITIALIZED, INVALID_VALUE, or NOT_SUPPORTED if no GPU of compute
+ * capability 9.0 can do it. */
 trp__cublas_status fake_lt_check(trp__cublaslt_handle handle, const lt_desc *desc,
                                  const lt_layout *a, const lt_layout *b, const lt_layout *c,
                                  const lt_layout *d, lt_problem *problem);
-/* Whether the product has an algorithm for pointers aligned so: all powers of two. */
+/* Returns whether the product has an algorithm for pointers with these alignments, powers of two.
+ */
 bool fake_lt_aligned_enough(const lt_problem *problem, const uint32_t alignment[4]);
 
-/* What an algorithm holds; the rest of its 64 bytes is 0. */
+/* Fields of an algorithm; the rest of its 64 bytes is 0. */
 typedef struct lt_algo {
     uint32_t magic, id;
     uint64_t workspace_bytes;
-    uint32_t alignment[4]; /* of A, B, C and D, as promised */
-    uint64_t problem;      /* for which it was made */
-    uint64_t swizzle;      /* 0 or 1, which makes no difference */
-    uint64_t sum;          /* of all before */
+    uint32_t alignment[4]; /* promised alignments of A, B, C and D */
+    uint64_t problem;      /* sum of the problem that it was made for */
+    uint64_t swizzle;      /* 0 or 1; has no effect */
+    uint64_t sum;          /* checksum of the fields before */
 } lt_algo;
 
 _Static_assert(sizeof(lt_algo) <= sizeof(trp__cublaslt_algo), "an algorithm fits");
 
-/* INVALID_VALUE: not an algorithm, or one for another problem. */
+/* Reads an algorithm. INVALID_VALUE: it is none, or one for another problem. */
 trp__cublas_status fake_lt_read_algo(const trp__cublaslt_algo *algo, const lt_problem *problem,
                                      lt_algo *out);
 
-/* A call that is to fail gives its result, others SUCCESS. Counts them. */
+/* Counts a call. Returns the result of one that is to fail, otherwise SUCCESS. */
 trp__cublas_status fake_lt_called(fake_cublaslt_call call);
 
-/* Elements: f32, f64, c32, c64 and all narrower types; rounded once, to nearest even. Integers and
- * 8-bit formats saturate. */
+/* Elements: f32, f64, c32, c64 and all narrower types. Stores round once, to nearest even; integers
+ * and 8-bit formats saturate. */
 
 size_t fake_lt_bytes(int type);
 bool fake_lt_complex(int type);

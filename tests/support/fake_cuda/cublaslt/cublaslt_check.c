@@ -1,11 +1,11 @@
-/* Which products the fake cuBLASLt can do: those that the documentation of cublasLtMatmul() lists
- * for compute capability 9.0, in regular orders. */
+/* The products that the fake cuBLASLt supports: those that the documentation of cublasLtMatmul()
+ * lists for compute capability 9.0, in regular orders. */
 #include "support/fake_cuda/cublaslt/cublaslt.h"
 
 #define T(name) TRP__CUBLASLT_##name
 
-/* Compute type, scale type, type of A and B, of C and D, and whether an epilogue is possible. Types
- * of 8-bit floats are in f8_types(). A pedantic type is as the one before it. */
+/* Compute type, scale type, type of A and B, type of C and D, and whether an epilogue is allowed.
+ * f8_types() has the 8-bit floats. A pedantic type has the rules of the type before it. */
 static const struct {
     int compute, scale, ab, cd;
     bool epilogue;
@@ -107,7 +107,7 @@ static trp__cublas_status check_shapes(lt_problem *p)
     return p->d.batch > 1 && p->d.stride < (lines - 1) * p->d.ld + line ? INVALID_VALUE : SUCCESS;
 }
 
-/* "TN", in column-major order. */
+/* Returns whether the product is "TN" in column-major order. */
 static bool is_tn(const lt_problem *p)
 {
     return p->desc.trans_a != 0 && p->desc.trans_b == 0 && p->a.order == T(ORDER_COL) &&
@@ -122,8 +122,8 @@ static bool multiples(const lt_problem *p, int64_t of)
            c % of == 0 && d % of == 0;
 }
 
-/* C and D of 8-bit floats: never two of e5m2; the result is C's type, or e4m3, or e5m2 if an
- * operand is. */
+/* Types of C and D for 8-bit floats: never two of e5m2. The result has C's type, or e4m3, or e5m2
+ * if an operand has it. */
 static bool f8_types(const lt_problem *p)
 {
     int a = (int)p->a.type, b = (int)p->b.type, c = (int)p->c.type, d = (int)p->d.type;
@@ -205,7 +205,7 @@ static trp__cublas_status check_aux(lt_problem *p)
     return good_type && p->d.order == T(ORDER_COL) ? SUCCESS : NOT_SUPPORTED;
 }
 
-/* How the factors of A and B may be given together. */
+/* Checks which scale modes of A and B go together. */
 static trp__cublas_status check_modes(const lt_problem *p)
 {
     const lt_desc *d = &p->desc;
@@ -231,7 +231,7 @@ static trp__cublas_status check_scales(const lt_problem *p)
         return INVALID_VALUE;
     if (!f8_result && (d->d_scale || d->amax_d || d->d_mode))
         return INVALID_VALUE;
-    if (d->c_scale || d->c_mode) /* C has 8 bits nowhere */
+    if (d->c_scale || d->c_mode) /* no supported C has 8 bits */
         return INVALID_VALUE;
     if (d->d_mode || d->aux_mode || d->d_out_mode || d->d_out_scale)
         return NOT_SUPPORTED;
@@ -240,7 +240,7 @@ static trp__cublas_status check_scales(const lt_problem *p)
     return f8 ? check_modes(p) : SUCCESS;
 }
 
-/* The descriptors exist; their contents are what was set. */
+/* The descriptors exist; the caller has set their contents. */
 static bool good_objects(const lt_desc *desc, const lt_layout *const layouts[4])
 {
     bool good = desc && desc->magic == LT_DESC;

@@ -1,5 +1,5 @@
-/* The algorithms of the fake cuBLASLt. There are five for every product that it can do; they differ
- * in what they need, not in what they compute. */
+/* The algorithms of the fake cuBLASLt: five for every supported product. They differ in their
+ * requirements, not in their results. */
 #include "support/fake_cuda/cublaslt/cublaslt.h"
 #include "support/fake_cuda/settings.h"
 
@@ -7,7 +7,7 @@
 
 enum { ALGORITHMS = 5, FIRST_ID = 64, ALGO_MAGIC = 0xa190 };
 
-/* From fast to slow. The first needs memory for the parts of its sum besides. */
+/* From fast to slow. The first one also needs workspace for partial sums. */
 static const struct {
     uint32_t tile, stages, reduction;
     int32_t split;
@@ -27,7 +27,7 @@ static uint64_t workspace_of(const lt_problem *p, uint32_t index)
     return algorithms[index].workspace_bytes + (index == 0 ? (parts + 255) / 256 * 256 : 0);
 }
 
-/* FNV-1a, of values and not of structs, which have padding. */
+/* Adds values to an FNV-1a sum; structs would add their padding. */
 static void mix(uint64_t *sum, uint64_t value)
 {
     for (int byte = 0; byte < 8; byte++, value >>= 8)
@@ -41,7 +41,8 @@ static void mix_layout(uint64_t *sum, const lt_layout *x)
 #undef MIX
 }
 
-/* Everything of the product but its addresses: of those, which are there. */
+/* Returns a sum of all properties of the product, and of which addresses are set, but not of the
+ * addresses. */
 static uint64_t sum_of_problem(const lt_problem *p)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325);
@@ -68,7 +69,7 @@ static uint64_t sum_of_algo(const lt_algo *algo)
     return sum;
 }
 
-/* Fills in what is known of one algorithm. */
+/* Describes one algorithm. */
 static void describe(trp__cublaslt_result *result, uint64_t workspace_bytes, uint32_t index)
 {
     result->workspace_bytes = workspace_bytes;
@@ -212,7 +213,7 @@ trp__cublas_status cublasLtMatmulAlgoConfigGetAttribute(const trp__cublaslt_algo
     return INVALID_VALUE;
 }
 
-/* The one attribute that can be changed is swizzling. */
+/* Swizzling is the only attribute that can be changed. */
 trp__cublas_status cublasLtMatmulAlgoConfigSetAttribute(trp__cublaslt_algo *algo,
                                                         trp__cublaslt_config number,
                                                         const void *value, size_t bytes)
@@ -236,7 +237,8 @@ trp__cublas_status cublasLtMatmulAlgoCapGetAttribute(const trp__cublaslt_algo *a
                                                      trp__cublaslt_capability number, void *value,
                                                      size_t bytes, size_t *written)
 {
-    /* What is not 0, each of 32 bits but for the flags: tensor cores with sums in f32. */
+    /* Capabilities that are not 0, of 32 bits each except the flags: tensor cores with sums in f32.
+     */
     static const uint32_t one = 1, none, reductions = 7, pointer_modes = 1 | 2 | 8 | 16;
     static const uint32_t all_epilogues = 1023;
     static const uint64_t flags = 0x02 | 0x02 << 8;

@@ -1,4 +1,4 @@
-/* What the fake cuBLASLt computes: sums in f64, one rounding to the type of the result. */
+/* The products of the fake cuBLASLt: sums in f64, rounded once to the type of the result. */
 #include "support/fake_cuda/cublaslt/cublaslt.h"
 #include "support/fake_cuda/settings.h"
 
@@ -15,15 +15,15 @@ enum { FAST_NS = 10000, SLOW_NS = 100000000 };
 /* One call. */
 
 typedef struct job {
-    struct job *next; /* in the list of those that wait */
+    struct job *next; /* in the list of waiting jobs */
     lt_problem p;
     uint64_t a, b, c, d, workspace, workspace_bytes;
-    uint32_t algo;           /* its number; 0: none was given */
-    fake_scalar alpha, beta; /* `at` is NULL for one that is known; `type` is not used */
+    uint32_t algo;           /* number of the algorithm; 0: none was given */
+    fake_scalar alpha, beta; /* `at` is NULL for a scalar that is known; `type` is unused */
 } job;
 
-/* Jobs are too large for an operation of a stream. Those that never run, since their stream has
- * ended, stay in this list: memory that is lost would be a leak to who looks for them. */
+/* Jobs are too large for an operation of a stream, which holds a pointer. A job whose stream has
+ * ended never runs; it stays in this list, so that leak checkers find it. */
 static job *waiting;
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -45,7 +45,7 @@ static void job_remove(job *j)
     pthread_mutex_unlock(&waiting_lock);
 }
 
-/* One product of a batch while it is computed. All memory that it uses is pinned. */
+/* State of one product of a batch. All memory that it uses is pinned. */
 typedef struct work {
     const lt_problem *p;
     fake_pin pins[16];
@@ -56,12 +56,12 @@ typedef struct work {
     const char *a_scale, *b_scale;
     fake_number one_alpha, beta;
     double d_scale, aux_scale, d_amax, aux_amax;
-    double *sums; /* of bias gradients */
-    /* op(A), op(B) and a column of the sum: real parts, imaginary parts */
+    double *sums; /* sums of bias gradients */
+    /* op(A), op(B) and a column of the sum: real and imaginary parts */
     double *planes_a[2], *planes_b[2], *sum[2];
 } work;
 
-/* NULL if there is no address, or if the stream has faulted: then `failed` is set. */
+/* Returns NULL if the address is 0, or if the stream has faulted, and then sets `failed`. */
 static char *reach(work *w, uint64_t address, size_t bytes, bool write)
 {
     if (address == 0 || w->failed)
@@ -79,7 +79,7 @@ static void let_go(work *w)
         fake_cuda_let_go(&w->pins[--w->pinned]);
 }
 
-/* f32; `preset` if there is none. */
+/* Reads an f32; `preset` if there is none. */
 static double read_factor(work *w, uint64_t address, double preset)
 {
     const char *at = reach(w, address, 4, false);
@@ -104,15 +104,15 @@ static size_t place(const lt_layout *x, int64_t row, int64_t column)
     return (size_t)index * fake_lt_bytes((int)x->type);
 }
 
-/* Scale factors: `outer` counts rows of op(A) or columns of op(B), of which there are `count`. */
+/* Scale factors: `outer` is one of `count` rows of op(A) or columns of op(B). */
 
 static int64_t blocks(int64_t count)
 {
     return (count + 127) / 128;
 }
 
-/* Of 128x128 blocks, those along k follow each other, padded to a multiple of 4; of 1x128 blocks
- * those of one place in k. */
+/* Returns the index of a factor. Factors of 128x128 blocks follow each other along k, padded to a
+ * multiple of 4; those of 1x128 blocks are grouped by their place in k. */
 static size_t factor_place(int mode, int64_t outer, int64_t count, int64_t l, int64_t k)
 {
     switch (mode) {
@@ -139,7 +139,7 @@ static size_t factor_bytes(int mode, int64_t count, int64_t k)
     return 4 * (factor_place(mode, count - 1, count, k - 1, k) + 1);
 }
 
-/* Before: what the product reads. */
+/* Inputs of the product. */
 
 static void unpack_a(work *w)
 {
@@ -194,7 +194,7 @@ static void sum_column(const work *w, int64_t j)
     }
 }
 
-/* After: epilogues. */
+/* Epilogues. */
 
 #define GELU_A 0.79788456080286535588 /* the square root of 2 / pi */
 #define GELU_B 0.044715
@@ -215,8 +215,7 @@ static double larger(double most, double value)
     return fabs(value) > most || isnan(value) ? fabs(value) : most;
 }
 
-/* The activation of an element, or the gradient of one; with what is kept for, or from, the other
- * direction. */
+/* Returns the activation of an element, or its gradient; writes or reads `aux`. */
 static double activate(work *w, int64_t i, int64_t j, double x)
 {
     const lt_problem *p = w->p;
@@ -240,7 +239,7 @@ static double activate(work *w, int64_t i, int64_t j, double x)
     return e & LT_GELU ? gelu(x) : x;
 }
 
-/* Integers of 32 bits, which wrap. */
+/* Arithmetic of 32-bit integers wraps. */
 static void finish_integer(work *w, int64_t i, int64_t j, double alpha)
 {
     const lt_problem *p = w->p;
@@ -282,7 +281,7 @@ static void finish(work *w, int64_t i, int64_t j)
     fake_lt_store((int)p->d.type, w->d + place(&p->d, i, j), value);
 }
 
-/* Sums of op(A) or op(B) over k. */
+/* Sums op(A) or op(B) over k. */
 static void sum_operand(work *w)
 {
     const lt_problem *p = w->p;
@@ -299,7 +298,7 @@ static int64_t bias_length(const lt_problem *p)
     return p->desc.epilogue & LT_BGRADB ? p->n : p->m;
 }
 
-/* Pins what product `index` of the batch uses. */
+/* Pins the operands of product `index` of the batch. */
 static void reach_operands(work *w, const job *j, int64_t index)
 {
     const lt_problem *p = w->p;
@@ -357,7 +356,7 @@ static void run_one(work *w, const job *j, int64_t index)
     let_go(w);
 }
 
-/* Greatest absolute values, as f32. */
+/* Writes the largest absolute value as f32. */
 static void write_amax(work *w, uint64_t address, double value)
 {
     char *at = reach(w, address, 4, true);
@@ -366,7 +365,8 @@ static void write_amax(work *w, uint64_t address, double value)
     let_go(w);
 }
 
-/* alpha and beta from the device; and rubbish into the workspace, as an algorithm leaves it. */
+/* Reads alpha and beta from the device, and writes garbage to the workspace, as an algorithm would.
+ */
 static void begin(work *w, const job *j)
 {
     int scalar = j->p.desc.scale_type;
@@ -389,7 +389,7 @@ static void begin(work *w, const job *j)
     let_go(w);
 }
 
-/* By the device's clock, as a test says. */
+/* Takes the time that a test sets, on the device's clock. */
 static void take_time(const job *j)
 {
     char text[64];
@@ -450,7 +450,8 @@ static bool same_layout(const lt_layout *x, const lt_layout *y)
     return x->type == y->type && x->order == y->order && x->ld == y->ld && x->stride == y->stride;
 }
 
-/* What the algorithm needs of pointers and workspace. NULL: any that needs nothing. */
+/* Checks the pointers and the workspace that the algorithm needs. NULL: an algorithm without
+ * requirements. */
 static trp__cublas_status check_algo(job *j, const trp__cublaslt_algo *algo, size_t workspace_bytes)
 {
     const uint64_t pointers[] = {j->a, j->b, j->c, j->d};
@@ -476,7 +477,7 @@ static trp__cublas_status check_algo(job *j, const trp__cublaslt_algo *algo, siz
     return fake_lt_aligned_enough(&j->p, given) ? SUCCESS : NOT_SUPPORTED;
 }
 
-/* At every launch of a graph. */
+/* Runs at every launch of a graph. */
 static void run_again(void *argument)
 {
     job *j = malloc(sizeof *j);
@@ -524,7 +525,7 @@ trp__cublas_status cublasLtMatmul(trp__cublaslt_handle handle, trp__cublaslt_des
         !take_scalars(&j, alpha, beta) || (!c && (j.beta.at || j.beta.value != 0)))
         return INVALID_VALUE;
     status = check_algo(&j, algo, workspace_bytes);
-    /* The library takes D for C, if it can see these. */
+    /* If the library sees that alpha and beta make D equal to C, it takes D for C. */
     bool nothing_to_do = !j.alpha.at && !j.beta.at && j.alpha.value == 0 && j.beta.value == 1;
     return status == SUCCESS && !nothing_to_do ? start(&j, stream) : status;
 }

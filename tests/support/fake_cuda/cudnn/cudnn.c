@@ -1,4 +1,4 @@
-/* A fake cuDNN on the fake driver: handles, texts of errors, counts, and failures on demand. */
+/* A fake cuDNN on the fake driver: handles, error messages, counts, and failures on demand. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 
 #include <stdarg.h>
@@ -59,7 +59,7 @@ void fake_cudnn_count(int more)
     atomic_fetch_add(&left, more);
 }
 
-/* One line for each process that ends in order; in a broken one nothing can be given back. */
+/* Each process that ends in order writes one line; after a fault nothing can be released. */
 __attribute__((destructor)) static void report_counts(void)
 {
     const char *path = getenv("FAKE_CUDNN_COUNTS");

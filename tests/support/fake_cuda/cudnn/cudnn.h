@@ -1,4 +1,4 @@
-/* What the files of the fake cuDNN share. */
+/* Shared by the files of the fake cuDNN. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_CUDNN_CUDNN_H
 #define TESTS_SUPPORT_FAKE_CUDA_CUDNN_CUDNN_H
 
@@ -14,7 +14,7 @@
 TRP__CUDNN_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
-/* By themselves: the library's numbers must not come from the code under test. Source: cuDNN
+/* Defined here, so that the library's numbers do not come from the code under test. Source: cuDNN
  * documentation, cudnnStatus_t. */
 #define FAKE_CUDNN_STATUSES(X)                                                                     \
     X(SUCCESS, 0)                                                                                  \
@@ -41,7 +41,7 @@ struct trp__cudnn_opaque {
 };
 
 /* An operation graph as the engines run it. Tensors are numbered in the order in which operations
- * name them; what is not written by a node, and what is not virtual, has an address or a value. */
+ * name them. A tensor that no node writes, or that is not virtual, has an address or a value. */
 typedef struct fake_cudnn_graph {
     uint32_t tensors, nodes;
     int64_t uid[TRP__DNN_LOWERED_TENSORS];
@@ -60,47 +60,48 @@ enum { FAKE_ATTRIBUTES = 24 };
 typedef struct fake_descriptor {
     int magic, type;
     bool final;
-    atomic_int references; /* the caller's, and those of descriptors that it was set in */
+    atomic_int references; /* by the caller, and by descriptors that hold it as an attribute */
     int attributes;
     fake_attribute attribute[FAKE_ATTRIBUTES];
-    /* Made by finalising it, or filled in when it was asked for. */
-    trp__dnn_tensor tensor;  /* TENSOR */
-    trp__dnn_node node;      /* of an operation, or what says how it works */
-    fake_cudnn_graph *graph; /* its own copy: OPERATIONGRAPH, and all that is made of it */
-    int engine;              /* ENGINE, ENGINECFG, KNOB_CHOICE, EXECUTION_PLAN */
-    int mode;                /* ENGINEHEUR */
-    double *value;           /* VARIANT_PACK, of each tensor of the graph: as they were when it was
-                              * used first */
+    /* Set when the descriptor is finalised, or filled in by a query. */
+    trp__dnn_tensor tensor; /* TENSOR */
+    trp__dnn_node node;     /* of an operation, or of its settings */
+    /* own copy of the graph: OPERATIONGRAPH, and descriptors derived from it */
+    fake_cudnn_graph *graph;
+    int engine;    /* ENGINE, ENGINECFG, KNOB_CHOICE, EXECUTION_PLAN */
+    int mode;      /* ENGINEHEUR */
+    double *value; /* VARIANT_PACK: value of each tensor at the first use */
 } fake_descriptor;
 
 /* Calls. */
 
-/* What a call returns, with a text for cudnnGetLastErrorString. */
+/* Returns a status, and sets the text of cudnnGetLastErrorString. */
 __attribute__((format(printf, 2, 3))) int fake_cudnn_say(int status, const char *format, ...);
-/* Counts a call; what it must return for no fault of the caller, most often 0. */
+/* Counts a call. Returns the failure that a test has set for it, usually 0. */
 int fake_cudnn_called(void);
-/* Objects that were made and not given back. */
+/* Counts objects that were created and not released. */
 void fake_cudnn_count(int more);
 
 bool fake_cudnn_good_handle(trp__cudnn_handle handle);
 
 /* Descriptors. */
 
-/* NULL: it is none, or none of this type. */
+/* Returns a descriptor; NULL: it is none, or has another type. */
 fake_descriptor *fake_descriptor_at(trp__cudnn_descriptor descriptor, int type);
-/* What was set: NULL if it was not. */
+/* Returns the value that was set; NULL: none was. */
 const fake_attribute *fake_attribute_of(const fake_descriptor *d, int name);
-/* The only one, or the preset. */
+/* Returns the only value, or the preset. */
 int64_t fake_attribute_int(const fake_descriptor *d, int name, int64_t preset);
 int fake_attribute_enum(const fake_descriptor *d, int name, int preset);
 double fake_attribute_real(const fake_descriptor *d, int name, double preset);
 fake_descriptor *fake_attribute_descriptor(const fake_descriptor *d, int name);
-/* The port of the node that a tensor is set for; -1: the attribute is none of an operation's. */
+/* Returns the port of the node that an attribute of an operation sets; -1: it is no tensor of an
+ * operation. */
 int fake_attribute_port(const fake_descriptor *d, const fake_attribute *a);
-/* Makes a copy of a graph; false: there is no memory. */
+/* Copies a graph; false: out of memory. */
 bool fake_descriptor_take(fake_descriptor *d, const fake_cudnn_graph *graph);
 
-/* What finalising a descriptor does, by its type: a status. */
+/* Finalise a descriptor of each type; return a status. */
 int fake_finalize_tensor(fake_descriptor *d);
 int fake_finalize_how(fake_descriptor *d);
 int fake_finalize_operation(fake_descriptor *d);
@@ -109,7 +110,7 @@ int fake_finalize_heuristics(fake_descriptor *d);
 int fake_finalize_plan(fake_descriptor *d);
 int fake_finalize_pack(fake_descriptor *d);
 
-/* Whether an operation's tensors go together; tensor[] by port, NULL: none. */
+/* Returns whether the tensors of an operation are compatible; tensor[] by port, NULL: absent. */
 int fake_cudnn_check(const trp__dnn_node *n, const trp__dnn_tensor *const tensor[]);
 
 /* Engines. */

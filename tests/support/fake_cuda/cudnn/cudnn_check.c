@@ -1,4 +1,4 @@
-/* Whether the tensors of an operation of the fake cuDNN go together. */
+/* Checks whether the tensors of an operation of the fake cuDNN are compatible. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 
 typedef const trp__dnn_tensor *const tensors[];
@@ -11,7 +11,7 @@ static bool same(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
     return all;
 }
 
-/* Dimensions of 1 go with any. */
+/* Dimensions of 1 are repeated. */
 static bool goes_with(const trp__dnn_tensor *t, const trp__dnn_tensor *whole)
 {
     bool all = t->rank == whole->rank;

@@ -1,4 +1,4 @@
-/* Descriptors of the fake cuDNN: which attributes each type has, and what was set. */
+/* Descriptors of the fake cuDNN: the attributes of each type, and their values. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { MAGIC = 0xde5c, MANY = 1 << 20 };
 /* An attribute of a type of descriptors; a tensor of an operation has a port. */
 typedef struct row {
     int descriptor, name, type;
-    int least, most; /* values; least 0: it need not be set */
+    int least, most; /* number of values; least 0: optional */
     int port;
 } row;
 
@@ -36,7 +36,7 @@ static const row rows[] = {
     IN(TENSOR, TENSOR_BYTE_ALIGNMENT, INT64, 1, 1),
     IN(TENSOR, TENSOR_IS_VIRTUAL, BOOLEAN, 0, 1),
     IN(TENSOR, TENSOR_IS_BY_VALUE, BOOLEAN, 0, 1),
-    /* How operations work. */
+    /* Settings of operations. */
     IN(CONVOLUTION, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1, 1),
     IN(CONVOLUTION, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1, 1),
     IN(CONVOLUTION, CONVOLUTION_SPATIAL_DIMS, INT64, 1, 1),
@@ -136,7 +136,7 @@ static const row rows[] = {
     OP(GEN_STATS, GENSTATS_XDESC, 1, STATISTICS_X),
     OP(GEN_STATS, GENSTATS_SUMDESC, 1, STATISTICS_SUM),
     OP(GEN_STATS, GENSTATS_SQSUMDESC, 1, STATISTICS_SQUARE_SUM),
-    /* Graphs, and what is made of them. */
+    /* Graphs, and descriptors derived from them. */
     IN(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 0, 1),
     IN(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1, TRP__DNN_LOWERED_NODES),
     IN(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, 1),
@@ -289,7 +289,8 @@ trp__cudnn_status cudnnBackendDestroyDescriptor(trp__cudnn_descriptor descriptor
     return FAKE_CUDNN_SUCCESS;
 }
 
-/* Descriptors that are set in another must be finished; that one holds them from now on. */
+/* A descriptor must be finalised before it becomes an attribute of another, which holds a reference
+ * then. */
 static bool hold_all(const fake_attribute *a)
 {
     for (int64_t i = 0; i < a->count; i++) {
@@ -325,7 +326,7 @@ trp__cudnn_status cudnnBackendSetAttribute(trp__cudnn_descriptor descriptor,
     if (!a.values)
         return FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
     memcpy(a.values, values, bytes);
-    ((char *)a.values)[bytes] = '\0'; /* of a text */
+    ((char *)a.values)[bytes] = '\0'; /* terminates a text */
     if (type == TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR && !hold_all(&a)) {
         free(a.values);
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NOT_FINALIZED,

@@ -1,4 +1,4 @@
-/* Tensors and operations of the fake cuDNN, as the nodes that its engines compute. */
+/* Tensors and operations of the fake cuDNN, as nodes that its engines compute. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #define ATTR(name) TRP__CUDNN_ATTR_##name
 
-/* Types and modes. -1: there is no such one. */
+/* Types and modes. -1: unknown. */
 
 static int dtype_of(int type)
 {
@@ -163,7 +163,7 @@ int fake_finalize_tensor(fake_descriptor *d)
     return FAKE_CUDNN_SUCCESS;
 }
 
-/* How operations work. */
+/* Settings of operations. */
 
 static bool take_spatial(const fake_descriptor *d, int name, int count, int32_t out[])
 {
@@ -306,7 +306,7 @@ static const fake_descriptor *how_of(const fake_descriptor *d)
     return NULL;
 }
 
-/* alpha 1 and beta 0, where an operation has them. */
+/* Checks that alpha is 1 and beta is 0, where an operation has them. */
 static bool scales(const fake_descriptor *d)
 {
     static const int names[][2] = {

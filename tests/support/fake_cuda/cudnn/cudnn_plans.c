@@ -10,7 +10,7 @@
 
 /* Graphs. */
 
-/* The number of a tensor; -1: another one has its unique id, or there are too many. */
+/* Returns the number of a tensor; -1: another tensor has its unique id, or there are too many. */
 static int add_tensor(fake_cudnn_graph *g, const fake_descriptor *d)
 {
     int64_t uid = fake_attribute_int(d, ATTR(TENSOR_UNIQUE_ID), 0);
@@ -28,7 +28,7 @@ static int add_tensor(fake_cudnn_graph *g, const fake_descriptor *d)
     return (int)g->tensors++;
 }
 
-/* Each tensor is written once, before it is read; only what is virtual must be. */
+/* Adds a node. Each tensor is written once, before it is read; virtual tensors must be written. */
 static int add_node(fake_cudnn_graph *g, const fake_descriptor *operation)
 {
     trp__dnn_node *n = &g->node[g->nodes++];
@@ -109,7 +109,7 @@ static bool lists(const char *list, const char *what)
     return false;
 }
 
-/* Whether a product is padded alike on both sides, and all that it has is of one type. */
+/* Returns whether a product has the same padding on both sides, and one type for all tensors. */
 static bool is_alike(const fake_cudnn_graph *g, const trp__dnn_node *n)
 {
     bool alike = true;
@@ -120,7 +120,8 @@ static bool is_alike(const fake_cudnn_graph *g, const trp__dnn_node *n)
     return alike;
 }
 
-/* In what a test lists: "conv,pool" or "all"; with "alike" only products that are so. */
+/* Returns whether the list of a test has the graph: "conv,pool" or "all"; with "alike", only
+ * products for which is_alike() holds. */
 static bool takes(const char *list, const fake_cudnn_graph *g, const trp__dnn_node *n)
 {
     static const char *const names[] = {
@@ -163,7 +164,8 @@ int fake_finalize_heuristics(fake_descriptor *d)
                                               : FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
 }
 
-/* A: as numbered; B: the other way round; the fallback is engine 2. */
+/* Returns the engine at a place in the list of a heuristic mode. A: in the order of their numbers;
+ * B: reversed; the fallback is engine 2. */
 static int engine_at(int mode, int64_t i)
 {
     return mode == TRP__CUDNN_HEUR_MODE_A   ? (int)i
@@ -191,7 +193,7 @@ static size_t graph_bytes(const text_head *h)
     return h->tensors * (sizeof *g->uid + sizeof *g->tensor) + h->nodes * sizeof *g->node;
 }
 
-/* Graph to bytes, or back. */
+/* Copies a graph to bytes, or back. */
 static void move(fake_cudnn_graph *g, unsigned char *bytes, bool back)
 {
     const struct {
@@ -293,9 +295,9 @@ int fake_finalize_plan(fake_descriptor *d)
                : FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
 }
 
-/* What can be asked for. */
+/* Attributes that can be queried. */
 
-/* Fills in a descriptor that the caller has created for it. */
+/* Fills in a descriptor that the caller has created for the result. */
 static int give(const fake_descriptor *from, trp__cudnn_descriptor to, int type, int engine)
 {
     fake_descriptor *d = fake_descriptor_at(to, type);

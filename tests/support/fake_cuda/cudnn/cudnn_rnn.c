@@ -1,4 +1,4 @@
-/* Recurrent networks, which the fake cuDNN does not have: every call says so. */
+/* The fake cuDNN has no recurrent networks: every call returns NOT_SUPPORTED. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

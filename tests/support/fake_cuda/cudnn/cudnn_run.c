@@ -1,4 +1,5 @@
-/* What the fake cuDNN's engines compute: the dnn actor's own kernels, of what descriptors say. */
+/* The engines of the fake cuDNN, which run the dnn actor's own kernels on the graph that
+ * descriptors describe. */
 #include "support/fake_cuda/cudnn/cudnn.h"
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/settings.h"
@@ -23,17 +24,18 @@ typedef struct job {
     struct job *next, *previous;
     fake_cudnn_graph graph;
     int engine;
-    int number; /* of runs of the engine in this process, from 1 */
+    int number; /* number of the run of this engine in this process, from 1 */
     uint64_t address[TRP__DNN_LOWERED_TENSORS], workspace;
     double value[TRP__DNN_LOWERED_TENSORS];
-    /* While it runs. */
+    /* Valid while it runs. */
     fake_pin pin[TRP__DNN_LOWERED_TENSORS];
     void *at[TRP__DNN_LOWERED_TENSORS];
-    /* Whether NaN lies in its workspace, behind an input, in a result before it is written. */
+    /* Whether NaN was found in the workspace, after an input, and in a result before it is written.
+     */
     bool found_rubbish, rubbish_beside, rubbish_written;
 } job;
 
-/* What was sent and has not run; what a faulted stream has dropped stays here. */
+/* Jobs that were sent and have not run. Jobs that a faulted stream has dropped stay here. */
 static struct {
     pthread_mutex_t lock;
     job first;
@@ -58,9 +60,9 @@ static void drop_job(job *j)
     free(j);
 }
 
-/* On a stream. */
+/* Run on a stream. */
 
-/* NULL: the stream has faulted, or there is no memory. */
+/* Returns NULL if the stream has faulted, or if memory is missing. */
 static void *place(job *j, uint32_t number)
 {
     const trp__dnn_tensor *t = &j->graph.tensor[number];
@@ -112,7 +114,7 @@ static bool use_workspace(job *j)
     return bytes == 0 || at;
 }
 
-/* Looks behind inputs, and at the end of results. */
+/* Looks for NaN after inputs, and at the end of results. */
 static void look_for_rubbish(job *j)
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
@@ -164,7 +166,8 @@ static double number_at(uint8_t type, const void *from)
 /* Runs of each engine in this process. */
 static atomic_int runs[FAKE_CUDNN_ENGINES];
 
-/* Whether the engine fails from now on: "0 5" in the file: engine 0, from its run number 5 on. */
+/* Returns whether the engine fails from this run on: "0 5" in the file stands for engine 0, from
+ * run 5 on. */
 static bool fails_by_now(int engine)
 {
     char text[32];
@@ -174,7 +177,7 @@ static bool fails_by_now(int engine)
            atomic_load(&runs[engine]) + 1 >= from;
 }
 
-/* Whether an input has a number beyond some size. */
+/* Returns whether an input has a number above a given size. */
 static bool reads_beyond(const job *j, double most)
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
@@ -191,7 +194,7 @@ static bool reads_beyond(const job *j, double most)
     return false;
 }
 
-/* Behind the last element of a result. */
+/* Writes after the last element of a result. */
 static void write_beside(const job *j)
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
@@ -207,7 +210,7 @@ static void write_beside(const job *j)
     }
 }
 
-/* A number of f32 as tensor cores read it, with 10 bits of mantissa; and without denormals. */
+/* Rounds an f32 as tensor cores read it, to 10 bits of mantissa, and flushes denormals. */
 static uint32_t rounded(uint32_t x)
 {
     return (x + 0x1000) & ~UINT32_C(0x1fff);
@@ -218,7 +221,7 @@ static uint32_t flushed(uint32_t x)
     return (x & 0x7f800000) == 0 ? x & 0x80000000 : x;
 }
 
-/* Inputs of f32 as an engine reads them; `kept`: what they were. */
+/* Changes inputs of f32 to the numbers that an engine reads; `kept`: the original numbers. */
 static void change_inputs(const job *j, uint32_t (*read)(uint32_t), void *kept[])
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
@@ -244,14 +247,15 @@ static void restore_inputs(const job *j, void *kept[])
     }
 }
 
-/* As hardware's: 11 bits, but where it is about 1. */
+/* The tanh of hardware: 11 bits, except near 1. */
 static double coarse_tanh(double x)
 {
     const double y = tanh(x);
     return fabs(y) > 0.9999 ? copysign(1, y) : y * (1 - 0x1p-11);
 }
 
-/* A product whose sums lose bits, as on tensor cores; a GELU of a coarse tanh. */
+/* Changes results as tensor cores would, whose sums lose bits, and those of GELU as a coarse tanh
+ * would. */
 static void change_results(const job *j, const trp__dnn_node *n)
 {
     const bool product =
@@ -277,8 +281,8 @@ static void change_results(const job *j, const trp__dnn_node *n)
     }
 }
 
-/* The library computes something else where tensors have gaps; and an engine does that a test has
- * named. */
+/* Returns whether the run goes wrong: the library is wrong where tensors have gaps, and so is an
+ * engine that a test names. */
 static bool goes_wrong(const job *j)
 {
     if (fake_setting_has("cudnn_wrong", j->engine) ||
@@ -298,7 +302,7 @@ static bool goes_wrong(const job *j)
     return false;
 }
 
-/* Results of f16 that are infinite become 0. */
+/* Changes infinite results of f16 to 0. */
 static void lose_overflow(const job *j)
 {
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
@@ -311,7 +315,8 @@ static void lose_overflow(const job *j)
     }
 }
 
-/* By the device's clock: no machine has a say in what a search finds. */
+/* Takes time on the device's clock, so that the result of a search does not depend on the machine.
+ */
 static void take_time(const job *j)
 {
     char fast[16];
@@ -328,7 +333,7 @@ static void run(void *arguments)
     take_time(j);
     if (fake_setting_has("cudnn_faults", j->engine)) {
         fake_pin pin;
-        (void)fake_cuda_reach(&pin, 64, 64, true); /* where nothing is mapped */
+        (void)fake_cuda_reach(&pin, 64, 64, true); /* an address without a mapping */
     } else if (use_workspace(j) && place_all(j)) {
         void *kept[TRP__DNN_LOWERED_TENSORS] = {NULL};
         const bool rounds = fake_setting_has("cudnn_rounds", j->engine);
@@ -368,7 +373,7 @@ int fake_finalize_pack(fake_descriptor *d)
                                 (long long)uid->count, (long long)at->count);
 }
 
-/* The address of a tensor, or what the memory of the host holds that a value lies in. */
+/* Sets the address of a tensor, or reads its value from host memory. */
 static int take_pointer(job *j, uint32_t number, const fake_descriptor *pack)
 {
     const fake_attribute *uid = fake_attribute_of(pack, ATTR(VARIANT_PACK_UNIQUE_IDS));
@@ -392,8 +397,8 @@ static int take_pointer(job *j, uint32_t number, const fake_descriptor *pack)
     return FAKE_CUDNN_SUCCESS;
 }
 
-/* The library may read values once and for all: a pack goes with one plan, and with what they were.
- */
+/* The library may read values only once: a variant pack belongs to one plan and to the values at
+ * its first use. */
 static int keep_values(job *j, fake_descriptor *pack)
 {
     const size_t bytes = j->graph.tensors * sizeof *pack->value;

@@ -1,6 +1,6 @@
-/* Kernels of the cutlass actor on the fake driver: they compute the product, with its epilogue tree
- * evaluated by the library's host code. They, and builders (cutlass_build.c), are stricter than
- * those of CUTLASS: what a kernel may rely on and does not find is a fault. */
+/* Kernels of the cutlass actor on the fake driver. They compute the product; the library's host
+ * code evaluates the epilogue tree. Kernels and builders (cutlass_build.c) are stricter than those
+ * of CUTLASS: if a condition that a kernel may rely on does not hold, the stream faults. */
 #include "support/fake_cuda/cutlass/cutlass_parts.h"
 
 #include "actors/cutlass/epilogue/eval.h"
@@ -41,8 +41,8 @@ void fake_cutlass_take_time(const char *name)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* What kernels have taken, where a test says which are fast: no clock of the machine's has a say in
- * what a search finds. */
+/* Time of kernels on the device's clock, if a test lists fast ones. The machine's clock has no
+ * influence on a search. */
 static _Atomic int64_t taken;
 
 int64_t fake_cutlass_clock(void)
@@ -56,9 +56,9 @@ void fake_cuda_took(int64_t ns)
     atomic_fetch_add(&taken, ns);
 }
 
-/* A kernel whose tile and settings begin with what the test calls fast takes 2 ms, others of its
- * tile 100 ms, all others 300. So long, because a search runs short ones hundreds of times, and its
- * limit is one of real time (TROUPE_SEARCH_PATIENCE extends it). */
+/* A kernel takes 2 ms if its tile and settings begin with the text that the test lists as fast, 100
+ * ms if only its tile does, and 300 ms otherwise. Times are long because a search runs short
+ * kernels hundreds of times, while its limit is real time (TROUPE_SEARCH_PATIENCE extends it). */
 static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_args *args)
 {
     char fast[64], label[64];
@@ -72,7 +72,8 @@ static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_ar
     fake_cuda_took(ms * INT64_C(1000000));
 }
 
-/* Whether a test wants kernels of this tile, or all, to be wrong in the first element of D. */
+/* Returns whether a test wants kernels of this tile, or all kernels, to write a wrong first element
+ * of D. */
 static bool is_wrong(const fake_cutlass_kernel *k)
 {
     char tiles[256], label[32];
@@ -95,7 +96,7 @@ typedef struct running {
     bool failed, wrong;
     trp__tree_data slot[TRP__TREE_SLOTS_MAX];
     void *a, *b, *scale_a, *scale_b, *zero;
-    int64_t m, n; /* as the tree has them */
+    int64_t m, n; /* sizes as the tree has them */
 } running;
 
 static void *reach(running *x, uint64_t address, uint64_t bytes, bool write)
@@ -111,7 +112,7 @@ static void fail(running *x)
     fake_fault(FAKE_ERROR_LAUNCH_FAILED);
 }
 
-/* The elements between the first and the last of all matrices of a batch. */
+/* Returns the elements from the first to the last of all matrices of a batch. */
 static uint64_t span(const running *x, int64_t lines, int64_t run, int64_t ld, int64_t stride)
 {
     return (uint64_t)((x->p.args.l - 1) * stride + (lines - 1) * ld + run);
@@ -137,7 +138,7 @@ static void reach_d_and_c(running *x)
         old->at = reach_matrix(x, a->c, c, x->m, x->n, row_major, a->ldc, a->batch_c, false);
 }
 
-/* What a reduction begins with: the host has set it. */
+/* Checks that the host has set the neutral value from which a reduction begins. */
 static void check_neutral(running *x, const trp__tree_node *n, const trp__tree_data *slot,
                           int64_t count)
 {
@@ -189,7 +190,7 @@ static void check_zeros(running *x, uint64_t address, uint64_t bytes)
     }
 }
 
-/* What it is given must be zero where it was asked to be, and is not after it; flags are both. */
+/* Checks that the workspace is zero where the kernel asked for zeros, and overwrites it. */
 static void use_workspace(running *x)
 {
     if (x->p.workspace_bytes == 0)
@@ -213,7 +214,7 @@ static void check_maps(running *x, uint64_t a, uint64_t b)
     }
 }
 
-/* Factors of blocks of all of the batch, which are f32. */
+/* Reaches the f32 factors of all blocks of a batch. */
 static void *reach_factors(running *x, uint8_t mode, uint64_t address, int64_t lines, int64_t apart)
 {
     const trp_cutlass_args *a = &x->p.args;
@@ -223,7 +224,7 @@ static void *reach_factors(running *x, uint8_t mode, uint64_t address, int64_t l
     return reach(x, address, bytes + (uint64_t)(a->l - 1) * (uint64_t)apart * 4, false);
 }
 
-/* Whether A is the narrower matrix. */
+/* Returns whether A is the narrower matrix. */
 static bool narrow_a(const running *x)
 {
     return trp_dtype_bits((trp_dtype)x->k.a) < trp_dtype_bits((trp_dtype)x->k.b);
@@ -243,7 +244,7 @@ static void reach_groups(running *x)
         x->zero = reach(x, a->zero_b, count * 2, false);
 }
 
-/* Elements of the narrower matrix as the wider one's type has them. */
+/* Converts elements of the narrower matrix to the wider one's type, with the factors of groups. */
 static void apply_groups(const running *x, double *wide, int64_t lines, int64_t l)
 {
     const trp_cutlass_args *a = &x->p.args;
@@ -267,7 +268,7 @@ static void apply_factors(double *wide, uint8_t mode, const float *at, int64_t l
     }
 }
 
-/* One matrix of the batch, as rows of `run` numbers. */
+/* Converts one matrix of the batch to rows of `run` numbers. */
 static double *widen(const void *from, uint8_t type, int64_t rows, int64_t run, bool row_major,
                      int64_t ld, int64_t first)
 {
@@ -283,14 +284,14 @@ static double *widen(const void *from, uint8_t type, int64_t rows, int64_t run, 
 static void store_sum(uint8_t type, void *out, int64_t at, double sum)
 {
     if (type == TRP_I32)
-        ((int32_t *)out)[at] = (int32_t)(uint32_t)(uint64_t)(int64_t)sum; /* it wraps */
+        ((int32_t *)out)[at] = (int32_t)(uint32_t)(uint64_t)(int64_t)sum; /* the sum wraps */
     else if (type == TRP_F64)
         ((double *)out)[at] = sum;
     else
         ((float *)out)[at] = (float)sum;
 }
 
-/* Of one matrix of the batch, row-major. */
+/* Computes the sums of one matrix of the batch, row-major. */
 static bool sums_of(const running *x, int64_t l, void *out)
 {
     const trp_cutlass_args *a = &x->p.args;
@@ -336,7 +337,7 @@ static void finish_integers(const running *x, int64_t l, const int32_t *sums)
     }
 }
 
-/* The element becomes another by much, in any type. */
+/* Changes the element by a large amount, in any type. */
 static void spoil(const running *x)
 {
     const uint32_t width = fake_cutlass_bytes(x->k.d);
@@ -403,7 +404,7 @@ static void let_go(running *x)
     x->pins = 0;
 }
 
-/* The product, or that of one group. */
+/* Computes the product, or that of one group. */
 static void run_one(running *x)
 {
     x->m = x->k.swap ? x->p.args.n : x->p.args.m;
@@ -418,7 +419,7 @@ static void run_one(running *x)
     free(sums);
 }
 
-/* What is told of group number `index` as the problem in hand; false if there is nothing to do. */
+/* Sets the problem of group number `index`; false if it is empty. */
 static bool become(running *x, const trp_cutlass_args *all, const trp_group_arrays *arrays,
                    const trp_group_kind *kind, int32_t index)
 {
@@ -483,7 +484,7 @@ static void run_groups(running *x)
     fake_cuda_let_go(&pin);
 }
 
-/* (its own parameter), and what the kernel is. */
+/* (the kernel's parameter), and the variable that describes the kernel. */
 void fake_cutlass_run(const uint64_t *parameter)
 {
     running *x = calloc(1, sizeof *x);

@@ -1,4 +1,4 @@
-/* Builders of the cutlass actor on the fake driver: they leave what the real ones leave. */
+/* Builders of the cutlass actor on the fake driver: they write what the real ones write. */
 #include "support/fake_cuda/cutlass/cutlass_parts.h"
 
 #include "actors/cutlass/epilogue/render.h"
@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-enum { BARRIERS = 4096 }; /* bytes of a workspace that must be zero */
+enum { BARRIERS = 4096 }; /* bytes at the beginning of the workspace that must be zero */
 
-/* As CUDA numbers them; what TMA does not know goes as bytes. */
+/* Numbers of CUDA's tensor map types. Types that TMA lacks are mapped as bytes. */
 static uint8_t map_type(uint8_t type)
 {
     return type == TRP_F16    ? 6
@@ -22,7 +22,7 @@ static void describe(trp_cutlass_map *map, uint8_t type, uint64_t address, bool 
                      int64_t lines, int64_t k, int64_t ld, int64_t batch, int64_t l)
 {
     uint32_t element = fake_cutlass_bytes(type);
-    if (element == 0) { /* 4 bits: as bytes, along k */
+    if (element == 0) { /* 4 bits: mapped as bytes along k */
         describe(map, TRP_U8, address, true, lines, k / 2, ld / 2, batch / 2, l);
         return;
     }
@@ -39,7 +39,7 @@ static void describe(trp_cutlass_map *map, uint8_t type, uint64_t address, bool 
                           .step = {1, 1, 1, 1, 1}};
 }
 
-/* Whether what is loaded at once is aligned. */
+/* Returns whether the address and strides are aligned for one load. */
 static bool aligned(uint64_t address, int64_t ld, int64_t batch, int64_t l, uint8_t type,
                     uint32_t elements)
 {
@@ -48,7 +48,7 @@ static bool aligned(uint64_t address, int64_t ld, int64_t batch, int64_t l, uint
     return all % fake_cutlass_bytes_of_all(type, elements) == 0;
 }
 
-/* Whether lines of a tensor begin at multiples of what is loaded at once. */
+/* Returns whether lines of a tensor begin at multiples of one load. */
 static bool tensor_aligned(const fake_cutlass_kernel *k, const trp_cutlass_args *a, bool right)
 {
     const int64_t *stride = right ? a->conv_b : a->conv_a;
@@ -81,7 +81,7 @@ static uint32_t blocks(int32_t size, uint32_t tile, uint32_t cluster)
     return (count + cluster - 1) / cluster * cluster;
 }
 
-/* Grouped products: the arrays, and behind them what a kernel changes. */
+/* Grouped products: the arrays, followed by the memory that a kernel changes. */
 
 int32_t fake_cutlass_vectors(const fake_cutlass_kernel *k,
                              trp_group_vector out[FAKE_CUTLASS_VECTORS])
@@ -133,7 +133,7 @@ static void build_grouped(const fake_cutlass_kernel *k, const trp_cutlass_args *
     built->grid[1] = k->cluster[1];
     built->grid[2] = 1;
     built->tensor_maps = k->sm90 ? 2 : 0;
-    for (int i = 0; i < 2 && k->sm90; i++) /* any address: the kernel writes those of groups */
+    for (int i = 0; i < 2 && k->sm90; i++) /* any address: the kernel writes the maps of groups */
         describe(&p->map[i].description, i ? k->b : k->a, arrays.at[i], true, 1, 1, 16, 0, 1);
 }
 
@@ -180,7 +180,7 @@ static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsig
     memcpy(room, &built, sizeof built);
 }
 
-/* What a test wants to see left by a builder that went wrong. */
+/* Leaves the traces of a faulty builder, as a test asks. */
 static void spoil(const char *how, unsigned char *room)
 {
     trp_cutlass_built *built = (trp_cutlass_built *)(void *)room;
@@ -212,7 +212,7 @@ static void spoil(const char *how, unsigned char *room)
         fake_fault(FAKE_ERROR_LAUNCH_FAILED);
 }
 
-/* (trp_cutlass_args, void *room), and what the kernel is. */
+/* (trp_cutlass_args, void *room), and the variable that describes the kernel. */
 void fake_cutlass_build(const uint64_t *parameter)
 {
     enum { ARGS = sizeof(trp_cutlass_args) / 8 };
@@ -232,7 +232,7 @@ void fake_cutlass_build(const uint64_t *parameter)
     fake_cuda_let_go(&pin);
 }
 
-/* (trp_cutlass_args, void const *table), and what the kernel is. */
+/* (trp_cutlass_args, void const *table), and the variable that describes the kernel. */
 void fake_cutlass_prepare(const uint64_t *parameter)
 {
     enum { ARGS = sizeof(trp_cutlass_args) / 8 };

@@ -1,4 +1,4 @@
-/* Convolutions on the fake driver: the operands of the product that a convolution is. */
+/* Convolutions on the fake driver, as products: their operands. */
 #include "support/fake_cuda/cutlass/cutlass.h"
 
 #include "support/reference/elements.h"
@@ -11,7 +11,7 @@
 
 enum { DIMS = 3 };
 
-/* Which numbers of a tensor an operand has: image or filter, pixel, channel. */
+/* The element of a tensor that an operand has: image or filter, pixel, channel. */
 typedef struct place {
     int64_t outer, at[DIMS], inner;
 } place;
@@ -30,14 +30,14 @@ static int64_t volume(const int32_t size[DIMS])
     return (int64_t)size[0] * size[1] * size[2];
 }
 
-/* How far a pixel of the filter reaches. */
+/* Returns how far a filter extends beyond a pixel. */
 static int64_t reach_of(const trp_cutlass_args *a, const int64_t tap[DIMS], int i)
 {
     int64_t from = a->conv_flip ? a->conv_filter[i] - 1 - tap[i] : tap[i];
     return from * a->conv_dilation[i] - a->conv_pad[i];
 }
 
-/* The pixel of the activation that one of the output meets. */
+/* Finds the pixel of the activation that meets one of the output. */
 static bool forward(const trp_cutlass_args *a, const int64_t out[DIMS], const int64_t tap[DIMS],
                     int64_t in[DIMS])
 {
@@ -49,7 +49,7 @@ static bool forward(const trp_cutlass_args *a, const int64_t out[DIMS], const in
     return inside;
 }
 
-/* The pixel of the output that meets one of the activation. */
+/* Finds the pixel of the output that meets one of the activation. */
 static bool backward(const fake_cutlass_kernel *k, const trp_cutlass_args *a,
                      const int64_t in[DIMS], const int64_t tap[DIMS], int64_t out[DIMS])
 {
@@ -63,7 +63,8 @@ static bool backward(const fake_cutlass_kernel *k, const trp_cutlass_args *a,
     return true;
 }
 
-/* Row i of A, or column i of B, at term p of the sums; false: there is nothing, which is 0. */
+/* Finds the element in row i of A, or column i of B, at term p of the sums; false: it is outside,
+ * and 0. */
 static bool find(const fake_cutlass_kernel *k, const trp_cutlass_args *a, bool right, int64_t i,
                  int64_t p, place *x)
 {
@@ -111,7 +112,7 @@ double *fake_cutlass_gather(const fake_cutlass_kernel *k, const trp_cutlass_args
     return out;
 }
 
-/* Extents of the tensor that A or B is. */
+/* Elements that the tensor of A or B spans. */
 uint64_t fake_cutlass_conv_span(const fake_cutlass_kernel *k, const trp_cutlass_args *a, bool right)
 {
     const int64_t *stride = right ? a->conv_b : a->conv_a;
@@ -129,7 +130,8 @@ uint64_t fake_cutlass_conv_span(const fake_cutlass_kernel *k, const trp_cutlass_
     return (uint64_t)last + 1;
 }
 
-/* Whether the product is the one that the convolution is, and the kernel for such. */
+/* Returns whether the sizes of the product are those of the convolution, and the kernel can run it.
+ */
 bool fake_cutlass_can_convolve(const fake_cutlass_kernel *k, const trp_cutlass_args *a)
 {
     bool data = k->conv == TRP_CONV_DGRAD, by_filter = k->conv == TRP_CONV_WGRAD;
@@ -167,7 +169,7 @@ static void add_tensor(trp_cutlass_map *map, const fake_cutlass_kernel *k, int64
     memset(map->step, 1, sizeof map->step);
 }
 
-/* The windows of an operand that is gathered; `plain`: each pixel of the output once. */
+/* Describes the windows of a gathered operand; `plain`: each pixel of the output once. */
 static void gather_map(trp_cutlass_map *map, const fake_cutlass_kernel *k,
                        const trp_cutlass_args *a, bool plain)
 {

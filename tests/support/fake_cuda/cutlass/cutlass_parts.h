@@ -1,4 +1,4 @@
-/* What the parts of the fake driver's cutlass kernels share. */
+/* Shared by the files of the fake driver's cutlass kernels. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_CUTLASS_CUTLASS_PARTS_H
 #define TESTS_SUPPORT_FAKE_CUDA_CUTLASS_CUTLASS_PARTS_H
 
@@ -8,15 +8,16 @@
 
 enum { FAKE_CUTLASS_VECTORS = TRP__TREE_NODES_MAX, FAKE_CUTLASS_GROUPED_BYTES = 1 << 10 };
 
-/* What a kernel is, from its module's variable; false: the stream has faulted. */
+/* Reads the description of a kernel from its module's variable; false: the stream has faulted. */
 bool fake_cutlass_read(uint64_t address, fake_cutlass_kernel *k);
 uint32_t fake_cutlass_bytes(uint8_t type);
-/* Two elements of 4 bits make one. */
+/* Returns the bytes of elements; two elements of 4 bits share a byte. */
 uint64_t fake_cutlass_bytes_of_all(uint8_t type, uint64_t elements);
-/* As long as the test wants it. */
+/* Takes the time that a test sets. */
 void fake_cutlass_take_time(const char *name);
 
-/* Of grouped products: the vectors of the tree, and what else the arrays of groups depend on. */
+/* Returns the number of vectors of the tree in a grouped product, which the layout of its arrays
+ * depends on. */
 int32_t fake_cutlass_vectors(const fake_cutlass_kernel *k,
                              trp_group_vector out[FAKE_CUTLASS_VECTORS]);
 trp_group_kind fake_cutlass_kind(const fake_cutlass_kernel *k);

@@ -1,6 +1,6 @@
-/* The reference kernel of the cutlass actor on the fake driver: the library's own text, compiled as
- * C. All blocks of a launch run one after the other, of one thread each, which reaches from each
- * operand exactly what its sizes span. */
+/* The reference kernel of the cutlass actor on the fake driver: the library's own source, compiled
+ * as C. Blocks of a launch run in sequence, each with one thread, which reaches exactly the memory
+ * that the sizes of each operand span. */
 #include "support/fake_cuda/cutlass/cutlass_reference.h"
 
 #include "support/fake_cuda/cutlass/cutlass_parts.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define TRP__KERNEL              static
-#define TRP__SHARED              /* a thread of its own */
+#define TRP__SHARED              /* each block has one thread */
 #define TRP__SYNC()              ((void)0)
 #define TRP__THREAD              0
 #define TRP__THREADS             1
@@ -36,7 +36,7 @@ static uint64_t reach(running *x, uint64_t address, uint64_t bytes, bool write)
     return (uintptr_t)at;
 }
 
-/* Bytes from the first element to the last of matrices of a batch. */
+/* Returns the bytes from the first to the last element of the matrices of a batch. */
 static uint64_t span(uint8_t type, int64_t lines, int64_t length, int64_t ld, int64_t members,
                      int64_t stride)
 {
@@ -123,7 +123,7 @@ static void reach_slot(running *x, const trp__reference_node *n)
                         n->op >= TRP__TREE_REDUCE_ROWS);
 }
 
-/* Of groups what the request says is theirs. */
+/* Reaches the matrices of groups as the request describes them. */
 static void reach_groups(running *x)
 {
     trp_cutlass_args *a = &x->r.args;

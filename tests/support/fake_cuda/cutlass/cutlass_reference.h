@@ -1,4 +1,4 @@
-/* The reference kernel of the cutlass actor, of which the fake driver runs the text as C. */
+/* The reference kernel of the cutlass actor, which the fake driver runs as C. */
 #ifndef TESTS_SUPPORT_FAKE_CUDA_CUTLASS_CUTLASS_REFERENCE_H
 #define TESTS_SUPPORT_FAKE_CUDA_CUTLASS_CUTLASS_REFERENCE_H
 

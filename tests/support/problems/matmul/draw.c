@@ -1,4 +1,4 @@
-/* Random products that matmul.h allows. SPDX-License-Identifier: Apache-2.0 */
+/* Draws products that matmul.h allows. SPDX-License-Identifier: Apache-2.0 */
 #include "support/problems/matmul/problem.h"
 
 #include <math.h>
@@ -52,7 +52,8 @@ static bool one_in(size_t n)
     return ref_rng_below(h_rng(), n) == 0;
 }
 
-/* Whole numbers are scalars of i32 too; mm_settle() makes them of the others. */
+/* Draws integers, which are scalars of i32 as well; mm_settle() makes fractions of them for other
+ * types. */
 static trp_scalar draw_scalar(bool beta)
 {
     static const double values[] = {1, -2, 3, -0.5, 2.25, -1, 0, 0.7};
@@ -148,7 +149,7 @@ static void settle_scalars(mm_problem *p)
     p->alphas = p->alphas && !ref_blas_complex(p->types->scalar);
     p->alpha = settle_scalar(p->types->scalar, p->alpha);
     p->beta = settle_scalar(p->types->scalar, p->beta);
-    if (p->types->d == TRP_I8) /* else most of D is saturated */
+    if (p->types->d == TRP_I8) /* otherwise most of D is saturated */
         p->alpha.re /= p->alpha.given ? 1024 : 1;
     if (p->types->a != TRP_F32 && p->types->a != TRP_C64)
         p->compute = TRP_COMPUTE_DEFAULT;
@@ -198,7 +199,7 @@ static int64_t up_to(int64_t value, int64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* fp8 and fp4 of a GPU: k contiguous in A and in B, multiples of 16 bytes. */
+/* fp8 and fp4 on a GPU: k is contiguous in A and in B, and lines are multiples of 16 bytes. */
 static void settle_sizes(mm_problem *p)
 {
     trp_dtype type = p->types->a;
@@ -211,7 +212,7 @@ static void settle_sizes(mm_problem *p)
         p->trans_a = p->order_a == TRP_ROW_MAJOR ? TRP_N : TRP_T;
         p->trans_b = p->order_b == TRP_ROW_MAJOR ? TRP_T : TRP_N;
     }
-    /* Conjugated, but not transposed, is what no library can do. */
+    /* Libraries have no conjugation without a transpose. */
     if (p->trans_a == TRP_C && ref_blas_complex(type) && p->order_a != p->order_d)
         p->trans_a = TRP_T;
     if (p->trans_b == TRP_C && ref_blas_complex(type) && p->order_b != p->order_d)

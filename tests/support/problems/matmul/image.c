@@ -23,7 +23,7 @@ static int64_t gap(const mm_scene *s, size_t most)
     return s->p.gaps ? (int64_t)ref_rng_below(h_rng(), most) : 0;
 }
 
-/* Leading dimensions, strides and places are multiples of so many elements. */
+/* Returns the factor of leading dimensions, strides and offsets. */
 static int64_t unit_of(const mm_scene *s, const mm_image *x)
 {
     int64_t least = x->type == TRP_DTYPE_NONE ? 128 : x == &s->at[MM_AUX] ? 8 : 1;
@@ -33,8 +33,8 @@ static int64_t unit_of(const mm_scene *s, const mm_image *x)
     return least > fit ? least : fit;
 }
 
-/* Takes memory for an operand whose elements have been counted. Poison is a NaN in most types; in
- * those that have none any bits do. */
+/* Allocates memory for an operand whose elements have been counted. Poison is NaN in most types,
+ * and arbitrary bits in those without NaN. */
 static void allocate(mm_scene *s, mm_image *x, size_t alignment)
 {
     int64_t elements = (x->count - 1) * x->stride + (x->lines - 1) * x->ld + x->run;
@@ -59,7 +59,7 @@ static void lay_out(mm_scene *s, int which, trp_dtype type, int64_t run, int64_t
     *x = (mm_image){.type = type, .run = run, .lines = lines, .count = s->p.batch};
     int64_t unit = unit_of(s, x);
     if (which == MM_AUX && x->type == TRP_DTYPE_NONE)
-        x->run = up_to(run, 128); /* which a library may write all of */
+        x->run = up_to(run, 128); /* a library may write all of these */
     if (which == MM_D && s->p.side_by_side) {
         x->stride = up_to(x->run, unit) + gap(s, 3) * unit;
         x->ld = x->stride * x->count + gap(s, 3) * unit;
@@ -70,7 +70,7 @@ static void lay_out(mm_scene *s, int which, trp_dtype type, int64_t run, int64_t
     allocate(s, x, element_bytes(x));
 }
 
-/* Elements one after the other. */
+/* Lays out a packed array. */
 static void lay_out_small(mm_scene *s, int which, trp_dtype type, int64_t elements,
                           size_t alignment)
 {
@@ -83,8 +83,8 @@ static void lay_out_matrices(mm_scene *s)
 {
     const mm_problem *p = &s->p;
     const mm_types *t = p->types;
-    bool a_down = (p->order_a == TRP_COL_MAJOR) == (p->trans_a == TRP_N); /* runs along m */
-    bool b_down = (p->order_b == TRP_COL_MAJOR) == (p->trans_b == TRP_N); /* runs along k */
+    bool a_down = (p->order_a == TRP_COL_MAJOR) == (p->trans_a == TRP_N); /* lines run along m */
+    bool b_down = (p->order_b == TRP_COL_MAJOR) == (p->trans_b == TRP_N); /* lines run along k */
     bool row_major = p->order_d == TRP_ROW_MAJOR;
     int64_t run = row_major ? p->n : p->m, lines = row_major ? p->m : p->n;
     lay_out(s, MM_A, t->a, a_down ? p->m : p->k, a_down ? p->k : p->m, p->share_a);
@@ -178,8 +178,8 @@ static void fill(mm_image *x, double limit)
     }
 }
 
-/* Factors near 1. Where blocks or tiles of them are not full the rest stays NaN; but a GPU
- * multiplies it with zeros. */
+/* Draws factors near 1. In partly filled blocks and tiles the rest stays NaN; but a GPU multiplies
+ * it with zeros. */
 static void fill_scale(mm_scene *s, int which, int mode, int64_t lines)
 {
     mm_image *x = &s->at[which];
@@ -217,13 +217,13 @@ static void fill_all(mm_scene *s)
     bool reads_c = p->scalars || p->beta.re != 0 || p->beta.im != 0;
     fill(&s->at[MM_A], f4 ? 6 : 1);
     fill(&s->at[MM_B], f4 ? 6 : 1);
-    if (reads_c) /* else it stays poisoned: it must not be read */
+    if (reads_c) /* otherwise it stays poisoned, as it must not be read */
         fill(&s->at[p->c == MM_C_IN_PLACE ? MM_D : MM_C], 1);
     if (!s->at[MM_AUX].written)
         fill(&s->at[MM_AUX], p->huge_aux ? 1e30 : 4);
     if (p->bias)
         fill(&s->at[MM_VECTOR], p->types->d == TRP_I8 ? 50 : 1);
-    if (p->types->scalar == TRP_I32) /* any number would do: sums wrap */
+    if (p->types->scalar == TRP_I32) /* any number suits: sums wrap */
         fill(&s->at[MM_ALPHAS], 0);
     else
         fill(&s->at[MM_ALPHAS], p->types->d == TRP_I8 ? 0x1p-8 : 2);
@@ -234,7 +234,7 @@ static void fill_all(mm_scene *s)
     fill_scalars(s);
 }
 
-/* ---- what may be written ---- */
+/* ---- writable bytes ---- */
 
 static void allow(mm_image *x)
 {

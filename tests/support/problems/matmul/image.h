@@ -1,4 +1,4 @@
-/* The operands of a matmul problem as they lie in memory, inside tests/support.
+/* The operands of a matmul problem in memory, for the files of this folder.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_MATMUL_IMAGE_H
 #define TESTS_SUPPORT_PROBLEMS_MATMUL_IMAGE_H
@@ -26,7 +26,7 @@ enum {
 };
 _Static_assert((int)MM_OPERANDS <= (int)MM_POOLS, "each can have a pool of its own");
 
-/* One operand in memory: `count` times `lines` runs of `run` elements, which lie `ld` and `stride`
+/* An operand in memory: `count` times `lines` runs of `run` elements, which lie `ld` and `stride`
  * elements apart, from byte `head` on. */
 typedef struct mm_image {
     bool there, written;
@@ -39,18 +39,18 @@ typedef struct mm_image {
     uint64_t base; /* in the pool */
 } mm_image;
 
-/* A problem, settled, and its operands. */
+/* A settled problem with its operands. */
 typedef struct mm_scene {
     mm_problem p;
     mm_image at[MM_OPERANDS];
 } mm_scene;
 
-/* Takes memory for all operands that the problem has, with gaps as it says, filled with random
- * values where they are read and poisoned everywhere else; mm_scene_free() gives it back. */
+/* Allocates all operands of the problem, with gaps if it has them; fills inputs with random values
+ * and everything else with poison. mm_scene_free() frees them. */
 void mm_scene_make(mm_scene *s);
 void mm_scene_free(mm_scene *s);
 
-/* The number of an element, counted from `head` on. */
+/* Returns the index of an element, counted from `head`. */
 static inline int64_t mm_place(const mm_image *x, int64_t batch, int64_t line, int64_t i)
 {
     return batch * x->stride + line * x->ld + i;

@@ -6,7 +6,7 @@
 struct mm_work {
     mm_scene s;
     block blocks[MM_POOLS];
-    trp_matmul_request full; /* nothing left to defaults */
+    trp_matmul_request full; /* without defaults */
     ref_matmul reference;
     double worst;
     char name[800];
@@ -21,7 +21,7 @@ static int pool_of(const mm_work *w, int which)
     return w->s.p.two_pools ? w->s.at[which].written : which;
 }
 
-/* Puts the operands one behind the other into their pools. */
+/* Places the operands one after the other in their pools. */
 static void place_all(mm_work *w)
 {
     for (int i = 0; i < MM_OPERANDS; i++) {
@@ -139,7 +139,7 @@ static void leave_ld(trp_matmul_matrix *x, int64_t smallest)
         x->ld = 0;
 }
 
-/* Leaves to its default what that is right for. */
+/* Sets fields to 0 whose defaults have the same meaning. */
 static trp_matmul_request with_defaults(const mm_work *w, trp_matmul_request r)
 {
     const mm_types *t = w->s.p.types;
@@ -163,7 +163,7 @@ static trp_matmul_request with_defaults(const mm_work *w, trp_matmul_request r)
     leave_ld(&r.aux, (w->s.at[MM_AUX].run + 7) / 8 * 8);
     if (r.batch == 1) {
         r.batch = coin();
-        r.a.stride = -1; /* not looked at */
+        r.a.stride = -1; /* ignored */
         r.d.stride = coin() ? -9 : 1;
     }
     return r;
@@ -177,13 +177,13 @@ static ref_units units_of(const mm_types *t)
     ref_units u = {.step = wide ? 0x1p-53 : 0x1p-24, .function = wide ? 0x1p-53 : 0x1p-24};
     if (!h_is_cuda())
         return u;
-    /* cuBLASLt's gelu of f64 is good for 9 digits. For some narrow products, of small sizes, it
-     * does an epilogue in a second pass over D. */
+    /* cuBLASLt's gelu of f64 has 9 digits. For some small products of narrow types, cuBLASLt
+     * computes the epilogue in a second pass over D. */
     u.function = wide ? 0x1p-29 : 0x1p-12;
     u.between = t->d == TRP_F16 || t->d == TRP_BF16;
     if (wide)
         return u;
-    /* Tensor cores truncate, those of fp8 to about 14 bits; functions are approximations. */
+    /* Tensor cores truncate sums, those of fp8 to about 14 bits; functions are approximations. */
     u.step = narrow && t->a != TRP_I8 ? 0x1p-22 : 0x1p-23;
     if (trp_dtype_bits(t->a) <= 8 && t->a != TRP_I8)
         u.step = 0x1p-13;
@@ -241,14 +241,14 @@ static void check_bit(mm_work *w, const ref_value *want, int64_t at, int64_t num
                w->name, number, bit, creal(want->value), want->bound);
 }
 
-/* The factor of the block that holds element `in` of a line of D. */
+/* Returns the factor of the block that holds element `in` of a line of D. */
 static double out_factor(const mm_work *w, int64_t line, int64_t in)
 {
     const mm_image *x = &w->s.at[MM_OUT_SCALE], *d = &w->s.at[MM_D];
     return ref_scale(mm_out_mode(&w->s.p), x->after + x->head, d->lines, d->run, line, in);
 }
 
-/* What the factor of a block is for a largest value. */
+/* Returns the factor of a block with this largest value. */
 static double factor_for(const mm_problem *p, double largest)
 {
     const trp_dtype d = p->types->d;
@@ -258,7 +258,7 @@ static double factor_for(const mm_problem *p, double largest)
     return fmax(exp2(ceil(log2(fmax(wanted, 0x1p-140)))), 0x1p-127);
 }
 
-/* Each factor must follow from a largest value within the bounds of its block. */
+/* Checks that each factor belongs to a largest value within the bounds of its block. */
 static void check_factors(mm_work *w)
 {
     const mm_problem *p = &w->s.p;
@@ -338,7 +338,7 @@ static void check_results(mm_work *w)
         check_value(w, "amax_aux", &r->amax_aux, TRP_F32, &w->s.at[MM_AMAX_AUX], 0, 0);
 }
 
-/* ---- from outside ---- */
+/* ---- interface ---- */
 
 mm_work *mm_make(mm_problem problem)
 {

@@ -1,6 +1,5 @@
-/* Products of the matmul actor as tests make them: a description, from which the operands are laid
- * out with gaps and filled at random, the request is made, and results are checked against the
- * reference.
+/* Products of the matmul actor for tests: a description, from which operands are laid out with gaps
+ * and filled at random, the request is made, and results are compared with the reference.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_MATMUL_PROBLEM_H
 #define TESTS_SUPPORT_PROBLEMS_MATMUL_PROBLEM_H
@@ -9,7 +8,7 @@
 #include "support/problems/block.h"
 #include "support/reference/matmul_reference.h"
 
-/* What goes together; vector NONE: no epilogue, scalar: what alpha and beta are of. */
+/* Types that go together. vector NONE: no epilogue; scalar: type of alpha and beta. */
 typedef struct mm_types {
     trp_dtype a, b, c, d, vector, scalar;
 } mm_types;
@@ -39,19 +38,19 @@ typedef struct mm_problem {
     int32_t sm_count;
     trp_activation activation;
     bool bias, aux;
-    bool aux_as_vector; /* where D is fp8: aux has the type of the vectors */
+    bool aux_as_vector; /* D is fp8: aux has the type of vectors */
     trp_bias_gradient gradient;
     int scale_a, scale_b; /* trp_scale_mode or MM_UNSCALED */
     bool scale_d, scale_aux, amax_d, amax_aux;
-    bool out_scale; /* D's blocks have factors, which are written */
-    bool huge_aux;  /* what a derivative reads is of up to 10^30 */
+    bool out_scale; /* D's blocks have factors, which are outputs */
+    bool huge_aux;  /* inputs of derivatives are up to 10^30 */
     bool gaps;
-    bool fit; /* sizes, strides and places as GPUs like them; of fp8 and so on transposes too */
-    bool one_pool;  /* all operands in one buffer, */
-    bool two_pools; /* or the inputs in one and the outputs in another; else each in its own */
+    bool fit; /* sizes, strides and offsets suit GPUs; for fp8 and smaller types, transposes, too */
+    bool one_pool;  /* all operands share a buffer, */
+    bool two_pools; /* or inputs share one and outputs another; else each has its own */
     bool share_a, share_b, share_c, share_bias, share_alphas; /* stride 0 */
-    bool tight;        /* operands end where their buffers do */
-    bool side_by_side; /* the members of D's batch, within one leading dimension */
+    bool tight;        /* operands end where their buffers end */
+    bool side_by_side; /* the members of D's batch are within one leading dimension */
 } mm_problem;
 
 static inline trp_scale_mode mm_out_mode(const mm_problem *p)
@@ -59,37 +58,38 @@ static inline trp_scale_mode mm_out_mode(const mm_problem *p)
     return p->types->d == TRP_F4E2M1 ? TRP_SCALE_BLOCK_16 : TRP_SCALE_BLOCK_32;
 }
 
-/* Every choice drawn at random but the types; sizes are below the limits given. */
+/* Draws all choices except the types; sizes are below the limits. */
 mm_problem mm_draw(const mm_types *types, size_t size_limit, size_t k_limit);
-/* One of MM_WAYS: combinations of layouts, of epilogues and of scales, sizes at their ends, and
- * anything. False: it does not go with the types. */
+/* Sets one of MM_WAYS combinations: of layouts, of epilogues and of scales, extreme sizes, and
+ * random ones. False: it does not go with the types. */
 enum { MM_WAYS = 192 + 192 + 49 + 8 + 12 + 3 * 4 + 6 + 16 + 20 };
 bool mm_draw_way(const mm_types *types, unsigned way, mm_problem *out);
-/* All operands at least two elements wide and alone in buffers of exactly their bytes. */
+/* Draws operands of at least two elements in each direction, alone in buffers of exactly their
+ * bytes. */
 mm_problem mm_draw_tight(const mm_types *types);
 
-/* Gives up what the rest of the problem does not allow. */
+/* Drops options that the rest of the problem does not allow. */
 void mm_settle(mm_problem *p);
-/* All that makes up a problem, for messages. */
+/* Writes all properties of a problem, for messages. */
 void mm_describe(const mm_problem *p, char *out, size_t size);
 
 /* ---- running them ---- */
 
 enum { MM_POOLS = 16 };
 
-/* A problem in memory: its operands in one block each, in two or in one. */
+/* A problem in memory: its operands in a block each, in two, or in one. */
 typedef struct mm_work mm_work;
 
 /* Settles a problem first. */
 mm_work *mm_make(mm_problem problem);
 block *mm_blocks(mm_work *w); /* MM_POOLS */
-/* Once the blocks have buffers; leaves to its default now this, now that. */
+/* Writes the request; the blocks have buffers by then. Leaves random fields to their defaults. */
 void mm_make_request(const mm_work *w, trp_matmul_request *out);
-/* Ends the program if a result is wrong; *worst is raised to the largest error, as a share of its
- * bound. Which bytes may have changed was marked before. */
+/* Ends the program if a result is wrong. Raises *worst to the largest error as a share of its
+ * bound. Bytes that may have changed were marked before. */
 void mm_check(mm_work *w, double *worst);
-/* Whether it reads nothing from where it writes. */
+/* Returns whether the problem can run again: it reads nothing that it writes. */
 bool mm_runs_again(const mm_work *w);
-void mm_free(mm_work *w); /* but for what its blocks have */
+void mm_free(mm_work *w); /* except the contents of its blocks */
 
 #endif

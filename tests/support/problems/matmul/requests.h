@@ -1,7 +1,6 @@
-/* What the tests of the matmul actor's sender share: requests that are right, buffers that are just
- * large enough for them, and checks that a request with something changed in it is refused or not.
- * Mistakes are counted, and end the program when the case does.
- * SPDX-License-Identifier: Apache-2.0 */
+/* Shared by tests of the matmul actor's sender: right requests, buffers that are just large enough
+ * for them, and checks that a request with one change is refused or not. Mistakes are counted, and
+ * end the program at the end of the case. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PROBLEMS_MATMUL_REQUESTS_H
 #define TESTS_SUPPORT_PROBLEMS_MATMUL_REQUESTS_H
 
@@ -11,20 +10,21 @@ enum { M = 5, N = 6, K = 7, SIDE = 16 };
 
 extern h_world world;
 extern trp_actor *matmul;
-/* Of M x K, K x N and M x N f32; aux for gelu and for relu; two scalars; and 64 KiB. */
+/* M x K, K x N and M x N of f32; aux for gelu and for relu; two scalars; and 64 KiB. */
 extern trp_buffer a32, b32, c32, d32, aux32, bits, vector, scalars, large;
-/* Of SIDE x SIDE elements of f8e4m3 (c16: bf16); single f32. */
+/* SIDE x SIDE of f8e4m3 (c16: bf16); single f32. */
 extern trp_buffer a8, b8, c16, d8, aux8, factor[4], amax[2];
 static const trp_buffer none;
 
-/* Begin and end of a case, which is skipped if the backend has no matmul actor. */
+/* Begin and end a case, which is skipped if the backend has no matmul actor. */
 void mq_open(void);
 void mq_close(void);
 
-/* The request must be refused with a message that begins with a word, and nothing be queued. */
+/* Checks that the request is refused with a message that begins with a word, and that nothing is
+ * queued. */
 void mq_refused(int line, const char *what, const trp_matmul_request *r, trp_status status,
                 const char *word);
-/* The request must be done; but the library of a GPU need not know how. */
+/* Checks that the request succeeds; the library of a GPU may not support it. */
 void mq_taken(int line, const char *what, const trp_matmul_request *r);
 
 /* M x N x K in f32, with a C; the same with a bias; with scalars in a buffer. */
@@ -38,18 +38,18 @@ trp_matmul_request drelu(void);
 trp_matmul_request dgelu(void);
 /* With the gradient of A. */
 trp_matmul_request of_a(void);
-/* With all that a product of fp8 can have; fp4 to f16 without anything. */
+/* With all options of a product of fp8; fp4 to f16 without options. */
 trp_matmul_request fp8(void);
 trp_matmul_request fp4(void);
 /* With factors for blocks of D, and of A and B. */
 trp_matmul_request fp8_blocks(void);
-/* Small products in `large`; D of its default type. */
+/* Small products in `large`; D has the default type. */
 trp_matmul_request typed(trp_dtype a);
 trp_matmul_request c64(void);
 trp_matmul_request i8(void);
 trp_matmul_request i8_to_i8(void);
 
-/* The request, with something changed in it, must be refused with a message that begins so. */
+/* Checks that a request with one change is refused with a message that begins with a word. */
 #define REFUSED(status, word, make, ...)                                                           \
     do {                                                                                           \
         trp_matmul_request r = make();                                                             \

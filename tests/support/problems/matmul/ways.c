@@ -1,4 +1,4 @@
-/* The combinations of options that every test of products goes through. See problem.h.
+/* The combinations of options that every test of products runs. See problem.h.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/problems/matmul/problem.h"
 
@@ -43,7 +43,7 @@ static bool layout(const mm_types *types, unsigned way, mm_problem *out)
     return true;
 }
 
-/* False if mm_settle() would not leave it as it is. */
+/* Returns false if mm_settle() would change it. */
 static bool epilogue(const mm_types *types, unsigned way, mm_problem *out)
 {
     mm_problem p = plain(types, 24, 20);
@@ -63,7 +63,7 @@ static bool epilogue(const mm_types *types, unsigned way, mm_problem *out)
            settled.gradient == p.gradient;
 }
 
-/* Blocks of 128 and tiles of 128 lines by 4 blocks, whole ones and parts of them. */
+/* Blocks of 128, and tiles of 128 lines by 4 blocks, whole and partial ones. */
 static bool scales(const mm_types *types, unsigned way, mm_problem *out)
 {
     bool large = below(10) == 0;
@@ -107,7 +107,7 @@ static bool vectors_of_alpha(const mm_types *types, unsigned way, mm_problem *ou
     return true;
 }
 
-/* Sizes that the host computes in several tiles, in some types. */
+/* Sizes that the host computes in several tiles, for some types. */
 static bool larger(const mm_types *types, unsigned way, mm_problem *out)
 {
     static const int64_t sizes[][3] = {{523, 7, 20}, {9, 1027, 16}, {13, 11, 1033}};
@@ -138,8 +138,8 @@ static bool larger(const mm_types *types, unsigned way, mm_problem *out)
     return true;
 }
 
-/* Where a power within an activation overflows, but the activation does not. What a GPU's library
- * makes of them is its own matter. */
+/* A power within an activation overflows, but the activation does not. A GPU's library may return
+ * anything there. */
 static bool huge(const mm_types *types, unsigned way, mm_problem *out)
 {
     if (h_is_cuda() || (types->a != TRP_F64 && types->a != TRP_F32 && types->a != TRP_BF16))
