@@ -123,11 +123,12 @@ static bool is_whole(int fd, uint64_t bytes)
     return dynamic;
 }
 
-/* -1: it can't be read, or is no file; else *bytes is its size. */
+/* Opens a file for reading, and sets *bytes to its size. -1: it can't be read, or is no regular
+ * file. */
 static int open_file(const char *path, uint64_t *bytes)
 {
     struct stat s;
-    /* A pipe is not waited for. */
+    /* does not wait for the writer of a pipe */
     int fd = trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode))) {
         close(fd);

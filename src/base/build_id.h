@@ -8,16 +8,16 @@
 /* Room for a build ID as hexadecimal digits, terminated. Longer IDs count as missing. */
 enum { TRP__BUILD_ID_BYTES_MAX = 64, TRP__BUILD_ID_TEXT = 2 * TRP__BUILD_ID_BYTES_MAX + 1 };
 
-/* Build ID of an ELF file of this machine's kind, by a few reads of its head. The file may be
- * anything. False: it has none, or can't be read; then the text is empty. */
+/* Reads the build ID of an ELF file for this machine, by a few reads of its head. The file may be
+ * anything. False: it has none, or can't be read; the text is empty then. */
 bool trp__build_id_of_file(const char *path, char out[TRP__BUILD_ID_TEXT]);
 
-/* Whether a file looks like a library that can be loaded here: of this machine's kind, and not
- * truncated. Reads its head only; the file may be anything. */
+/* Returns whether a file looks like a library that can be loaded here: of this machine's kind, and
+ * not truncated. Reads its head only; the file may be anything. */
 bool trp__is_library_file(const char *path);
 
-/* Build ID of a loaded library, by its handle of dlopen(): of the copy in memory, even if its file
- * has changed since. */
+/* Reads the build ID of a loaded library, by its handle of dlopen(): from the copy in memory, even
+ * if its file has changed since. */
 bool trp__build_id_of_loaded(void *handle, char out[TRP__BUILD_ID_TEXT]);
 
 #endif

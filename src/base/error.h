@@ -12,16 +12,16 @@ trp_status trp__error_set(trp_error *error, trp_status status, const char *forma
 trp_status trp__error_set_code(trp_error *error, trp_status status, const char *domain, int code,
                                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* TRP_E_SYSTEM (TRP_E_MEMORY for ENOMEM) from errno: "what: strerror". */
+/* Sets TRP_E_SYSTEM (TRP_E_MEMORY for ENOMEM) with the message "what: strerror" for errno. */
 trp_status trp__error_set_errno(trp_error *error, const char *what);
 
 /* Makes a copy of `error` this thread's last error; returns its status. */
 trp_status trp__error_raise(const trp_error *error);
 
-/* This thread's last error, which trp_error_last() is for the program. */
+/* Returns this thread's last error, as trp_error_last() does for the program. */
 const trp_error *trp__error_last(void);
 
-/* trp__error_set() on this thread's last error. */
+/* Calls trp__error_set() for this thread's last error. */
 trp_status trp__fail(trp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

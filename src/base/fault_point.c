@@ -122,7 +122,7 @@ __attribute__((constructor)) static void arm(void)
         map_hits(path);
 }
 
-/* Waits until the process has ended, so that its death is what the next step meets. */
+/* Kills a process and waits until it has ended, so that the next step finds it dead. */
 static void kill_and_wait(int64_t pid)
 {
     if (pid <= 0)

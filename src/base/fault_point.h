@@ -133,11 +133,12 @@ typedef enum trp__fault_point_id {
 
 #ifdef TROUPE_FAULT_POINTS
 
-/* Counts a hit and does what was asked for. True if the step shall fail. The processes, 0 if there
- * is none: the worker that takes requests, and the one that takes over, or is being started. */
+/* Counts a hit and performs the armed action. Returns whether the step must fail. `active`: the
+ * process of the worker that takes requests; `successor`: of the one that takes over, or that is
+ * starting; 0: none. */
 bool trp__fault_point(trp__fault_point_id point, int64_t active, int64_t successor);
 
-/* True if the step that follows shall fail. */
+/* True if the next step must fail. */
 #define TRP__FAULT_POINT_FAILS(name) trp__fault_point(TRP__POINT_##name, 0, 0)
 #define TRP__FAULT_POINT(name)       ((void)TRP__FAULT_POINT_FAILS(name))
 /* In the application, with the processes that can be killed there. */

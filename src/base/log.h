@@ -19,8 +19,8 @@ typedef struct trp__log {
 void trp__log_divert(void (*sink)(void *user_data, int level, const char *line), void *user_data);
 void trp__log_divert_end(const void *user_data);
 
-/* Whether a line of that level would be shown on standard error: not if $TROUPE_LOG is "off", and
- * information only if that is "info". */
+/* Returns whether a line of that level would be shown on standard error: not if $TROUPE_LOG is
+ * "off", and information only if that is "info". */
 bool trp__log_shows(int level);
 
 /* Writes one line, at most 400 bytes, to the sink; without one, to standard error if

@@ -22,7 +22,7 @@ uint32_t trp__ranges_find(const trp__ranges *r, size_t stride, uint64_t offset)
     return low;
 }
 
-/* How many elements a cut adds. */
+/* Returns how many elements a cut adds. */
 static uint32_t count_new(const trp__ranges *r, size_t stride, uint64_t begin, uint64_t end)
 {
     uint32_t i = trp__ranges_find(r, stride, begin), more = 0;
@@ -51,7 +51,7 @@ static bool make_room(trp__ranges *r, size_t stride, uint32_t count)
     return true;
 }
 
-/* A new element before that of `index`: a copy of it, or zero. There is room. */
+/* Inserts an element before that of `index`: a copy of that one, or zero. There is room. */
 static trp__range *insert(trp__ranges *r, size_t stride, uint32_t index, bool copy)
 {
     char *place = trp__ranges_at(r, stride, index);

@@ -25,7 +25,7 @@ static inline void *trp__ranges_at(const trp__ranges *r, size_t stride, uint32_t
     return r->at + stride * index;
 }
 
-/* The first element that ends behind `offset`; `count` if there is none. */
+/* Returns the first element that ends after `offset`; `count` if there is none. */
 uint32_t trp__ranges_find(const trp__ranges *r, size_t stride, uint64_t offset);
 
 /* Makes the elements *first to *last - 1 cover begin to end exactly: an element that reaches beyond

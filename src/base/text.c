@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Length of the character at p if it is well-formed UTF-8 (RFC 3629), else 0. */
+/* Returns the length of the character at p if it is well-formed UTF-8 (RFC 3629), else 0. */
 static size_t character_length(const unsigned char *p, uint32_t *code)
 {
     static const struct {

@@ -6,8 +6,8 @@
 
 #include <troupe/status.h>
 
-/* One row a function: result, name as exported (with the version suffix that the current ABI has),
- * parameters. All are in every driver since CUDA 11.7 (R515), so all are required. */
+/* One row per function: result, exported name (with the version suffix of the current ABI),
+ * parameters. All drivers since CUDA 11.7 (R515) have all of these, so all are required. */
 #define TRP__CUDA_FUNCTIONS(X)                                                                     \
     X(trp__cu_result, cuInit, (unsigned int flags))                                                \
     X(trp__cu_result, cuDriverGetVersion, (int *version))                                          \
@@ -103,7 +103,8 @@
        unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
        unsigned int shared_bytes, trp__cu_stream stream, void **arguments, void **extra))
 
-/* Newer ones, or for single actors: NULL where a driver lacks them. In drivers since CUDA 12.4. */
+/* Newer functions, or those of single actors: NULL where a driver lacks them. All are in drivers
+ * since CUDA 12.4. */
 #define TRP__CUDA_OPTIONAL_FUNCTIONS(X)                                                            \
     X(trp__cu_result, cuModuleLoadDataEx,                                                          \
       (trp__cu_module * module, const void *image, unsigned int count,                             \
@@ -150,24 +151,25 @@ typedef struct trp__cuda {
  * same answer. Makes no context. Any thread. TRP_E_MISSING: no driver or no device. */
 trp_status trp__cuda_load(const trp__cuda **out, trp_error *error);
 
-/* The file that the driver was loaded from; empty before trp__cuda_load() has succeeded. */
+/* Returns the file that the driver was loaded from; empty before trp__cuda_load() has succeeded. */
 const char *trp__cuda_path(void);
 
-/* Turns a result other than 0 into an error record: domain "cuda", the code, its name and the
- * driver's text of it, and the call that returned it. The status follows from the directive of the
+/* Fills in an error record for a result other than 0: domain "cuda", the code, its name and the
+ * driver's text for it, and the call that returned it. The status follows from the directive of the
  * code (wire/directive.h): RESTART_CONTEXT gives TRP_E_FAULT, STOP gives TRP_E_MISSING, both with
  * the fault TRP_FAULT_GPU if the driver has stopped the context's work, else TRP_FAULT_LIBRARY;
- * TRIM gives TRP_E_MEMORY; the others TRP_E_LIBRARY, but for an invalid device (TRP_E_MISSING) and
- * what is not supported (TRP_E_UNSUPPORTED). */
+ * TRIM gives TRP_E_MEMORY; other directives give TRP_E_LIBRARY, except that an invalid device gives
+ * TRP_E_MISSING and an unsupported call TRP_E_UNSUPPORTED. */
 trp_status trp__cuda_error(trp_error *error, int result, const char *call);
 
-/* Copies to the device and waits until it is there. cuMemcpyHtoD by itself may return while the
- * last of pageable memory is still in the default stream, for which streams that were made not to
- * block do not wait. */
+/* Copies to the device and waits for the end of the copy. cuMemcpyHtoD alone may return while a
+ * part of pageable memory is still pending in the default stream, for which non-blocking streams do
+ * not wait. */
 trp__cu_result trp__cuda_upload(const trp__cuda *cu, trp__cu_address to, const void *from,
                                 size_t bytes);
 
-/* Whether a result says that the process must go: its directive is RESTART_CONTEXT or STOP. */
+/* Returns whether a result means that the process must end: its directive is RESTART_CONTEXT or
+ * STOP. */
 bool trp__cuda_sticky(int result);
 
 #endif

@@ -20,17 +20,17 @@ trp_status trp__cuda_device_count(uint32_t *count, trp_error *error);
 trp_status trp__cuda_device_describe(uint32_t ordinal, trp__cuda_device_info *out,
                                      trp_error *error);
 
-/* The number by which every process finds the GPU, or the part of one (MIG). */
+/* Returns the UUID by which every process finds the GPU, or the part of one (MIG). */
 trp_status trp__cuda_device_uuid(uint32_t ordinal, uint8_t out[16], trp_error *error);
 
 /* TRP_E_UNSUPPORTED, naming what is missing, if Troupe can't work on the GPU: compute capability
  * below 8.0, or the driver lacks shared memory by descriptor or 64-bit stream memory operations. */
 trp_status trp__cuda_device_check(uint32_t ordinal, trp_error *error);
 
-/* The unit of trp__cuda_memory_create(): sizes must be multiples of it. */
+/* Returns the unit of trp__cuda_memory_create(): sizes must be multiples of it. */
 trp_status trp__cuda_memory_granularity(uint32_t ordinal, uint64_t *bytes, trp_error *error);
 
-/* Takes device memory and exports it: *fd (close-on-exec, the caller closes it) is for
+/* Allocates device memory and exports it: *fd (close-on-exec, the caller closes it) is for
  * backend->arena_map() of a worker. The memory lives until the handle is released and every mapping
  * and descriptor of it is gone. */
 trp_status trp__cuda_memory_create(uint32_t ordinal, uint64_t bytes, uint64_t *handle, int *fd,

@@ -46,18 +46,18 @@ typedef struct trp__toolkit_library {
     trp_status type##_load(const type **out, trp_error *error);                                    \
     const char *type##_path(void)
 
-/* A row of a list of symbols. */
+/* Makes a row of a list of symbols. */
 #define TRP__TOOLKIT_SYMBOL(result, function, parameters, required)                                \
     {#function, offsetof(__typeof__(functions), function), required},
 
-/* The functions (`functions`) and the library (`library`), one for all actors of a process; what
- * follows the symbols is the library's members up to package_hint. */
+/* Defines the functions (`functions`) and the library (`library`), one for all actors of a process.
+ * The arguments after the symbols are the library's members up to package_hint. */
 #define TRP__TOOLKIT_DEFINE(type, symbol_rows, ...)                                                \
     static type functions;                                                                         \
     static const trp__dynlib_symbol symbols[] = {symbol_rows};                                     \
     TRP__TOOLKIT_DEFINE_LOADER(type, __VA_ARGS__)
 
-/* The same behind definitions of `functions` and `symbols`, where rows come from a file. */
+/* Does the same after definitions of `functions` and `symbols`, for rows from a file. */
 #define TRP__TOOLKIT_DEFINE_LOADER(type, ...)                                                      \
     static trp__toolkit_library library = {.symbols = symbols,                                     \
                                            .symbol_count = sizeof symbols / sizeof *symbols,       \
@@ -74,15 +74,15 @@ typedef struct trp__toolkit_library {
         return library.library.path;                                                               \
     }
 
-/* Opens it, once per process and for its whole life; after a failure the next call tries again. Any
- * thread. TRP_E_MISSING says in `error` what to install. */
+/* Opens the library, once per process and for its whole life; after a failure the next call tries
+ * again. Any thread. TRP_E_MISSING says in `error` what to install. */
 trp_status trp__toolkit_load(trp__toolkit_library *library, trp_error *error);
 
-/* The file that it is loaded from; before that, the one that trp__toolkit_load() would try first,
- * see trp__dynlib_find(). */
+/* Finds the file that it is loaded from; before that, the one that trp__toolkit_load() would try
+ * first, see trp__dynlib_find(). */
 bool trp__toolkit_find(trp__toolkit_library *library, char path[TRP__DYNLIB_PATH_SIZE]);
 
-/* "13.1.0", of a library that has a function for the parts of its version. */
+/* Writes the version, "13.1.0", of a library that has a function for its parts. */
 void trp__toolkit_version(int (*get_property)(trp__cuda_property which, int *value), char *out,
                           size_t size);
 

@@ -44,11 +44,11 @@ typedef struct trp__proof_operand {
      * rounds to one; TRP_DTYPE_NONE: its own. */
     uint8_t exact;
     /* For an output: |got - expected| <= relative |expected| + of_scale s + absolute, where s is
-     * the larger of `typical` and the root mean square of the expected numbers: few numbers may all
-     * be what remains of large ones. The first three 0: equality. */
+     * the larger of `typical` and the root mean square of the expected numbers, since a few numbers
+     * may all be small differences of large ones. The first three 0: equality. */
     double relative, of_scale, absolute, typical;
-    /* Output: instead of of_scale s, the difference that the reference makes when what it is
-     * computed from is off as far as it may be. */
+    /* Output: instead of of_scale s, uses how far the reference moves when its intermediate numbers
+     * are off by as much as allowed. */
     bool shifted;
 } trp__proof_operand;
 
@@ -79,8 +79,9 @@ typedef struct trp__proof_place {
     void *workspace; /* NULL: 0 bytes */
     trp__cu_stream stream;
     uint32_t pass;
-    int shift; /* of the reference, with an output that is `shifted`: 0, then 1 and -1, by which
-                * what such outputs are computed from is off */
+    /* Runs of the reference with `shifted` outputs: 0; then 1 and -1, the direction in which it
+     * moves the intermediate numbers that these outputs follow from. */
+    int shift;
 } trp__proof_place;
 
 /* Sampled elements of an output: row-major indices (the last dimension varies fastest). */
@@ -99,8 +100,9 @@ typedef struct trp__proof {
     int64_t limit_ns; /* limit of a pass; 0: 60 seconds */
     /* Enqueues the plan. An error is a refusal, unless the context is broken. */
     trp_status (*run)(void *context, const trp__proof_place *place, trp_error *error);
-    /* Enqueues the reference: sets at least the sampled elements of each output. `samples` has one
-     * entry for each output, in the order of operands. With a shift, those that are `shifted`. */
+    /* Enqueues the reference, which sets at least the sampled elements of each output. `samples`
+     * has one entry for each output, in the order of operands. With a shift it sets the outputs
+     * that are `shifted`. */
     trp_status (*reference)(void *context, const trp__proof_place *place,
                             const trp__proof_sample samples[], uint32_t count, trp_error *error);
     void *context;

@@ -8,7 +8,7 @@
 
 enum { QUERIES = 200 /* before the thread sleeps between queries */ };
 
-/* Work of other actors may delay the device, for which the plan is not to blame. */
+/* Work of other actors may delay the device, which is not the plan's fault. */
 #define LIMIT_NS (60 * TRP__SECOND)
 #define NAP_NS   50000
 

@@ -69,7 +69,7 @@ typedef struct trp__proof_piece {
 typedef struct trp__proof_target {
     uint32_t operand;
     trp__proof_picks picks;
-    double *expected;   /* of each pick, and behind them how far it is from shifted ones */
+    double *expected;   /* of each picked element; then how far shifts move each */
     double scale;       /* root mean square of the finite ones */
     uint64_t at, bytes; /* in a snapshot, of the wider type */
     uint64_t elements;  /* in a snapshot */

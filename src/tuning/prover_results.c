@@ -156,7 +156,7 @@ static void read_run(const bench *b, int number, const target *t, const trp__pro
 
 /* Comparing. */
 
-/* How far the reference moves by its shifts, behind what is expected. */
+/* Writes, after the expected numbers, how far the shifts move the reference. */
 static void take_shifts(bench *b, const target *t)
 {
     double shifted[TRP__PROOF_RUN], *most = t->expected + t->picks.count;
@@ -195,7 +195,7 @@ void trp__proof_take_expected(bench *b, uint32_t pass)
     }
 }
 
-/* How far results may lie apart. */
+/* Allowed differences of results. */
 typedef struct tolerance {
     double relative, of_scale, absolute;
 } tolerance;
@@ -207,7 +207,8 @@ static tolerance tolerance_of(const trp__proof_operand *o, uint32_t pass)
     return (tolerance){o->relative, o->of_scale, o->absolute};
 }
 
-/* `off`: what comes of sizes, beside what is relative and absolute. */
+/* `off`: the tolerance that follows from the size of numbers, added to the relative and the
+ * absolute one. */
 static bool agrees(const trp__proof_operand *o, const tolerance *t, double off, double got,
                    double expected)
 {
@@ -224,7 +225,7 @@ static bool agrees(const trp__proof_operand *o, const tolerance *t, double off, 
     return fabs(got - expected) <= t->relative * fabs(expected) + off + t->absolute + tiny;
 }
 
-/* Extreme numbers say nothing of sizes, nor do shifts to infinity. */
+/* Returns that tolerance. Extreme numbers have no typical size, shifts to infinity no distance. */
 static double off_of(const trp__proof_operand *o, const target *t, const tolerance *allowed,
                      uint32_t pass, size_t pick)
 {

@@ -93,7 +93,7 @@ void trp__search_final(trp__search *s);
  * round. */
 void trp__search_hurry(trp__search *s);
 
-/* After the search: the entry that won, and the median of its cold runs. */
+/* Return, after the search, the entry that won, and the median of its cold runs. */
 uint32_t trp__search_winner(const trp__search *s);
 float trp__search_median(const trp__search *s, uint32_t entry);
 

@@ -56,17 +56,17 @@ static inline void trp__job_begin(trp__job *job, const trp__record *record)
     job->api.progress = 0;
 }
 
-/* Whether the device's option says that plans serve without a proof. */
+/* Returns whether the device's option says that plans serve without a proof. */
 bool trp__instance_proof_off(const trp_instance *instance);
 
-/* Whether handle() is called for a rehearsal, in a standby. Its stream drops all work; it must not
- * search, write to memory shared with the application, or take much memory. */
+/* Returns whether handle() is called for a rehearsal, in a standby. Its stream drops all work; it
+ * must not search, write to memory shared with the application, or take much memory. */
 static inline bool trp__instance_rehearses(const trp_instance *instance)
 {
     return ((const trp__instance *)instance)->rehearsing;
 }
 
-/* The application's process, which may be the worker's own. */
+/* Returns the application's process, which may be the worker's own. */
 uint64_t trp__instance_owner(const trp_instance *instance);
 
 /* Validates a status and error of an actor. */
@@ -83,12 +83,12 @@ static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *jo
 
 /* Services for the memory actors and jit only: they reach memory of the application. */
 
-/* The address of host memory that the application shared: segment 0 is the staging memory.
+/* Finds the address of host memory that the application shared: segment 0 is the staging memory.
  * TRP__AGAIN: the segment is not registered yet (a new worker registers them one by one). */
 trp_status trp__worker_host_address(struct trp__worker *worker, uint32_t segment, uint64_t offset,
                                     uint64_t bytes, void **out, trp_error *error);
 
-/* Whether a buffer is live: its slot has that generation. */
+/* Returns whether a buffer is live: its slot has that generation. */
 bool trp__worker_buffer_live(const struct trp__worker *worker, uint32_t slot, uint32_t generation);
 
 /* Streams of staging pieces, see wire/layout.h. */

@@ -44,26 +44,27 @@ typedef struct trp__backend {
     /* Lets the device reach host memory that is mapped in this process at `base`. */
     trp_status (*host_register)(trp__accel *accel, void *base, uint64_t bytes, trp_error *error);
     void (*host_unregister)(trp__accel *accel, void *base);
-    /* The device's address of an address in it; NULL: the same. */
+    /* Returns the device's address of an address in that memory; NULL: the same. */
     void *(*host_address)(trp__accel *accel, void *address);
 
     trp_status (*stream_create)(trp__accel *accel, trp__stream **out, trp_error *error);
     void (*stream_destroy)(trp__stream *stream); /* waits for its work */
-    /* Any mix of device memory and registered host memory. */
+    /* Copies between any device memory and registered host memory. */
     trp_status (*stream_copy)(trp__stream *stream, void *to, const void *from, uint64_t bytes,
                               trp_error *error);
-    /* `rows` rows of `bytes` bytes, `to_pitch` and `from_pitch` bytes apart, at least `bytes`. */
+    /* Copies `rows` rows of `bytes` bytes, `to_pitch` and `from_pitch` bytes apart, at least
+     * `bytes`. */
     trp_status (*stream_copy_rows)(trp__stream *stream, void *to, uint64_t to_pitch,
                                    const void *from, uint64_t from_pitch, uint64_t bytes,
                                    uint64_t rows, trp_error *error);
-    /* `count` elements of `width` (1, 2, 4) bytes. */
+    /* Sets `count` elements of `width` (1, 2, 4) bytes. */
     trp_status (*stream_fill)(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
                               uint64_t count, trp_error *error);
     /* Writes a word of registered host memory when the work before it is done. */
     trp_status (*stream_signal)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                 trp_error *error);
-    /* The same for a stream in which only this backend's copies run. The write may overlap later
-     * copies, but words are written in order, and stream_follow() waits for them too. */
+    /* Does the same for a stream in which only this backend's copies run. The write may overlap
+     * later copies, but words are written in order, and stream_follow() waits for them too. */
     trp_status (*stream_signal_beside)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                                        trp_error *error);
     /* Holds the stream until the word is at least `value`. */
@@ -83,10 +84,11 @@ typedef struct trp__backend {
      * TRP__AGAIN while the last is under way. */
     trp_status (*stream_wake)(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);
 
-    /* Waits until the stream has done everything enqueued so far; whether it has. */
+    /* stream_drain() waits until the stream has done everything enqueued so far; the other tells
+     * whether it has. */
     void (*stream_drain)(trp__stream *stream);
     bool (*stream_idle)(const trp__stream *stream);
-    /* The native stream for actors: the CUstream, or NULL. */
+    /* Returns the native stream for actors: the CUstream, or NULL. */
     void *(*stream_native)(trp__stream *stream);
     /* Runs run(arguments) in the stream, with a copy of the arguments; NULL if streams run no
      * functions of the host. */

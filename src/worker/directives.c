@@ -47,7 +47,7 @@ static trp__directive directive_of(const trp_error *error)
                                                                               : directive;
 }
 
-/* Whether one more restart of an actor is allowed; counts it. */
+/* Returns whether one more restart of an actor is allowed; counts it. */
 static bool may_restart(trp__worker *w)
 {
     int64_t now = trp__now_ns();

@@ -6,7 +6,7 @@
 
 #include "worker/actor.h"
 
-/* Whether there is a tool; loads it at the first call in this process. Any thread. */
+/* Returns whether there is a tool; loads it at the first call in this process. Any thread. */
 bool trp__nvtx_wanted(void);
 
 /* Begins and ends a range of the calling thread. Only if trp__nvtx_wanted(). */

@@ -26,8 +26,8 @@ static void clear(trp__poisons *poisons, trp__poisoned *b)
     *b = (trp__poisoned){0};
 }
 
-/* The poison of an access's buffer, NULL if it has none. Clears that of an earlier buffer in the
- * slot, whose requests have ended. */
+/* Returns the poison of an access's buffer, NULL if it has none. Clears that of an earlier buffer
+ * in the slot, whose requests have ended. */
 static trp__poisoned *find(trp__poisons *poisons, const trp__access *access)
 {
     trp__poisoned *b = &poisons->buffer[access->slot % TRP__BUFFERS];

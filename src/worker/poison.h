@@ -27,8 +27,8 @@ typedef struct trp__poisons {
     trp__poisoned buffer[TRP__BUFFERS];
 } trp__poisons;
 
-/* The failed request because of which this one must not read its inputs; 0: none. A failure that
- * was delivered before this request was sent does not count, unless inputs are half-written. */
+/* Returns the failed request because of which this one must not read its inputs; 0: none. A failure
+ * delivered before this request was sent does not count, unless inputs are half-written. */
 uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record);
 
 /* Poisons the outputs of a failed request. `parts`: it had done a part. */

@@ -1,5 +1,5 @@
-/* Whether a request can be issued: its causes are in streams, its inputs are good, its buffers are
- * mapped. */
+/* Checks whether a request can be issued: its causes are in streams, its inputs are good, its
+ * buffers are mapped. */
 #include "base/error.h"
 #include "worker/scheduler.h"
 
@@ -14,8 +14,8 @@ bool trp__may_read(trp__scheduler *s, const trp__record *record, trp_error *erro
     return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
 }
 
-/* Whether a request may use a sealable buffer. The sender has checked that already, so a record
- * that writes a sealed buffer is corrupted. */
+/* Checks whether a request may use a sealable buffer. The sender has checked that already, so a
+ * record that writes a sealed buffer is corrupted. */
 static trp__readiness may_use(const trp__access *access, uint64_t protection, trp__arena *arena,
                               trp_error *error)
 {
@@ -136,7 +136,7 @@ trp__readiness trp__resolve(trp__scheduler *s, trp__job *job, trp_error *error)
     return ready == TRP__GO && changeable ? enter_arenas(s, record) : ready;
 }
 
-/* Whether everything that the request waits for is in a stream. */
+/* Returns whether everything that the request waits for is in a stream. */
 static bool causes_issued(trp__scheduler *s, trp__pending *p)
 {
     for (uint64_t rest = p->waits_for; rest; rest &= rest - 1) {
@@ -149,8 +149,8 @@ static bool causes_issued(trp__scheduler *s, trp__pending *p)
     return true;
 }
 
-/* The stream of a cause, if the cause is the last work in it; else NULL. Also NULL for a stream
- * that may be about to go, see announce_ends(). */
+/* Returns the stream of a cause, if the cause is the last work in it; else NULL. Also NULL for a
+ * stream that may be about to go, see announce_ends(). */
 static trp__stream *stream_behind(const trp__scheduler *s, uint32_t actor, uint64_t ticket)
 {
     const trp__worker_actor *a = &s->worker->actor[actor];

@@ -59,7 +59,7 @@ static bool copy_kept(trp__rehearsal *r, uint64_t number)
            r->kept.record.actor < TRP__ACTORS && r->kept.record.access_count <= TRP__ACCESS_MAX;
 }
 
-/* The request's piece of staging memory, as its last access. */
+/* Adds the request's piece of staging memory, as its last access. */
 static bool add_piece(trp__rehearsal *r)
 {
     const uint32_t bytes = r->kept.record.piece_bytes;
@@ -100,7 +100,7 @@ static bool find_memory(trp__rehearsal *r)
     return add_piece(r);
 }
 
-/* The actor of the request, if it can rehearse it. */
+/* Returns the actor of the request, if it can rehearse it. */
 static trp__instance *find_actor(trp__rehearsal *r)
 {
     trp__worker_actor *a = &r->worker->actor[r->kept.record.actor];

@@ -6,7 +6,7 @@
 
 typedef struct trp__rehearsal trp__rehearsal;
 
-/* NULL: no memory, or the backend has no stream_rehearse(). */
+/* Creates the rehearsal of a standby. NULL: no memory, or the backend has no stream_rehearse(). */
 trp__rehearsal *trp__rehearsal_begin(trp__worker *w);
 void trp__rehearsal_end(trp__rehearsal *r);
 

@@ -236,7 +236,7 @@ void trp__worker_expect_deep_kernels(trp__worker *w, bool expected)
         w->backend->expect_deep_kernels(w->accel, expected);
 }
 
-/* The implementation of an actor: built in, or of the application's library. */
+/* Finds the implementation of an actor: built in, or of the application's library. */
 static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__message *m,
                             trp_error *error)
 {

@@ -6,7 +6,7 @@
 #include "wire/message.h"
 #include "worker/worker.h"
 
-/* Obeys a message and answers it; fd is its descriptor, or -1. */
+/* Handles a message and answers it; fd is its descriptor, or -1. */
 void trp__worker_dispatch(trp__worker *w, const trp__message *m, int fd);
 
 /* Sends an answer to `about`, which may be NULL. */

@@ -128,8 +128,8 @@ static void fetch_records(const trp__scheduler *s)
 
 static bool anything_in_flight(trp__scheduler *s);
 
-/* Whether the next request has to wait: requests that were in flight when a worker died run alone,
- * so that one that kills this worker too is known to be the culprit. */
+/* Returns whether the next request has to wait: requests that were in flight when a worker died run
+ * alone, so that one that kills this worker too is known to be the culprit. */
 static bool must_stay_alone(trp__scheduler *s)
 {
     if (s->together || s->resumed == 0 || s->resumed > s->control->resume_alone)
@@ -223,7 +223,7 @@ static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *err
     return status;
 }
 
-/* Operations in a stream that are not known to be done; exact only from LOOK_FROM on. */
+/* Returns the operations in a stream not known to be done; exact only from LOOK_FROM on. */
 static uint32_t backlog(trp__scheduler *s, uint32_t actor)
 {
     trp__window *w = &s->lane[actor].window;
@@ -313,9 +313,9 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     return end_now ? trp__signal_lane(s, actor, error) : TRP_OK;
 }
 
-/* Whether a lane's timeline write may wait for more requests to share it: as long as they are few
- * compared with the work in the stream before them, so that their ends are not seen much late.
- * Between two kernels a write costs a GPU as much as an empty kernel (2.7 us on an H200). */
+/* Returns whether a lane's timeline write may wait for more requests to share it: as long as they
+ * are few compared with the work in the stream before them, so that their ends are not seen much
+ * late. Between two kernels a write costs a GPU as much as an empty kernel (2.7 us on an H200). */
 static bool may_share_more(trp__scheduler *s, uint32_t actor)
 {
     trp__lane *l = &s->lane[actor];

@@ -73,21 +73,21 @@ static inline uint64_t trp__bit(uint32_t actor)
     return UINT64_C(1) << actor;
 }
 
-/* Whether the device is traced. */
+/* Returns whether the device is traced. */
 static inline bool trp__tracing(const trp__scheduler *s)
 {
     return __builtin_expect(atomic_load_explicit(&s->control->tracing, memory_order_relaxed) != 0,
                             0);
 }
 
-/* Whether an actor's stream runs only copies with the host. None of them reads a buffer that a
- * later one of the same actor writes, so no end must be written before the next begins. */
+/* Returns whether an actor's stream runs only copies with the host. None of them reads a buffer
+ * that a later one of the same actor writes, so no end must be written before the next begins. */
 static inline bool trp__only_copies(uint32_t actor)
 {
     return actor == TRP__LANE_UPLOAD || actor == TRP__LANE_DOWNLOAD;
 }
 
-/* One timeline write for everything issued to an actor since the last. */
+/* Enqueues one timeline write for everything issued to an actor since the last. */
 trp_status trp__signal_lane(trp__scheduler *s, uint32_t actor, trp_error *error);
 
 /* Takes the first request off a lane, after its work of `operations` operations was enqueued or its
@@ -114,7 +114,7 @@ static inline void trp__leave_lane(trp__scheduler *s, uint32_t actor, uint64_t t
 /* TRP__BROKEN: a stream did not take a signal or a wait, on which other requests rely. */
 typedef enum trp__readiness { TRP__HOLD, TRP__GO, TRP__REFUSE, TRP__BROKEN } trp__readiness;
 
-/* Whether the inputs of a request are good. All earlier ones are issued or refused. */
+/* Returns whether the inputs of a request are good. All earlier ones are issued or refused. */
 bool trp__may_read(trp__scheduler *s, const trp__record *record, trp_error *error);
 
 /* Finds the addresses of a request's buffers. */
@@ -146,8 +146,8 @@ static inline trp_status trp__begin(trp__scheduler *s, uint32_t actor, uint32_t 
 
 /* joining.c */
 
-/* Whether a lane has several requests and may join them, apart from the requests themselves.
- * Inline, for it is called for each request. */
+/* Returns whether a lane has several requests and may join them, apart from the requests
+ * themselves. Inline, for it is called for each request. */
 static inline bool trp__may_join(const trp__scheduler *s, uint32_t actor)
 {
     const trp__lane *l = &s->lane[actor];

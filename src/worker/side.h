@@ -15,10 +15,10 @@ trp_status trp__side_start(trp__side **out, void (*enter)(void *argument), void 
 /* Waits for the work to end, and ends the thread. NULL is ignored. */
 void trp__side_stop(trp__side *side);
 
-/* Whether it works. The results may be read once it does not. */
+/* Returns whether it works. The results may be read once it does not. */
 bool trp__side_busy(const trp__side *side);
 
-/* Work is to come soon: wakes the thread ahead, if it sleeps. */
+/* Announces work: wakes the thread ahead, if it sleeps. */
 void trp__side_expect(trp__side *side);
 
 /* Runs work(argument) in the thread, which must not be busy. */

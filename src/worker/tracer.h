@@ -48,7 +48,7 @@ static inline void trp__tracer_look_at(trp__tracer *t, uint32_t actor, int64_t *
     atomic_store_explicit(&log->count, count + 1, memory_order_release);
 }
 
-/* Whether the request that was just issued gets a timeline write of its own. */
+/* Returns whether the request that was just issued gets a timeline write of its own. */
 static inline bool trp__tracer_wants_end(const trp__tracer *t, uint32_t actor)
 {
     return !(t->fast >> actor & 1);

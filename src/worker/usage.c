@@ -96,7 +96,7 @@ static void note_whole(const taken *t, trp__usage *u, bool writes)
 
 /* Parts. */
 
-/* A place among the readers of a part; NULL: none is free. */
+/* Returns a place among the readers of a part; NULL: none is free. */
 static uint64_t *place_for(const taken *t, part *x)
 {
     for (uint32_t i = 0; i < x->readers; i++) {

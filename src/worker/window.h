@@ -34,7 +34,7 @@ static inline void trp__window_add(trp__window *w, uint64_t operations)
     w->enqueued += operations;
 }
 
-/* A write of `ticket` was enqueued. */
+/* Notes that a write of `ticket` was enqueued. */
 static inline void trp__window_mark(trp__window *w, uint64_t ticket)
 {
     uint32_t at = w->last++ % TRP__WINDOW_MARKS;
@@ -58,7 +58,7 @@ static inline void trp__window_look(trp__window *w, uint64_t timeline)
     }
 }
 
-/* Whether it is full, for a timeline at `timeline`. */
+/* Returns whether it is full, for a timeline at `timeline`. */
 static inline bool trp__window_full(trp__window *w, uint64_t timeline)
 {
     trp__window_look(w, timeline);

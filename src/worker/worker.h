@@ -89,7 +89,7 @@ void trp__instance_stop(trp__worker *worker, trp__instance *instance, bool initi
 
 /* directives.c: reactions to an error of handle(), by the table of wire/directive.h. */
 
-/* After an error: whether the context is broken. *error becomes the fault then. */
+/* Returns, after an error, whether the context is broken. *error becomes the fault then. */
 bool trp__is_broken(trp__worker *worker, trp_error *error);
 
 /* Reacts to an error of handle(): for TRIM, trims and calls handle() again. Returns the new result

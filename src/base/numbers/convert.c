@@ -18,13 +18,13 @@ static bool is_real(trp_dtype type)
            type == TRP_I4;
 }
 
-/* Offset of element `index` in bytes. */
+/* Returns the offset of element `index` in bytes. */
 static size_t byte_of(trp_dtype type, size_t index)
 {
     return index * trp_dtype_bits(type) / 8;
 }
 
-/* Types whose values f32 holds exactly. */
+/* Converts types whose values f32 holds exactly. */
 static void widen_f32(trp_dtype type, const void *from, float *to, size_t count)
 {
     switch (type) {
@@ -60,7 +60,7 @@ static void widen_f32(trp_dtype type, const void *from, float *to, size_t count)
     }
 }
 
-/* The others: f64 and i32. */
+/* Converts f64 and i32. */
 static void widen_f64(trp_dtype type, const void *from, double *to, size_t count)
 {
     if (type == TRP_F64)
@@ -69,7 +69,7 @@ static void widen_f64(trp_dtype type, const void *from, double *to, size_t count
         to[i] = ((const int32_t *)from)[i];
 }
 
-/* The nearest integer of those from least to most. */
+/* Returns the nearest integer from least to most. */
 static int32_t to_integer(double value, int32_t least, int32_t most)
 {
     double rounded = nearbyint(value);

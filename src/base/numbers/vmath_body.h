@@ -103,7 +103,7 @@ INLINE double sigmoid_of(double x)
     return 1 / (1 + exp_of(-x));
 }
 
-/* s(u) s(-u) with s the sigmoid, without the difference of 1 and what is near it. */
+/* s(u) s(-u), where s is the sigmoid, without subtracting numbers near 1. */
 INLINE double bend_of(double u)
 {
     const double e = exp_of(-fabs(u)), d = 1 / (1 + e);

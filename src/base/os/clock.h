@@ -18,7 +18,8 @@ static inline int64_t trp__now_ns(void)
     return (int64_t)t.tv_sec * TRP__SECOND + t.tv_nsec;
 }
 
-/* The end of a wait of `timeout_ns` that begins now; INT64_MAX for a negative (endless) one. */
+/* Returns the end of a wait of `timeout_ns` that begins now; INT64_MAX for a negative (endless)
+ * one. */
 static inline int64_t trp__deadline(int64_t timeout_ns)
 {
     if (timeout_ns < 0)
@@ -27,7 +28,7 @@ static inline int64_t trp__deadline(int64_t timeout_ns)
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
 
-/* No cancellation point in a call of the program. */
+/* Not a cancellation point within a public call. */
 static inline void trp__sleep_ns(int64_t ns)
 {
     trp__call_shield();

@@ -24,7 +24,7 @@ bool trp__cpu_may_spin(void)
     return answer == 2;
 }
 
-/* Processors that one group may use at a time, from its quota and the period that it counts for,
+/* Returns the processors that one group may use at a time, from its quota and the period of that,
  * both in microseconds. In version 2 one file has both; "max", and -1 in version 1, is no quota. */
 static unsigned int group_quota(const char *folder, bool version_2)
 {
@@ -48,7 +48,7 @@ static unsigned int group_quota(const char *folder, bool version_2)
     return count < UINT_MAX ? (unsigned int)count : UINT_MAX;
 }
 
-/* The smallest quota of a group and of those above it, up to the root. */
+/* Returns the smallest quota of a group and of those above it, up to the root. */
 static unsigned int groups_quota(const char *root, const char *group, bool version_2)
 {
     char path[4200];
@@ -62,7 +62,7 @@ static unsigned int groups_quota(const char *root, const char *group, bool versi
     return least;
 }
 
-/* Whether a list such as "cpu,cpuacct" has the controller "cpu". */
+/* Returns whether a list such as "cpu,cpuacct" has the controller "cpu". */
 static bool has_cpu(const char *list, size_t length)
 {
     for (const char *at = list; at < list + length; at += strcspn(at, ",:") + 1)

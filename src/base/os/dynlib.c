@@ -68,7 +68,7 @@ static bool keep_path(search *s, const char *name)
     return fits;
 }
 
-/* Stores the real path of the file behind lib->handle; false where it isn't one to keep open. */
+/* Stores the real path of the file of lib->handle; false if that file must not stay open. */
 static bool learn_path(search *s)
 {
     struct link_map *map = NULL;
@@ -84,8 +84,8 @@ static bool learn_path(search *s)
     return keep_path(s, map->l_name);
 }
 
-/* load() without loading. True also ends the search where only the loader knows: then the path is
- * empty. */
+/* Finds the file that load() would load, without loading it. True, with an empty path, also if only
+ * the loader knows it: the search ends there. */
 static bool find(search *s, const char *name)
 {
     char found[TRP__DYNLIB_PATH_SIZE];
@@ -109,9 +109,8 @@ static bool load(search *s, const char *name)
         return find(s, name);
     s->lib->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (s->lib->handle == NULL) {
-        /* The loader puts the file's name before its message, and only where it found no file is
-         * that the bare soname; a library that is there but lacks one of its own dependencies gives
-         * another name. */
+        /* The loader's message begins with a file name. That is the bare soname only if the loader
+         * found no file; for a library that lacks one of its dependencies it is another name. */
         const char *message = loader_message();
         const size_t length = strlen(name);
         if (name[0] == '/' || strncmp(message, name, length) != 0 || message[length] != ':')

@@ -65,12 +65,12 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
                       const trp__dynlib_symbol *symbols, size_t symbol_count, void *table,
                       char *error, size_t error_size);
 
-/* The file that trp__dynlib_open() would load, as far as is known without loading anything: the
- * first that is there, whether or not it is any good. False if there is none, or only the loader
- * itself knows (see base/os/ldpath.h). Some tens of microseconds. */
+/* Finds the file that trp__dynlib_open() would load, as far as this is known without loading: the
+ * first that exists, even if it can't be loaded. False: there is none, or only the loader knows
+ * (see base/os/ldpath.h). Takes some tens of microseconds. */
 bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_SIZE]);
 
-/* Closes it; the pointers taken from it are dead from here on. A closed one is left as it is. */
+/* Closes the library, which invalidates its function pointers. Does nothing if it is closed. */
 void trp__dynlib_close(trp__dynlib *lib);
 
 #endif

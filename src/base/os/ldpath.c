@@ -20,7 +20,7 @@
 /* The cache of glibc 2.32 and later: a head, rows of 24 bytes, texts; in the machine's byte order.
  * Offsets of texts in a row count from the beginning of the file. */
 static const char magic[] = "glibc-ld.so.cache1.1";
-enum { HEAD = 48, ROWS = 20, ROW = 24, FLAGS = 0, NAME = 4, PLACE = 8, HWCAP = 16 }; /* where */
+enum { HEAD = 48, ROWS = 20, ROW = 24, FLAGS = 0, NAME = 4, PLACE = 8, HWCAP = 16 }; /* offsets */
 
 /* The kind of libraries that this program can load; 0: not known. */
 #if defined(__x86_64__) && defined(__LP64__)
@@ -38,7 +38,7 @@ static uint32_t number(const unsigned char *at)
     return value;
 }
 
-/* A text of the file, or "" if it leaves it. */
+/* Returns a text of the file; "" if its offset is outside. */
 static const char *text_at(const unsigned char *bytes, size_t size, uint32_t at)
 {
     return at < size && memchr(bytes + at, '\0', size - at) ? (const char *)bytes + at : "";
@@ -94,7 +94,7 @@ static trp__ldpath_result find_in_cache(const char *soname, char *out, size_t si
     return result;
 }
 
-/* A loaded library of that soname, which the loader would take again. */
+/* Finds a loaded library of that soname, which the loader would use again. */
 static trp__ldpath_result find_loaded(const char *soname, char *out, size_t size)
 {
     struct link_map *map = NULL;
@@ -106,7 +106,7 @@ static trp__ldpath_result find_loaded(const char *soname, char *out, size_t size
     return known ? TRP__LDPATH_FOUND : TRP__LDPATH_UNKNOWN;
 }
 
-/* The loader takes a semicolon for a colon. */
+/* The loader accepts a semicolon in place of a colon. */
 static trp__ldpath_result find_in_folders(const char *list, const char *soname, char *out,
                                           size_t size)
 {

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* " (RLIMIT_NOFILE is 12)" for the limits that can be behind an errno, if they are set; else "".
- * Returns `out`. */
+/* Returns `out`, set to " (RLIMIT_NOFILE is 12)" for the limits that may cause an errno, if they
+ * are set; otherwise to "". */
 const char *trp__limits_text(int code, char *out, size_t size);
 
 /* A write past RLIMIT_FSIZE gives EFBIG and SIGXFSZ, one to a pipe without a reader EPIPE and

@@ -35,8 +35,8 @@ static inline void trp__lock_forget(trp__lock *lock)
     {                                                                                              \
         .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (of_rank)                                      \
     }
-/* lock.c. This thread is about to hold it (ends the program if the order forbids that), and does
- * not any more. */
+/* In lock.c. Note that this thread is about to take a lock, and end the program if the order
+ * forbids it; and that this thread releases the lock. */
 void trp__lock_note(trp__lock *lock, bool ordered);
 void trp__lock_forget(trp__lock *lock);
 #endif
@@ -52,11 +52,11 @@ static inline void trp__lock_take(trp__lock *lock)
 
 static inline void trp__lock_drop(trp__lock *lock)
 {
-    trp__lock_forget(lock); /* before somebody else may free it */
+    trp__lock_forget(lock); /* before another thread may free it */
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* False: somebody holds it. Never waits, so it may be tried in any order. */
+/* False: another thread holds it. Never waits, so locks may be tried in any order. */
 static inline bool trp__lock_try(trp__lock *lock)
 {
     if (pthread_mutex_trylock(&lock->mutex) != 0)

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number that follows `word` at the beginning of a line, times `unit`; `missing` if there is
- * none. */
+/* Returns the number that follows `word` at the beginning of a line, times `unit`; `missing` if
+ * there is none. */
 static uint64_t read_field(const char *path, const char *word, uint64_t unit, uint64_t missing)
 {
     char line[256];
@@ -30,7 +30,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Bytes that a group of cgroup v2 can still take; memory that it can reclaim counts as free. */
+/* Returns the bytes that a group of cgroup v2 can still take; memory that it can reclaim counts as
+ * free. */
 static uint64_t group_room(const char *folder, bool swap)
 {
     char path[4300];

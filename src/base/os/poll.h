@@ -6,8 +6,8 @@
 #include <poll.h>
 #include <stdint.h>
 
-/* Like ppoll(); a negative time is endless, descriptors below 0 are left out. Under such a limit an
- * end or an error of a descriptor shows as POLLIN. */
+/* Like ppoll(); a negative time is endless, descriptors below 0 are left out. Under such a limit a
+ * hang-up or an error of a descriptor shows as POLLIN. */
 int trp__poll(struct pollfd *polled, int count, int64_t timeout_ns);
 
 #endif

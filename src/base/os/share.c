@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The folder that this library, or the program it is part of, was loaded from. */
+/* Finds the folder that this library, or the program it is part of, was loaded from. */
 static bool own_folder(char out[PATH_MAX])
 {
     Dl_info info;

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The path of share/troupe/NAME, without links and dots: beside this library, or the program that
- * it is part of, as it is installed or built; else where it should be installed. False: it was not
- * found, or has no file `file`. `file` NULL: NAME is a file itself. */
+/* Finds the path of share/troupe/NAME, without links and dots: beside this library, or the program
+ * that it is part of, as it is installed or built; otherwise where it should be installed. False:
+ * it was not found, or has no file `file`. `file` NULL: NAME is a file itself. */
 bool trp__share_find(const char *name, const char *file, char out[PATH_MAX]);
 
 #endif

@@ -23,17 +23,17 @@ static struct {
     void *context;
 } work;
 
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* of the three that follow */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next three */
 static int users;
 static int started; /* threads beside a caller's */
 static pthread_t thread[TRP__TEAM_THREADS_MAX];
 
 static pthread_mutex_t sharing =
     PTHREAD_MUTEX_INITIALIZER;  /* held by the caller whose job is shared */
-static _Atomic uint32_t number; /* of the last work; a futex of the threads */
+static _Atomic uint32_t number; /* number of the last job; a futex of the threads */
 static _Atomic uint32_t stopping;
 
-/* Spins of a thread before it sleeps, where that takes no processor away from others. */
+/* Spins of a thread before it sleeps, if that takes no processor away from others. */
 enum { SPINS = 2000 };
 
 static bool claim(uint32_t of, uint32_t *piece)
@@ -77,7 +77,7 @@ static void *team_main(void *argument)
     while (!atomic_load(&stopping)) {
         sleep_until_changed(&number, seen);
         seen = atomic_load(&number);
-        share(seen, worker); /* nothing, after an early return */
+        share(seen, worker); /* no piece is left after an early return */
     }
     return NULL;
 }
@@ -130,7 +130,7 @@ int trp__team_width(void)
     return width;
 }
 
-/* Whether there are threads to share with. */
+/* Returns whether there are threads to share with. */
 static bool ready(int width)
 {
     pthread_mutex_lock(&users_lock);

@@ -15,8 +15,8 @@ enum { TRP__TEAM_THREADS_MAX = 64 };
 void trp__team_open(void);
 void trp__team_close(void);
 
-/* Threads that may run pieces, the caller's among them: 1 to TRP__TEAM_THREADS_MAX. Without a user
- * there is only the caller's. */
+/* Returns how many threads may run pieces, the caller included: 1 to TRP__TEAM_THREADS_MAX; 1
+ * without a user. */
 int trp__team_width(void);
 
 /* One piece, of number 0 to pieces - 1. `worker` is below trp__team_width(), and no two pieces of

@@ -32,7 +32,8 @@ static inline void *trp__zeroed(size_t bytes)
 #ifdef __SANITIZE_ADDRESS__
     ASAN_POISON_MEMORY_REGION(map, TRP_ZEROED_EDGE);
     ASAN_POISON_MEMORY_REGION(memory + bytes, TRP_ZEROED_EDGE);
-    __lsan_register_root_region(memory, bytes); /* it points to what would else be leaks */
+    /* for leak checks: the memory points to other allocations */
+    __lsan_register_root_region(memory, bytes);
 #endif
     return memory;
 #else

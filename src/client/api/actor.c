@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the actor of a free number; device->lock is held (or no other thread has the device yet).
+/* Returns the actor of a free number; device->lock is held (or no other thread has the device yet).
  * Actor structs live until the device closes, because any thread may be sweeping one. */
 trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
                                    const char *name)
@@ -49,8 +49,8 @@ trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__a
     return actor;
 }
 
-/* A free number, TRP__ACTORS if there is none; waits for numbers that the workers are about to
- * drop. device->lock is held. */
+/* Returns a free number, TRP__ACTORS if there is none; waits for numbers that the workers are about
+ * to drop. device->lock is held. */
 static uint32_t free_number(trp_device *device)
 {
     for (;;) {
@@ -106,7 +106,7 @@ static void drop(trp_device *device, trp__client_actor *actor)
     trp__stats_put_actor(actor);
 }
 
-/* A checked actor to make. */
+/* An actor to create, whose options are checked. */
 typedef struct actor_spec {
     const trp__actor_class *class;
     char name[sizeof(((trp__client_actor *)0)->name)];
@@ -141,7 +141,7 @@ static void name_after_library(actor_spec *spec)
         *extension = '\0';
 }
 
-/* The kind: by default "custom" if a library is given. */
+/* Returns the kind: by default "custom" if a library is given. */
 static const char *kind_of(const trp_actor_options *o)
 {
     const trp__actor_class *const *c = trp__actor_classes;
@@ -184,7 +184,7 @@ static trp_status check_options(const trp_actor_options *o, actor_spec *spec)
     return status;
 }
 
-/* Makes one actor and waits until the worker has. */
+/* Creates one actor and waits until the worker has created it. */
 static trp_status make_one(trp_device *device, const actor_spec *spec, bool cold,
                            trp__client_actor **out)
 {

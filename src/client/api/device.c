@@ -349,7 +349,7 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     return TRP_OK;
 }
 
-/* Takes the completions of a device off all queues. Waits for threads that are taking one, since
+/* Removes the completions of a device from all queues. Waits for threads that are taking one, since
  * they hold the queue's lock until they are done with the device. */
 static void leave_queues(trp_device *device)
 {

@@ -81,7 +81,7 @@ static inline void trp__nap(int64_t ns)
     trp__slack_end(slack);
 }
 
-/* Whether to spin after having waited so long. */
+/* Returns whether to spin after having waited so long. */
 static inline bool trp__backoff_spins(const trp__backoff *b, int64_t waited)
 {
     return waited < b->spin_ns || (b->expected > 0 && waited > b->expected - TRP__END_BEFORE_NS &&

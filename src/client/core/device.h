@@ -71,14 +71,14 @@ static inline uint64_t trp__stream_done(const trp_device *device, uint32_t strea
                                 memory_order_acquire);
 }
 
-/* Whether the worker has replied an error to a request. */
+/* Returns whether the worker has replied an error to a request. */
 static inline bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
 {
     return atomic_load_explicit(&device->reply->error[slot].ticket, memory_order_acquire) == ticket;
 }
 
-/* Whether a timeline that has passed a ticket is invalid. Checked only if it is far ahead, which is
- * rare, and true of nearly all random values. */
+/* Returns whether a timeline that has passed a ticket is invalid. Checked only if it is far ahead,
+ * which is rare, and true of nearly all random values. */
 static inline bool trp__timeline_absurd(const trp_device *device, uint64_t timeline,
                                         uint64_t ticket)
 {

@@ -18,8 +18,8 @@ void trp__text_import(char *to, const volatile char *from, size_t size)
     memset(to + n, 0, size - n);
 }
 
-/* A status that a worker may give; others are the client's: a caller of trp_await() would take a
- * worker's TRP_E_TIMEOUT for its own. */
+/* Returns a status that a worker may report; others are the client's: a caller of trp_await() would
+ * take a worker's TRP_E_TIMEOUT for its own. */
 static trp_status import_status(int status, trp_fault fault)
 {
     switch (status) {
@@ -38,7 +38,7 @@ static trp_status import_status(int status, trp_fault fault)
     }
 }
 
-/* A fault that a worker may report of itself; the client determines the others. */
+/* Returns a fault that a worker may report of itself; the client determines the others. */
 static trp_fault import_fault(int fault)
 {
     switch (fault) {
@@ -74,7 +74,7 @@ void trp__error_import(trp_error *out, const trp_error *from)
         trp__copy_string(out->message, sizeof out->message, "the worker gave no reason");
 }
 
-/* Whether a worker had a reason to refuse a request so. */
+/* Returns whether a worker may refuse a request with this status. */
 static bool may_refuse(trp_status status, const trp__record *record)
 {
     return status == TRP_E_DEPENDENCY ||
@@ -82,7 +82,7 @@ static bool may_refuse(trp_status status, const trp__record *record)
            (status == TRP_E_CANCELLED && atomic_load(&record->cancelled) == record->ticket);
 }
 
-/* The same for the worker's reply to a request, which is no success. */
+/* Does the same for the worker's reply to a request, which is no success. */
 void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__record *record)
 {
     const volatile trp__reply_error *e = from;

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-/* Whether a queue can be used; `name` is the argument's. */
+/* Checks that a queue can be used; `name` is the argument's. */
 trp_status trp__queue_usable(const trp_queue *queue, const char *name)
 {
     if (atomic_load_explicit(&queue->ended, memory_order_relaxed))

@@ -118,12 +118,12 @@ static inline int trp__by_ticket(const void *a, const void *b)
 }
 
 /* queue_items.c */
-/* Whether ends of the device's requests can go to a queue; `name` is the argument's. */
+/* Checks that completions of the device's requests can go to a queue; `name` is the argument's. */
 trp_status trp__queue_check(const trp_device *device, const trp_queue *queue, const char *name);
-/* Whether a queue can be used. */
+/* Checks that a queue can be used. */
 trp_status trp__queue_usable(const trp_queue *queue, const char *name);
 void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done);
-/* The queue's lock is held. */
+/* Adds an item; the queue's lock is held. */
 void trp__queue_link(trp_queue *queue, trp__queue_item *item);
 void trp__queue_unlink(trp_queue *queue, trp__queue_item *item);
 /* Sets the state of the queue's event file; nothing else changes it. */

@@ -66,7 +66,7 @@ static unsigned log2_floor(uint64_t value)
     return 63u - (unsigned)__builtin_clzll(value);
 }
 
-/* The class whose list holds blocks of this size. */
+/* Returns the class whose list holds blocks of this size. */
 static unsigned class_of(uint64_t size)
 {
     if (size < SL_COUNT)
@@ -76,7 +76,8 @@ static unsigned class_of(uint64_t size)
     return (log2 - SL_BITS + 1u) * SL_COUNT + second;
 }
 
-/* The first class of which every block is at least this size; may be CLASS_COUNT, which is none. */
+/* Returns the first class of which every block is at least this size; may be CLASS_COUNT, which is
+ * none. */
 static unsigned class_sure_to_fit(uint64_t size)
 {
     if (size < SL_COUNT)
@@ -117,7 +118,7 @@ static void list_remove(trp__suballoc *sa, uint32_t index)
     }
 }
 
-/* A free block of the given class or of the next one above that has any; 0 if none. */
+/* Returns a free block of the given class or of the next one above that has any; 0 if none. */
 static uint32_t first_from_class(const trp__suballoc *sa, unsigned class)
 {
     if (class >= CLASS_COUNT)
@@ -271,7 +272,7 @@ bool trp__suballoc_alloc(trp__suballoc *sa, uint64_t size, trp__suballoc_block *
     uint32_t index = find_fit(sa, granules);
     if (index == 0)
         return false;
-    /* The one step that can fail comes before the first change. */
+    /* The only step that can fail comes before the first change. */
     bool split = sa->nodes[index].size > granules;
     if (split && !spare_reserve(sa))
         return false;
@@ -443,7 +444,7 @@ bool trp__suballoc_check(const trp__suballoc *sa)
     }
     if (listed != sum.free_blocks || sa->fl_map >> FL_COUNT != 0)
         return false;
-    /* Every node but node 0 is a block of a region or a spare. */
+    /* Each node except node 0 is a block of a region or a spare. */
     uint32_t spares = 0;
     for (uint32_t i = sa->spare_head; i != 0; i = sa->nodes[i].list_next) {
         if (i >= sa->node_count || sa->nodes[i].state != NODE_SPARE || spares >= sa->node_count)

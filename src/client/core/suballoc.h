@@ -35,7 +35,7 @@ typedef struct trp__suballoc_block {
     uint64_t size;   /* bytes, the request rounded up to the granule */
 } trp__suballoc_block;
 
-/* An allocator with no regions, or NULL when out of memory. The caller owns it. */
+/* Creates an allocator without regions; NULL: out of memory. The caller owns it. */
 trp__suballoc *trp__suballoc_create(void);
 
 /* Frees the bookkeeping, whatever is still allocated. NULL is allowed. */
@@ -64,22 +64,20 @@ bool trp__suballoc_remove_region(trp__suballoc *sa, uint32_t region);
  */
 bool trp__suballoc_alloc(trp__suballoc *sa, uint64_t size, trp__suballoc_block *out);
 
-/*
- * Gives back the block of that node, and merges it with free neighbours. Never fails and needs no
+/* Frees the block of that node, and merges it with free neighbours. Never fails and needs no
  * memory. A node that is not allocated is a bug of the caller: it stops at an assertion, or without
- * assertions nothing changes.
- */
+ * assertions nothing changes. */
 void trp__suballoc_free(trp__suballoc *sa, uint32_t node);
 
 /* True when the region exists and nothing is allocated in it. */
 bool trp__suballoc_region_empty(const trp__suballoc *sa, uint32_t region);
 
-/* Bytes free, and bytes allocated, in all regions together. */
+/* Return the bytes that are free, and those that are allocated, in all regions together. */
 uint64_t trp__suballoc_free_bytes(const trp__suballoc *sa);
 uint64_t trp__suballoc_used_bytes(const trp__suballoc *sa);
 
-/* Bytes of the largest free block: the largest size that trp__suballoc_alloc would grant now, 0 if
- * none. Walks the free list of one size class. */
+/* Returns the bytes of the largest free block: the largest size that trp__suballoc_alloc would
+ * grant now, 0 if none. Walks the free list of one size class. */
 uint64_t trp__suballoc_largest_free(const trp__suballoc *sa);
 
 /* Checks every invariant of the bookkeeping; for tests. Time linear in the number of blocks, size

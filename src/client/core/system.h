@@ -66,7 +66,7 @@ struct trp_system {
 /* system.c */
 void trp__error_down(const trp_device *device, trp_error *error);
 trp_status trp__device_usable(const trp_device *device);
-/* The same for calls that also work on a device that is down. */
+/* Does the same for calls that also work on a device that is down. */
 trp_status trp__device_known(const trp_device *device);
 /* Keeps the remnant of an object until the system is destroyed. No lock is needed. */
 void trp__system_retain(trp_system *system, trp__remnant *remnant);

@@ -24,7 +24,7 @@ typedef struct trp__process {
     bool has_thread;   /* thread isolation */
     pthread_t thread;
     int64_t launched_ns;
-    trp__outbox outbox; /* under device->lock, as is: */
+    trp__outbox outbox; /* changed under device->lock, as are: */
     bool untold;        /* it missed news for lack of memory */
     bool closed;        /* it has closed its end of the socket, and should be ending */
     /* Why the supervisor has to kill it, as "it ...", and the fault that this counts as: an invalid
@@ -47,7 +47,7 @@ typedef struct trp__process {
 void trp__broadcast(trp_device *device, const trp__news *news);
 void trp__broadcast_drop(trp_device *device, trp__message_type type, uint32_t id,
                          trp__number_state *state, uint8_t *pending_acks);
-/* The same to one worker, which is ready. */
+/* Does the same for one worker, which is ready. */
 void trp__send_news(trp_device *device, uint32_t index, const trp__news *news);
 
 /* wake.c */

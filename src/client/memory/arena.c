@@ -51,7 +51,7 @@ trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *er
     return trp__cuda_memory_granularity(device->options.ordinal, bytes, error);
 }
 
-/* Frees arenas without buffers. True if there were any. memory.lock is held. */
+/* Frees arenas without buffers. Returns whether there were any. memory.lock is held. */
 static bool trim_arenas(trp_device *device)
 {
     bool any = false;
@@ -102,9 +102,9 @@ static void await_drops(trp_device *device)
     trp__lock_drop(&device->lock);
 }
 
-/* A large buffer gets an arena of its own size, unless there would be too many: their number grows
- * with the logarithm of the reserved memory. Small buffers share arenas of an eighth of the
- * reserved memory, so that little more is reserved than used. */
+/* Returns the size of a new arena. A large buffer gets an arena of its own size, unless there would
+ * be too many: their number grows with the logarithm of the reserved memory. Small buffers share
+ * arenas of an eighth of the reserved memory, so that little more is reserved than used. */
 static uint64_t wanted_size(const trp_device *device, uint64_t least, uint64_t unit)
 {
     const uint64_t first = device->memory.first_arena_bytes;
@@ -185,7 +185,7 @@ static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit
     return status;
 }
 
-/* A free number, TRP__ARENAS if there is none. device->lock is held. */
+/* Returns a free number, TRP__ARENAS if there is none. device->lock is held. */
 static uint32_t free_number(const trp_device *device)
 {
     uint32_t id = 0;
@@ -221,8 +221,8 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
     return TRP_OK;
 }
 
-/* Whether much reserved memory is unused: buffers of ever changing sizes would leave an arena of
- * each size. */
+/* Returns whether much reserved memory is unused: buffers of ever changing sizes would leave an
+ * arena of each size. */
 static bool much_unused(const trp_device *device)
 {
     const uint64_t shared = device->memory.reserved - device->memory.sealable_bytes;

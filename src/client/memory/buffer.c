@@ -234,7 +234,7 @@ void trp__access_release(trp_device *device, const trp__access *access)
     trp__buffer_release(device, access->slot);
 }
 
-/* A slot that is free, or UINT32_MAX. memory.lock is held. */
+/* Returns a free slot, or UINT32_MAX. memory.lock is held. */
 static uint32_t take_slot(trp_device *device)
 {
     uint32_t slot = device->memory.free_buffer;

@@ -79,15 +79,15 @@ static trp__judged later_of(const trp__judged *a, const trp__judged *b)
     return later;
 }
 
-/* Words of the bytes of a part; NULL: of bytes without a part. */
+/* Joins the words of the bytes of a part; NULL: of bytes without a part. */
 static void join_words(const trp__contents *c, const trp__part *part, trp__part *out)
 {
     for (int i = 0; i < TRP__WORDS; i++)
         out->word[i] = larger(word_of(c, i), part ? part->word[i] : 0);
 }
 
-/* The least ticket of the requests that have not ended. Requests sent from now on have larger
- * tickets than any part. */
+/* Returns the least ticket of the requests that have not ended. Requests sent from now on have
+ * larger tickets than any part. */
 static uint64_t oldest_pending(trp_device *device)
 {
     uint64_t oldest = UINT64_MAX;
@@ -102,8 +102,8 @@ static uint64_t oldest_pending(trp_device *device)
     return oldest;
 }
 
-/* Whether a part is obsolete: its bytes are good, its buffer's words agree, and no pending request
- * is as old as the part's words. */
+/* Returns whether a part is obsolete: its bytes are good, its buffer's words agree, and no pending
+ * request is as old as the part's words. */
 static bool is_over(const trp_device *device, const trp__contents *c, const trp__part *part,
                     uint64_t oldest)
 {
@@ -150,7 +150,7 @@ static void unite(trp__part *a, const trp__part *b)
     a->range.end = b->range.end;
 }
 
-/* Whether a new request may read it. */
+/* Returns whether a new request may read it. */
 static bool is_fine(const trp__part *part)
 {
     const uint64_t *w = part->word;

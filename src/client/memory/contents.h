@@ -59,8 +59,8 @@ static inline trp__walk trp__walk_access(trp_device *device, const trp__access *
     return trp__walk_begin(device, access->slot, access->offset, access->offset + access->bytes);
 }
 
-/* Whether some byte of a buffer is, or has been, lost or poisoned. If not, only TRP__COVERED needs
- * a walk. */
+/* Returns whether some byte of a buffer is, or has been, lost or poisoned. If not, only
+ * TRP__COVERED needs a walk. */
 static inline bool trp__is_damaged(const trp__contents *contents)
 {
     return atomic_load_explicit(&contents->damaged, memory_order_acquire);

@@ -14,7 +14,7 @@
 
 _Static_assert((int)TRP_EXPORT_WAITS == (int)TRP__ACTORS, "a wait for each timeline");
 
-/* A descriptor for the program. */
+/* Duplicates a descriptor for the program. */
 static trp_status duplicate(int fd, bool read_only, int *out, trp_error *error)
 {
     char path[64];
@@ -29,8 +29,8 @@ static trp_status duplicate(int fd, bool read_only, int *out, trp_error *error)
 
 /* The requests that are pending. */
 
-/* The access modes of a pending request on a buffer, 0 for none. The request may end meanwhile and
- * its slot be reused; the caller checks that. */
+/* Returns the access modes of a pending request on a buffer, 0 for none. The request may end
+ * meanwhile and its slot be reused; the caller checks that. */
 __attribute__((no_sanitize("thread"))) static uint16_t modes_on(const trp_device *device,
                                                                 uint32_t request, uint32_t buffer)
 {
@@ -53,7 +53,8 @@ static void raise(uint64_t *last, uint64_t ticket)
     *last = *last > ticket ? *last : ticket;
 }
 
-/* The last pending request of each actor that uses a buffer. Requests retired early never run. */
+/* Finds the last pending request of each actor that uses a buffer. Requests retired early never
+ * run. */
 static void find_uses(const trp_device *device, uint32_t buffer, last_use use[TRP__ACTORS])
 {
     memset(use, 0, TRP__ACTORS * sizeof *use);
@@ -89,8 +90,8 @@ static uint32_t list_waits(const last_use use[TRP__ACTORS], trp_export_wait *wai
     return count;
 }
 
-/* A descriptor of the timelines of the active worker; waits until there is one. -1 and TRP_OK if
- * the device is down. */
+/* Returns a descriptor of the timelines of the active worker; waits until there is one. -1 and
+ * TRP_OK if the device is down. */
 static trp_status open_timelines(trp_device *device, int *fd, uint32_t *incarnation,
                                  trp_error *error)
 {

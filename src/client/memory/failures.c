@@ -81,7 +81,7 @@ void trp__failures_destroy(trp_device *device)
 
 /* Texts. */
 
-/* "4 (gemm)", `7 (gemm of "second", "layer 3")`: a request for messages. */
+/* Writes a request for messages: "4 (gemm)", `7 (gemm of "second", "layer 3")`. */
 static void request_text(char *out, size_t size, uint64_t request, const char *operation,
                          const char *kind, const char *actor, const char *label)
 {
@@ -97,7 +97,7 @@ static const root *record_of(const trp__failures *f, const origin *o)
     return r->request == o->request ? r : NULL;
 }
 
-/* "request 2 (probe) failed: the worker was killed by SIGSEGV" */
+/* Adds "request 2 (probe) failed: the worker was killed by SIGSEGV". */
 static void put_origin(const trp__failures *f, const origin *o, char *out, size_t size)
 {
     char operation[24], request[160];
@@ -118,7 +118,7 @@ static void set_cause(trp_error *error, uint64_t cause, const origin *o)
 
 /* Records; the lock is held. */
 
-/* Whether readers of a buffer may still be refused because of the link's request. */
+/* Returns whether readers of a buffer may still be refused because of the link's request. */
 static bool is_standing(trp_device *device, uint32_t buffer, const link *l)
 {
     return l->ticket != 0 && !trp__buffer_gone(&device->memory.meta[buffer]) &&
@@ -188,7 +188,7 @@ static const link *find_recent(const trp__failures *f, uint64_t ticket)
     return ticket != 0 && l->ticket == ticket ? l : NULL;
 }
 
-/* The link of a request because of which one with these accesses could not run. */
+/* Returns the link of the failed request that keeps one with these accesses from running. */
 static const link *find_cause(const trp__failures *f, uint64_t cause, const trp__record *record)
 {
     const link *l = find_recent(f, cause);

@@ -15,7 +15,7 @@ void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *er
 /* Links the outputs of a failed request to its root; called before they are poisoned. */
 void trp__failures_poison(trp_device *device, const trp__slot *slot);
 
-/* Whether a failed request of that ticket was noted, not too long ago. */
+/* Returns whether a failed request of that ticket was noted, not too long ago. */
 bool trp__failures_known(trp_device *device, uint64_t ticket);
 
 /* Fills cause_request, cause_status and cause_fault of an error with the root of the failure of

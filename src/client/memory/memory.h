@@ -7,14 +7,14 @@
 
 /* poison.c: refusing readers of a failed request's outputs */
 bool trp__buffer_lost(trp_device *device, uint32_t slot);
-/* State of the range of an access. */
+/* Returns the state of the range of an access. */
 trp__look trp__access_look(trp_device *device, const trp__access *access);
-/* TRP_OK, TRP_E_LOST, TRP_E_DEPENDENCY; *cause is the request that has failed. */
+/* Returns TRP_OK, TRP_E_LOST or TRP_E_DEPENDENCY; *cause is the request that has failed. */
 trp_status trp__access_readable(trp_device *device, const trp__access *access, uint64_t *cause);
-/* The same for a request that has its ticket. `look`: the state before it got the ticket. */
+/* Does the same for a request that has its ticket. `look`: the state before it got the ticket. */
 trp_status trp__access_readable_at(trp_device *device, const trp__access *access, uint64_t ticket,
                                    const trp__look *look, uint64_t *cause);
-/* The last failed request that should have written some of the range and whose failure was
+/* Returns the last failed request that should have written some of the range and whose failure was
  * delivered before; 0: none. */
 uint64_t trp__access_last_acked(trp_device *device, const trp__access *access, uint64_t ticket,
                                 const trp__look *look);
@@ -22,8 +22,8 @@ uint64_t trp__access_last_acked(trp_device *device, const trp__access *access, u
  * delivered. Returns one that is too old to note, else 0. acked_last of the record is set. */
 uint64_t trp__access_note_acked(trp_device *device, trp__record *record, trp__access *access,
                                 uint64_t ticket, const trp__look *look);
-/* Whether a failed request is the last that should have written some byte of a buffer, and the byte
- * was not written since. */
+/* Returns whether a failed request is the last that should have written some byte of a buffer, and
+ * the byte was not written since. */
 bool trp__poison_stands(trp_device *device, uint32_t slot, uint64_t ticket);
 void trp__poison_outputs(trp_device *device, const trp__slot *slot);
 void trp__poison_accept(trp_device *device, const trp__slot *slot);
@@ -36,7 +36,7 @@ trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object);
 trp_status trp__buffer_acquire(trp__encoder *encoder, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
-/* Bytes of live buffers, sealable ones included; memory.lock is held. */
+/* Returns the bytes of live buffers, sealable ones included; memory.lock is held. */
 uint64_t trp__memory_used(const trp_device *device);
 /* Publishes the figures of memory; memory.lock is held. */
 void trp__memory_publish(trp_device *device);
@@ -44,18 +44,18 @@ void trp__access_release(trp_device *device, const trp__access *access);
 /* Holds a buffer for a call; raises TRP_E_STALE if there is none. */
 trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot);
 void trp__buffer_release(trp_device *device, uint32_t slot);
-/* The slot of a buffer that is alive, or freed and still held; raises TRP_E_STALE. */
+/* Finds the slot of a buffer that is alive, or freed and still held; raises TRP_E_STALE. */
 trp_status trp__buffer_find(trp_device *device, trp_buffer buffer, uint32_t *slot);
 /* Holds a buffer for a call that reads its bytes; raises the errors of a reader. */
 trp_status trp__buffer_hold_readable(trp_device *device, trp_buffer buffer, uint32_t *slot);
-/* The unit of an arena's size. */
+/* Returns the unit of an arena's size. */
 trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *error);
 /* Adds an arena, if memory allows, so that a buffer of that size can be made without one. */
 void trp__buffer_expect(trp_device *device, uint64_t bytes);
 /* Refuses contents that can't be read, see trp__encoder.look. */
 trp_status trp__buffer_look(trp__encoder *encoder, const char *name, trp_buffer buffer,
                             const trp__access *access);
-/* Whether it is freed and has no holder. */
+/* Returns whether it is freed and has no holder. */
 bool trp__buffer_gone(const trp__buffer_meta *meta);
 /* Adds an arena. memory.lock is held, and dropped while waiting for a worker. `own`: not NULL for
  * the arena of one sealable buffer, which is not added to the sub-allocator; receives its id. */
@@ -79,11 +79,11 @@ void trp__seal_worker_gone(trp__client_arena *arena, uint32_t index);
 bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,
                        uint64_t *offset);
 void trp__segment_release(trp_device *device, uint32_t segment);
-/* A new segment, `plain` for memory that no device reaches; waits for the worker's answer. */
+/* Adds a segment, `plain` for memory that no device reaches; waits for the worker's answer. */
 trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
                             void **base, trp_error *error);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
-/* Returns cached segments to the system. True if there were any. */
+/* Returns cached segments to the system. Returns whether there were any. */
 bool trp__segments_trim(trp_device *device);
 
 /* object.c */

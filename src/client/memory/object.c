@@ -44,7 +44,7 @@ static trp_status stale(const trp__object_class *class, const char *name, uint64
                           (unsigned long long)handle);
 }
 
-/* The object of that class in a buffer's slot, NULL if there is none. */
+/* Returns the object of that class in a buffer's slot; NULL: there is none. */
 static trp__object *object_at(const trp_device *device, const trp__object_class *class,
                               uint32_t slot)
 {
@@ -178,7 +178,7 @@ trp__object_state trp__object_look(const trp__object *object)
 
 /* Using. */
 
-/* Error for an object on which a request has failed. */
+/* Raises the error for an object on which a request has failed. */
 static trp_status unusable(trp_device *device, uint32_t slot, const trp__object_class *class,
                            const char *name, const char *what, uint64_t handle, trp_error *error)
 {

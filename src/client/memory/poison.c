@@ -25,14 +25,14 @@ typedef struct reader {
 
 static const reader whoever_comes = {.ticket = UINT64_MAX};
 
-/* The last request sent that writes all of a part before it is read. */
+/* Returns the last request sent that writes all of a part before it is read. */
 static uint64_t cover_for(const trp__part *part, const reader *r)
 {
     uint64_t last = part->word[TRP__COVERED];
     return last > r->ticket ? r->look->cover : last;
 }
 
-/* The last failed request whose failure was delivered before. */
+/* Returns the last failed request whose failure was delivered before. */
 static uint64_t accepted_for(const trp__part *part, const reader *r)
 {
     uint64_t last = part->word[TRP__ACCEPTED];
@@ -125,15 +125,16 @@ static void await_published(const trp_device *device, uint64_t end)
     }
 }
 
-/* Whether a pending request may yet fail, or has failed and was not ended. */
+/* Returns whether a pending request may yet fail, or has failed and was not ended. */
 static bool may_have_failed(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
     return trp__timeline(device, actor) < ticket || trp__replied(device, slot->index, ticket);
 }
 
-/* Whether a slot has a request before a ticket that may write a buffer and whose possible failure
- * is not known yet. The slot may be reused meanwhile: then its ticket has changed at the end. */
+/* Returns whether a slot has a request before a ticket that may write a buffer and whose possible
+ * failure is not known yet. The slot may be reused meanwhile: then its ticket has changed at the
+ * end. */
 static bool hides_failure(const trp_device *device, const trp__slot *slot, uint32_t buffer,
                           uint64_t ticket)
 {

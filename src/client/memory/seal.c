@@ -43,7 +43,7 @@ bool trp__sealed(trp__buffer_meta *meta)
 
 /* Answers of workers. */
 
-/* True if the message answers a change. */
+/* Returns whether the message answers a change. */
 bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *m)
 {
     uint8_t bit = (uint8_t)(1U << index);

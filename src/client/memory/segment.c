@@ -74,13 +74,13 @@ void trp__segment_release(trp_device *device, uint32_t segment)
         drop(device, segment);
 }
 
-/* Whether the present worker may fail to pin a segment, since an earlier worker pinned it. */
+/* Returns whether this worker may fail to pin a segment, as an earlier worker has pinned it. */
 static bool is_stale(const trp_device *device, const trp__client_segment *segment)
 {
     return segment->incarnation != atomic_load(&device->incarnation);
 }
 
-/* Drops all cached segments, or the stale ones. True if there were any. */
+/* Drops all cached segments, or the stale ones. Returns whether there were any. */
 static bool drop_kept(trp_device *device, bool all)
 {
     bool found = false;
@@ -102,7 +102,7 @@ bool trp__segments_trim(trp_device *device)
     return drop_kept(device, true);
 }
 
-/* A cached segment of that size, zeroed; NULL: none. */
+/* Returns a cached segment of that size, zeroed; NULL: none. */
 static void *take_kept(trp_device *device, uint64_t bytes)
 {
     char *base = NULL;
@@ -122,7 +122,8 @@ static void *take_kept(trp_device *device, uint64_t bytes)
     return base;
 }
 
-/* A free number, 0: none; waits for numbers that the workers are dropping. device->lock is held. */
+/* Returns a free number, 0: none; waits for numbers that the workers are dropping. device->lock is
+ * held. */
 static uint32_t free_number(trp_device *device)
 {
     for (;;) {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Requests a second from which on one in four, and one in TRP__TIMED_MOST, is timed. */
+/* Requests per second from which on one in four, and one in TRP__TIMED_MOST, is timed. */
 enum { MANY = 10000, VERY_MANY = 40000, RATE_WITHIN_MS = 10 };
 
 /* 1, 1.5, 2, 3, 5 and 7 of each power of ten, from a microsecond to 70 s: no value is farther than

@@ -9,8 +9,8 @@
 
 enum { TRP__TIMED_MOST = 16 }; /* a power of two */
 
-/* Weight of the request at `place` of a mailbox; 0: not timed. Timed places are spread, so that
- * periodic patterns of requests are sampled evenly. */
+/* Returns the weight of the request at `place` of a mailbox; 0: not timed. Timed places are spread,
+ * so that periodic patterns of requests are sampled evenly. */
 static inline uint8_t trp__latency_weight(const trp__client_actor *actor, uint64_t place)
 {
     const uint32_t every = atomic_load_explicit(&actor->timed_every, memory_order_relaxed);
@@ -21,9 +21,9 @@ static inline uint8_t trp__latency_weight(const trp__client_actor *actor, uint64
 /* A timed request has ended; its slot is RETIRING by this thread. */
 void trp__latency_note(trp_device *device, const trp__slot *slot);
 
-/* The time at which the worker issued a request; 0: unknown. The time at which it saw an actor's
- * timeline reach a ticket, and in *before that of the timeline's move before; 0: unknown. The
- * worker has written all three: unchecked. See trace.c. */
+/* Return the time at which the worker issued a request (0: unknown), and the time at which it saw
+ * an actor's timeline reach a ticket (0: unknown), with the time of the timeline's move before in
+ * *before. All three are the worker's, unchecked. See trace.c. */
 int64_t trp__issued_at(const trp_device *device, uint32_t slot, uint64_t ticket);
 int64_t trp__seen_done(const trp_device *device, uint32_t actor, uint64_t ticket, int64_t *before);
 

@@ -82,7 +82,7 @@ static void device_labels(trp__text *t, const char *name, const char *suffix,
                   trp_backend_name(d->info.backend), d->info.ordinal);
 }
 
-/* The same with the labels of an actor. */
+/* Adds the same with the labels of an actor. */
 static void actor_labels(trp__text *t, const char *name, const char *suffix,
                          const trp_device_stats *d, const trp_actor_stats *a)
 {

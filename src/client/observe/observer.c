@@ -60,7 +60,7 @@ static trp_status no_access(int64_t pid, int code)
     return trp__fail(TRP_E_SYSTEM, "process %lld: %s", (long long)pid, strerror(code));
 }
 
-/* Whether a descriptor of the process is a file whose name begins like this. */
+/* Returns whether a descriptor of the process is a file whose name begins like this. */
 static bool links_to(int folder, const char *entry, const char *name)
 {
     char link[64];
@@ -69,7 +69,8 @@ static bool links_to(int folder, const char *entry, const char *name)
            memcmp(link, name, length) == 0;
 }
 
-/* Whether a descriptor of the process is the figures of a device; *inode then names the device. */
+/* Returns whether a descriptor of the process is the figures of a device; *inode then names the
+ * device. */
 static bool is_device(int folder, const char *entry, uint64_t *inode)
 {
     struct stat st;

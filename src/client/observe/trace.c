@@ -44,7 +44,7 @@ void trp__trace_destroy(trp_device *device)
 
 /* Recording. */
 
-/* A stamp of the log, 0 if the writer has come round to its place while it was read. */
+/* Returns a stamp of the log, 0 if the writer has come round to its place while it was read. */
 static int64_t stamp_at(const trp__progress *log, uint64_t number)
 {
     int64_t ns = atomic_load_explicit(&log->stamp[number % TRP__PROGRESS].ns, memory_order_acquire);

@@ -149,8 +149,8 @@ static void count_pending(const trp__view *view, counts *n)
     }
 }
 
-/* How many requests of an actor are done, of `tail` sent. Never falls, although the values were
- * read at different times. While a worker is being replaced (not `sure`) it keeps the last
+/* Returns how many requests of an actor are done, of `tail` sent. Never falls, although the values
+ * were read at different times. While a worker is being replaced (not `sure`) it keeps the last
  * value. */
 static uint64_t raise_done(trp__view *view, uint32_t id, uint64_t tail, uint64_t pending, bool sure)
 {

@@ -83,8 +83,8 @@ void trp__actor_start_answered(trp_device *device, uint32_t index, trp__client_a
 
 /* Blame. */
 
-/* The actor that a worker was starting. Called before the worker is ended, which frees numbers that
- * may then name other actors. The worker's word is checked. */
+/* Returns the actor that a worker was starting. Called before the worker is ended, which frees
+ * numbers that may then name other actors. The worker's word is checked. */
 trp__suspicion trp__actor_start_suspicion(trp_device *device, uint32_t index)
 {
     const trp__process *p = &device->worker[index];
@@ -103,7 +103,7 @@ trp__suspicion trp__actor_start_suspicion(trp_device *device, uint32_t index)
     return s;
 }
 
-/* Whether a suspicion still names a living actor. device->lock is held. */
+/* Returns whether a suspicion still names a living actor. device->lock is held. */
 static bool is_meant(const trp__suspicion *s)
 {
     return s->actor->state == TRP__NUMBER_LIVE && s->actor->made == s->made;
@@ -125,8 +125,8 @@ static void quarantine(trp_device *device, trp__client_actor *actor, const trp_e
     }
 }
 
-/* Adds to the cause of a death the actor that the worker was starting. True if that actor is a
- * likelier cause than a request: no worker has started it yet, or it is suspected. */
+/* Adds to the cause of a death the actor that the worker was starting. Returns whether that actor
+ * is a likelier cause than a request: no worker has started it yet, or it is suspected. */
 bool trp__actor_start_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
 {
     const trp__client_actor *actor = suspicion->actor;
@@ -236,7 +236,7 @@ void trp__actor_start_check(trp_device *device)
 /* Suspects. */
 
 /* Sends a new worker the suspected actors that it did not get yet: those that no worker has
- * started, and cold ones. True if it has any suspected actor to start. */
+ * started, and cold ones. Returns whether it has any suspected actor to start. */
 static bool announce_suspects(trp_device *device, uint32_t index)
 {
     bool any = false;
@@ -263,8 +263,8 @@ static uint32_t left_to_make(trp_device *device, uint32_t index)
     return left;
 }
 
-/* Whether a worker has started all of the device's lanes, or failed to start one: then *error says
- * why. */
+/* Returns whether a worker has started all of the device's lanes, or failed to start one: then
+ * *error says why. */
 bool trp__actor_start_lanes_end(trp_device *device, trp_error *error)
 {
     uint32_t made = 0;

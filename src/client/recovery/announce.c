@@ -21,7 +21,7 @@ static void announce_segment(trp_device *device, uint32_t index, uint32_t id)
                                 .fd = s->fd});
 }
 
-/* Whether a resource could not be made; its creator is about to drop it. */
+/* Returns whether a resource could not be made; its creator is about to drop it. */
 static bool has_failed(bool answered, const trp_error *answer)
 {
     return answered && answer->status != TRP_OK;

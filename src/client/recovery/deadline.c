@@ -6,8 +6,8 @@
 
 #define BEGIN_NS TRP__SECOND /* beyond its deadline, for a request to be begun */
 
-/* How far the worker has come with a request. One that was retired early keeps its place like any
- * other. */
+/* Returns how far the worker has come with a request. One that was retired early keeps its place
+ * like any other. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     if (trp__retired_early(slot) != ticket)
@@ -16,8 +16,8 @@ static trp__standing standing_of(const trp_device *device, const trp__slot *slot
     return device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE : TRP__WAS_QUEUED;
 }
 
-/* The cell of the first request of an actor that is not done, 0 if there is none; *p says whether
- * it was issued. */
+/* Returns the cell of the first request of an actor that is not done, 0 if there is none; *p says
+ * whether it was issued. */
 static uint64_t first_cell(trp_device *device, trp__client_actor *actor, trp__standing *p,
                            uint64_t *deadline_ns)
 {
@@ -65,7 +65,7 @@ static bool in_conflict(const trp__access *a, uint32_t a_count, const trp__acces
     return false;
 }
 
-/* Whether a request waits, in its stream, for an earlier one of another actor. */
+/* Returns whether a request waits, in its stream, for an earlier one of another actor. */
 static bool waits_for_another(const trp_device *device, uint64_t cell)
 {
     trp__access mine[TRP__ACCESS_MAX], others[TRP__ACCESS_MAX];
@@ -85,8 +85,8 @@ static bool waits_for_another(const trp_device *device, uint64_t cell)
     return false;
 }
 
-/* Whether a request has been at the head of its stream, with nothing to wait for, for longer than
- * its deadline. */
+/* Returns whether a request has been at the head of its stream, with nothing to wait for, for
+ * longer than its deadline. */
 static bool is_overdue(trp_device *device, trp__client_actor *actor, uint64_t cell,
                        uint64_t deadline_ns, int64_t now)
 {
@@ -99,7 +99,7 @@ static bool is_overdue(trp_device *device, trp__client_actor *actor, uint64_t ce
     return deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns;
 }
 
-/* Whether the worker is making something that requests may have to wait for. */
+/* Returns whether the worker is making something that requests may have to wait for. */
 static bool is_making(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
@@ -109,8 +109,8 @@ static bool is_making(trp_device *device)
     return owes || (p->reply && atomic_load(&p->reply->starting) != 0);
 }
 
-/* Whether an actor has asked a request to wait since the last call: it compiles, plans or proves
- * for the request, which counts for no deadline. */
+/* Returns whether an actor has asked a request to wait since the last call: it compiles, plans or
+ * proves for the request, which counts for no deadline. */
 static bool asks_to_wait(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
@@ -120,8 +120,8 @@ static bool asks_to_wait(trp_device *device)
     return asks;
 }
 
-/* Whether the worker has not begun a request in time. `cell`: the first request of all, if none is
- * in flight; else 0. */
+/* Returns whether the worker has not begun a request in time. `cell`: the first request of all, if
+ * none is in flight; else 0. */
 static bool is_not_begun(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
 {
     const bool waits = asks_to_wait(device);
@@ -134,8 +134,8 @@ static bool is_not_begun(trp_device *device, uint64_t cell, uint64_t deadline_ns
     return idle >= (uint64_t)BEGIN_NS && idle - (uint64_t)BEGIN_NS >= deadline_ns;
 }
 
-/* A request that has run past its deadline, or that the worker does not begin. Its time counts from
- * when it is seen at the head of its stream with nothing to wait for. */
+/* Finds a request that has run past its deadline, or that the worker does not begin. Its time
+ * counts from when it is seen at the head of its stream with nothing to wait for. */
 trp__hang trp__find_hung(trp_device *device)
 {
     int64_t now = trp__now_ns();

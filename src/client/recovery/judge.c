@@ -79,7 +79,7 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
     }
 }
 
-/* The verdict of this recovery on a part of an access's buffer. */
+/* Returns the verdict of this recovery on a part of an access's buffer. */
 static trp__judged verdict_of(const trp_device *device, const trp__access *access,
                               const trp__part *part)
 {
@@ -88,8 +88,8 @@ static trp__judged verdict_of(const trp_device *device, const trp__access *acces
     return current ? part->judged : (trp__judged){0};
 }
 
-/* The request that may have left a part half-written, as seen by a request with this ticket; 0:
- * none. */
+/* Returns the request that may have left a part half-written, as seen by a request with this
+ * ticket; 0: none. */
 static uint64_t standing_loss(const trp__part *part, const trp__judged *judged, uint64_t ticket)
 {
     uint64_t lost = part->word[TRP__LOST];
@@ -132,7 +132,7 @@ static obstacle look_at_input(trp_device *device, const trp__record *record,
     return found;
 }
 
-/* Whether some byte of an output is half-written, and stays so if this request fails. */
+/* Returns whether some byte of an output is half-written, and stays so if this request fails. */
 static bool covers_loss(trp_device *device, const trp__record *record, const trp__access *access)
 {
     bool lost = false;
@@ -176,7 +176,7 @@ static void leave_refused(trp_device *device, const trp__slot *slot, trp_status 
 /* Ends a request because of this death. */
 static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
 {
-    /* A dropped future changes the state: then once more. */
+    /* A dropped future changes the state: repeat then. */
     uint64_t state;
     while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
            !trp__retire_early(device, slot, state, error))
@@ -184,7 +184,8 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
     leave_refused(device, slot, TRP_E_CANCELLED, 0);
 }
 
-/* Whether a request that was not issued yet can still run: its inputs must have been written. */
+/* Returns whether a request that was not issued yet can still run: its inputs must have been
+ * written. */
 static bool can_run(trp_device *device, trp__record *record, obstacle *found)
 {
     *found = (obstacle){.status = (trp_status)atomic_load(&record->refuse), .cause = record->cause};
@@ -210,9 +211,9 @@ static bool overlap(const trp__access *a, const trp__access *b)
            b->offset < a->offset + a->bytes;
 }
 
-/* Whether a request writes no byte that it reads, so that it can run again. Its inputs are intact,
- * because the worker signals the end of a request before it starts another that overwrites its
- * inputs. */
+/* Returns whether a request writes no byte that it reads, so that it can run again. Its inputs are
+ * intact, because the worker signals the end of a request before it starts another that overwrites
+ * its inputs. */
 static bool is_idempotent(const trp__record *record)
 {
     for (uint32_t i = 0; i < record->access_count; i++) {
@@ -250,9 +251,9 @@ trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, 
     return ended || atomic_load(&slot->ticket) != ticket ? TRP__WAS_GONE : p;
 }
 
-/* The same for the judgement. A request that the worker has replied to ends with that reply, since
- * later requests on the same buffers may have run. One that was retired early still counts for its
- * outputs. */
+/* Returns the same for the judgement. A request that the worker has replied to ends with that
+ * reply, since later requests on the same buffers may have run. One that was retired early still
+ * counts for its outputs. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     bool retired_early = trp__retired_early(slot) == ticket;
@@ -266,8 +267,8 @@ static trp__standing standing_of(const trp_device *device, const trp__slot *slot
     return p == TRP__WAS_QUEUED && atomic_load(&slot->deaths) > 0 ? TRP__WAS_SUSPECT : p;
 }
 
-/* Whether a request that was in flight may run again: not if it is known to have killed the worker,
- * and never a third time. */
+/* Returns whether a request that was in flight may run again: not if it is known to have killed the
+ * worker, and never a third time. */
 static bool may_run_again(const judgement *j, const trp__slot *slot, const trp__record *record)
 {
     if (j->hung)

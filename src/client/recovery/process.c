@@ -203,7 +203,7 @@ trp_status trp__process_refusal(const trp__message *m, trp_error *error)
 }
 
 /* Takes the first message of a worker, READY or REFUSE. TRP_E_TIMEOUT: none yet, or, with *line, a
- * line for the log, with more messages possibly behind it. */
+ * line for the log, with more messages possibly after it. */
 static trp_status take_first_words(trp_device *device, trp__process *p, bool *line, bool *refused,
                                    trp_error *error)
 {
@@ -310,9 +310,9 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     return TRP_OK;
 }
 
-/* Time at which a worker is late with its start or an answer. INT64_MAX if it owes none; a thread
- * can't be killed, so its answers have no limit. device->lock is held, or the worker was sent no
- * news yet. */
+/* Returns the time at which a worker is late with its start or an answer. INT64_MAX if it owes
+ * none; a thread can't be killed, so its answers have no limit. device->lock is held, or the worker
+ * was sent no news yet. */
 int64_t trp__process_due(const trp_device *device, const trp__process *p)
 {
     const trp__outbox *o = &p->outbox;

@@ -36,7 +36,7 @@ static const char *signal_hint(int signal)
     return signal == SIGKILL ? ", by somebody or for want of memory" : "";
 }
 
-/* The error that the worker reported before its end, if complete. */
+/* Copies the error that the worker reported before its end, if complete. */
 static bool last_words(const trp__process *p, trp_error *cause)
 {
     if (p->refusal.status != TRP_OK) {
@@ -111,7 +111,7 @@ static bool wait_for_end(const trp__process *p, int64_t timeout_ms)
     }
 }
 
-/* How long to wait for a process that has got SIGKILL, or that could not be sent it. */
+/* Returns how long to wait for a process that has got SIGKILL, or that could not be sent it. */
 static int64_t end_patience_ms(const trp__process *p)
 {
     return p->kill_errno ? REFUSED_WAIT_MS : KILLED_WAIT_MS;
@@ -236,7 +236,7 @@ static void stop(trp_device *device, trp__process *p)
     } while (left > 0);
 }
 
-/* Whether a worker died of the client's own signal. */
+/* Returns whether a worker died of the client's own signal. */
 static bool died_of(const trp__process *p, const siginfo_t *info, int signal)
 {
     if (p->kill_errno)

@@ -27,7 +27,7 @@ void trp__go_down(trp_device *device)
     trp__fail_all(device);
 }
 
-/* Whether one more restart is within the budget; counts it. */
+/* Returns whether one more restart is within the budget; counts it. */
 static bool may_restart(trp_device *device)
 {
     uint32_t budget = device->options.restart_budget;
@@ -41,7 +41,7 @@ static bool may_restart(trp_device *device)
     return true;
 }
 
-/* How long to wait after a number of failures in a row. */
+/* Returns how long to wait after a number of failures in a row. */
 int64_t trp__start_delay(uint32_t failures, int64_t most)
 {
     int64_t delay = START_DELAY_MIN_NS;
@@ -133,7 +133,7 @@ static void note_down(trp_device *device, const char *why, const trp_error *caus
     device->recovery.down_cause = cause->status;
 }
 
-/* Whether an error means that no other worker would succeed; then notes it as the end. */
+/* Returns whether an error means that no other worker would succeed; then notes it as the end. */
 static bool is_the_end(trp_device *device, const trp_error *error)
 {
     if (trp__directive_of(error->domain, error->code) != TRP__DIRECTIVE_STOP)
@@ -202,7 +202,7 @@ static void go_on_or_down(trp_device *device, const trp_error *cause)
         trp__notice(device, TRP_NOTICE_STOP, &device->down);
 }
 
-/* When the fault was first noticed: by the worker, if it has reported one. */
+/* Returns when the fault was first noticed: by the worker, if it has reported one. */
 static int64_t fault_time(const trp__reply *reply, int64_t now)
 {
     int64_t reported = atomic_load(&reply->fault_present) ? reply->fault_time_ns : now;

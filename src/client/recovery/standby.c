@@ -26,7 +26,7 @@ static void note_standby_failure(trp_device *device, uint32_t incarnation, const
     trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, now, 0, cause);
 }
 
-/* Time until a standby may be started; -1: none is wanted. */
+/* Returns the time until a standby may be started; -1: none is wanted. */
 int64_t trp__standby_delay(const trp_device *device)
 {
     if (device->worker[1 - device->active].socket >= 0 || !wants_standby(device))

@@ -23,14 +23,14 @@
 
 enum { POLL_WAKE = 0, POLL_SOCKET = 1, POLL_PROCESS = 3, POLL_DYING = 5, POLL_COUNT = 13 };
 
-/* Pending requests that this thread ends if no other thread does. */
+/* Returns the pending requests that this thread ends if no other thread does. */
 static uint64_t left_to_end(const trp_device *device)
 {
     return atomic_load(&device->request.queue_bound) + atomic_load(&device->request.deliveries);
 }
 
-/* How long to sleep: without limit, but briefly while requests are bound for queues, have results
- * or deadlines, since their ends wake no thread. */
+/* Returns how long to sleep: without limit, but briefly while requests are bound for queues, have
+ * results or deadlines, since their ends wake no thread. */
 static int64_t next_nap(trp_device *device, int64_t nap)
 {
     if (left_to_end(device) > 0)
@@ -65,7 +65,7 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
     return due;
 }
 
-/* The sooner of two times to sleep, -1 for no end. */
+/* Returns the shorter of two sleeps; -1 has no end. */
 static int64_t shorter(int64_t a, int64_t b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;

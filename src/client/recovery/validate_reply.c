@@ -74,7 +74,7 @@ const char *trp__words_look(trp_device *device)
     return breach;
 }
 
-/* Whether a worker that has not been promoted has written no progress. */
+/* Returns whether a worker that has not been promoted has written no progress. */
 bool trp__words_untouched(const trp__reply *reply)
 {
     uint64_t any = atomic_load(&reply->taken.value);
@@ -86,7 +86,7 @@ bool trp__words_untouched(const trp__reply *reply)
     return any == 0;
 }
 
-/* Whether a worker reports a large read as done without having filled its pieces. */
+/* Returns whether a worker reports a large read as done without having filled its pieces. */
 static bool is_absurd_read(trp_device *device, trp__slot *slot)
 {
     uint64_t state = atomic_load(&slot->state);

@@ -22,7 +22,7 @@ static void end_unissued(trp_device *device, trp__slot *slot, uint64_t state)
     trp__retire_early(device, slot, state, &error);
 }
 
-/* Whether the worker has replied that it found the mark. */
+/* Returns whether the worker has replied that it found the mark. */
 static bool answered(const trp_device *device, uint32_t slot, uint64_t ticket)
 {
     return trp__replied(device, slot, ticket) &&
@@ -57,7 +57,7 @@ static void cancel_pending(trp_device *device, trp__slot *slot, uint64_t ticket,
         end_unissued(device, slot, state);
 }
 
-/* The request of a future. */
+/* Cancels the request of a future. */
 static void cancel_one(trp_device *device, trp__slot *slot, uint64_t generation)
 {
     uint64_t ticket = atomic_load(&slot->ticket);

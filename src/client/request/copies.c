@@ -20,7 +20,7 @@ typedef struct call {
     trp__encoder encoder;
 } call;
 
-/* False: *status says why. */
+/* Begins a call that sends a request on memory. False: *status says why. */
 static bool call_begin(call *c, trp_device *device, const trp_request *header, trp_status *status)
 {
     c->device = device;

@@ -21,16 +21,16 @@ typedef struct trp__shape {
     uint64_t span[2]; /* bytes from the first to behind the last, on each side */
 } trp__shape;
 
-/* Shape of `bytes` consecutive bytes. */
+/* Describes `bytes` consecutive bytes. */
 void trp__shape_linear(trp__shape *s, uint64_t bytes);
 
-/* Shape of `planes` planes of `rows` rows of `bytes` bytes each (0: 1). Raises an error that names
+/* Describes `planes` planes of `rows` rows of `bytes` bytes each (0: 1). Raises an error that names
  * the pitch that does not fit. */
 trp_status trp__shape_of(trp__shape *s, uint64_t bytes, uint64_t rows, uint64_t planes,
                          const trp_pitch *first, const char *first_name, const trp_pitch *second,
                          const char *second_name);
 
-/* Access mode of a copy for that side: with TRP__COVER if it has no gaps. */
+/* Returns the access mode of a copy for that side: with TRP__COVER if it has no gaps. */
 uint32_t trp__shape_writes(const trp__shape *s, int side);
 
 typedef struct trp__host_copy {

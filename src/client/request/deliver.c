@@ -22,7 +22,7 @@ void trp__delivery_note_list(trp__client_actor *actor, uint32_t count)
         continue;
 }
 
-/* Whether a request has a result that has to be copied when it ends. */
+/* Returns whether a request has a result that has to be copied when it ends. */
 bool trp__delivers(const trp__slot *slot)
 {
     return slot->read_target ||

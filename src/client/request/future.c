@@ -5,8 +5,8 @@
 #include "client/core/backoff.h"
 #include "client/request/request.h"
 
-/* The slot of a future's request. It may hold another request by now: compare the state. NULL: no
- * such future ever existed. */
+/* Returns the slot of a future's request. It may hold another request by now: compare the state.
+ * NULL: no such future ever existed. */
 static trp__slot *future_slot(trp_future future, trp_device **device, uint64_t *generation)
 {
     uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
@@ -21,7 +21,7 @@ trp_status trp__future_stale(void)
                                   "is closed");
 }
 
-/* The same with an error. A device that is down still has its requests. */
+/* Does the same, and raises an error. A device that is down still has its requests. */
 trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
                             uint64_t *generation)
 {

@@ -203,7 +203,7 @@ void trp__list_look(trp_device *device, const trp__slot *leader)
 
 /* Taking. The caller owns the slot. */
 
-/* The result of a request that has ended, or of a list. This delivers it. */
+/* Returns the result of a request that has ended, or of a list, and delivers it. */
 trp_status trp__result_read(trp_device *device, const trp__slot *slot, trp_error *out)
 {
     bool leads = trp__leads(slot);

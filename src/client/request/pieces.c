@@ -27,7 +27,7 @@ void trp__piece_return(trp_device *device, const trp__slot *slot)
                     device->request.piece_next, sizeof(uint32_t), shared);
 }
 
-/* trp__encoder.result(). The result is delivered as a small read is. */
+/* Implements trp__encoder.result(). The result is delivered as a small read is. */
 trp_status trp__result_reserve(trp__encoder *encoder, void *target, uint32_t bytes)
 {
     trp__slot *slot = encoder->context;
@@ -61,7 +61,7 @@ trp_status trp__result_reserve(trp__encoder *encoder, void *target, uint32_t byt
     return TRP_OK;
 }
 
-/* trp__encoder.input(). */
+/* Implements trp__encoder.input(). */
 trp_status trp__input_reserve(trp__encoder *encoder, uint32_t bytes, void **room)
 {
     const trp__slot *slot = encoder->context;
@@ -72,7 +72,7 @@ trp_status trp__input_reserve(trp__encoder *encoder, uint32_t bytes, void **room
     return status;
 }
 
-/* trp__encoder.exchange(). */
+/* Implements trp__encoder.exchange(). */
 trp_status trp__exchange_reserve(trp__encoder *encoder, void *target, uint32_t result_bytes,
                                  uint32_t bytes, void **room)
 {

@@ -63,7 +63,7 @@ static trp_status await_place(const trp__client_actor *actor, uint32_t count, tr
     return status;
 }
 
-/* Whether a single request has to let waiting lists go first. */
+/* Returns whether a single request has to let waiting lists go first. */
 static bool gives_way(const trp__client_actor *actor, uint32_t count, const trp__room *room)
 {
     return __builtin_expect(atomic_load_explicit(&actor->lists, memory_order_relaxed) > 0, 0) &&
@@ -255,7 +255,7 @@ trp__sent trp__slot_publish(trp__client_actor *actor, trp__slot *slot, uint64_t 
 }
 
 /* Ends a request that this thread has just sent, unless another thread has. A dropped future
- * changes the state: then once more. */
+ * changes the state: repeats then. */
 static void end_sent(trp_device *device, const trp__sent *sent, const trp_error *error)
 {
     uint64_t state = sent->pending;
@@ -296,7 +296,7 @@ trp_status trp__slot_send(trp__client_actor *actor, trp__slot *slot, trp_complet
     return TRP_OK;
 }
 
-/* The companion that has the least to do. */
+/* Returns the companion that has the least to do. */
 static trp__client_actor *least_busy(const trp__client_actor *actor)
 {
     trp__client_actor *best = NULL;
@@ -318,7 +318,7 @@ static trp__client_actor *least_busy(const trp__client_actor *actor)
 static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
                            const trp_request *request, trp__room *room, trp_completion *completion);
 
-/* trp__encoder.submit(). Waits as the outer call's wait_ns says, not as the request's. */
+/* Implements trp__encoder.submit(). The outer call's wait_ns counts, not the request's. */
 static trp_status submit_beside(trp__encoder *encoder, const trp_request *request)
 {
     trp__client_actor *actor = trp__actor_live(encoder->actor);

@@ -16,7 +16,7 @@ trp__encoder trp__encoder_begin(trp_device *device, trp__slot *slot, trp_error *
 void trp__slot_abandon(trp_device *device, trp__slot *slot);
 /* Gives a request that is being encoded its label. */
 void trp__slot_label(trp__slot *slot, trp__record *record, const char *label);
-/* `count` places, from *place on, all of which must then be published. */
+/* Takes `count` places, from *place on, all of which must then be published. */
 trp_status trp__mailbox_reserve(trp__client_actor *actor, uint32_t count, struct trp__room *room,
                                 uint64_t *place);
 /* A published request, for the last step of sending, with no lock held. */
@@ -27,15 +27,15 @@ typedef struct trp__sent {
 } trp__sent;
 trp__sent trp__slot_publish(trp__client_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion);
-/* The same in two steps, for several with tickets in a row: after trp__slot_enlist() of each,
- * trp__slots_show() makes them visible to the worker, all at once. */
+/* Do the same in two steps, for several requests with consecutive tickets: after trp__slot_enlist()
+ * of each, trp__slots_show() makes all visible to the worker at once. */
 trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t place,
                            uint64_t ticket, trp_completion *completion);
 void trp__slots_show(trp_device *device, const trp__sent *sent, uint32_t count, uint64_t ticket);
 void trp__slot_published(trp_device *device, const trp__sent *sent);
 trp_status trp__slot_send(trp__client_actor *actor, trp__slot *slot, trp_completion *completion);
-/* The actor that a program names; raises TRP_E_STALE, or TRP_E_ARGUMENT for NULL, if there is none.
- */
+/* Returns the actor that a program names; raises TRP_E_STALE, or TRP_E_ARGUMENT for NULL, if there
+ * is none. */
 trp__client_actor *trp__actor_live(const trp_actor *actor);
 
 /* future.c */
@@ -66,8 +66,8 @@ void trp__report_end(trp_device *device, trp__slot *slot, uint64_t generation);
 void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
 
 /* causes.c */
-/* Ends the request because of which this one, which is done, could not run, and all before that. No
- * lock is held that ending a request takes. */
+/* Ends the request because of which this one, which is done, could not run, and all earlier ones.
+ * No lock is held that ending a request takes. */
 void trp__end_causes(trp_device *device, const trp__slot *slot);
 
 /* deliver.c: results in the program's memory */

@@ -189,7 +189,7 @@ bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
     return end(device, slot, pending_state, failure, false);
 }
 
-/* The same for a request that fails while earlier ones may not have run: it is retired early. */
+/* Does the same for a request that fails while earlier ones may not have run: retires it early. */
 bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,
                        const trp_error *failure)
 {

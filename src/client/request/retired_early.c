@@ -43,7 +43,8 @@ void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned)
         free_retired_early(device, slot, owned);
 }
 
-/* The ticket of a request that is retired early and that the worker has yet to pass; 0: none. */
+/* Returns the ticket of a request that is retired early and that the worker has yet to pass; 0:
+ * none. */
 uint64_t trp__retired_early(const trp__slot *slot)
 {
     uint64_t word;
@@ -69,8 +70,8 @@ void trp__retired_early_pass(trp_device *device, trp__slot *slot, uint64_t ticke
         free_retired_early(device, slot, atomic_load(&slot->state));
 }
 
-/* Whether the request that had this ticket is not retired early any more; passes it if the worker
- * has. */
+/* Returns whether the request that had this ticket is no longer retired early; passes it if the
+ * worker has. */
 bool trp__retired_early_over(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
     uint64_t word = atomic_load_explicit(&slot->retired_early, memory_order_acquire);

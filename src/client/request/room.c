@@ -49,7 +49,7 @@ void trp__room_leave(trp__room *room)
     atomic_fetch_sub(&room->device->request.waiting, 1);
 }
 
-/* The end of a message about a lack of room. */
+/* Returns the end of a message about a lack of room. */
 const char *trp__room_why(const trp__room *room)
 {
     if (trp__is_service_thread)

@@ -61,7 +61,7 @@ static void merge_rows(trp__shape *s)
     }
 }
 
-/* A copy of contiguous bytes. */
+/* Describes a copy of contiguous bytes. */
 void trp__shape_linear(trp__shape *s, uint64_t bytes)
 {
     s->bytes = s->span[0] = s->span[1] = bytes;
@@ -90,7 +90,7 @@ trp_status trp__shape_of(trp__shape *s, uint64_t bytes, uint64_t rows, uint64_t 
     return TRP_OK;
 }
 
-/* Whether a copy writes all that it spans on that side. */
+/* Returns TRP__COVER too if a copy writes all bytes that it spans on that side. */
 uint32_t trp__shape_writes(const trp__shape *s, int side)
 {
     return TRP__WRITE | (s->span[side] == s->bytes ? (uint32_t)TRP__COVER : 0);

@@ -60,8 +60,8 @@ static uint32_t pop_slot(trp_device *device)
     return trp__index_pop(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot));
 }
 
-/* Whether the slot of a request will be freed without the program: not if the request has ended and
- * its result was not taken. */
+/* Returns whether the slot of a request will be freed without the program: not if the request has
+ * ended and its result was not taken. */
 static bool slot_returns(const trp_device *device, const trp__slot *slot, bool nested)
 {
     trp__phase phase = trp__phase_of(atomic_load(&slot->state));
@@ -72,9 +72,9 @@ static bool slot_returns(const trp_device *device, const trp__slot *slot, bool n
     return phase != TRP__DONE && (nested || phase != TRP__FILLING || !atomic_load(&slot->nested));
 }
 
-/* Whether `count` slots are free or will be freed without the program; `nested`: also counts slots
- * whose senders wait for another slot. Slots change meanwhile, but for the answer no each other
- * slot was seen held by the program at some moment of the call. */
+/* Returns whether `count` slots are free or will be freed without the program; `nested`: also
+ * counts slots whose senders wait for another slot. Slots change meanwhile, but for the answer no
+ * each other slot was seen held by the program at some moment of the call. */
 bool trp__slots_return(const trp_device *device, uint32_t count, bool nested)
 {
     for (uint32_t i = 0; i < TRP__SLOTS && count > 0; i++)

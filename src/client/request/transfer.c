@@ -37,7 +37,7 @@ static trp__slot *transfer_slot(trp_device *device, uint32_t index)
     return index == TRP__NO_SLOT ? NULL : &device->slot[index];
 }
 
-/* Whether the piece of this chunk may be used now. */
+/* Returns whether the piece of this chunk may be used now. */
 static bool piece_free(const trp_device *device, uint32_t stream, uint64_t chunk)
 {
     const trp__client_stream *s = &device->request.stream[stream];
@@ -49,8 +49,8 @@ static bool piece_free(const trp_device *device, uint32_t stream, uint64_t chunk
     return chunk < TRP__PIECES || chunk - TRP__PIECES < s->base || done > chunk - TRP__PIECES;
 }
 
-/* The next chunk that can be copied now, with its transfer; NULL if there is none. stream->lock is
- * held. */
+/* Returns the next chunk that can be copied now, with its transfer; NULL if there is none.
+ * stream->lock is held. */
 static trp__slot *claim(trp_device *device, uint32_t stream, uint64_t *chunk)
 {
     trp__client_stream *s = &device->request.stream[stream];
@@ -86,13 +86,13 @@ static void copy_rows(const trp__transfer *t, char *user, char *packed, uint64_t
     }
 }
 
-/* The end of a small read whose rows lie apart. */
+/* Ends a small read whose rows lie apart. */
 void trp__transfer_scatter(const trp__transfer *t, char *user, char *packed)
 {
     copy_rows(t, user, packed, 0, trp__box_bytes(&t->box), true);
 }
 
-/* The beginning of a small write whose rows lie apart. */
+/* Begins a small write whose rows lie apart. */
 void trp__transfer_gather(const trp__transfer *t, char *user, char *packed)
 {
     copy_rows(t, user, packed, 0, trp__box_bytes(&t->box), false);
@@ -247,9 +247,9 @@ static void append_transfer(trp_device *device, uint32_t stream, uint32_t index)
     p->pitch = t->buffer_pitch;
 }
 
-/* Whether a slot still holds the large read that was pending when its state was `state`. The read
- * stream's lock is held; while it is, a yes stays true, since ending the read takes the lock before
- * the slot is freed. After a no the slot may be in use under another lock. */
+/* Returns whether a slot still holds the large read that was pending when its state was `state`.
+ * The read stream's lock is held; while it is, a yes stays true, since ending the read takes the
+ * lock before the slot is freed. After a no the slot may be in use under another lock. */
 static bool still_pending(const trp__slot *slot, uint64_t state)
 {
     return trp__phase_of(state) == TRP__PENDING &&
@@ -259,7 +259,7 @@ static bool still_pending(const trp__slot *slot, uint64_t state)
 /* Both of the following return true for a read that is not pending any more: the caller then fails
  * to end it. */
 
-/* Whether all pieces that the device has filled were copied to user memory. */
+/* Returns whether all pieces that the device has filled were copied to user memory. */
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending)
 {
     trp__client_stream *s = &device->request.stream[TRP__LANE_DOWNLOAD];
@@ -270,7 +270,7 @@ bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending
     return drained;
 }
 
-/* Whether the device has filled all of a large read's pieces, by stream_done. */
+/* Returns whether the device has filled all of a large read's pieces, by stream_done. */
 bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done)
 {

@@ -10,7 +10,7 @@
 #include <troupe/status.h>
 #include <troupe/types.h>
 
-/* cublasOperation_t of a trp_transpose. */
+/* Returns the cublasOperation_t of a trp_transpose. */
 static inline trp__cublas_operation trp__cublas_trans(uint8_t trans)
 {
     return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;

@@ -208,7 +208,7 @@ typedef struct trp__cublaslt_preference_opaque
 #define TRP__CUBLASLT_ENUMERATOR(since, name, value) TRP__CUBLASLT_##name = value,
 #define TRP__CUBLASLT_COMPUTE(since, name, value)    TRP__CUBLASLT_COMPUTE_##name = value,
 
-/* int, not enumerations of their own: their values go to functions of cuBLAS too. */
+/* int instead of enumerations, since functions of cuBLAS take these values, too. */
 typedef int trp__cublaslt_type;
 typedef int trp__cublaslt_compute;
 enum { TRP__CUBLASLT_TYPES(TRP__CUBLASLT_ENUMERATOR) };
@@ -251,7 +251,7 @@ typedef enum trp__cublaslt_config {
     TRP__CUBLASLT_CONFIGS(TRP__CUBLASLT_ENUMERATOR)
 } trp__cublaslt_config;
 
-/* cublasLtMatmulAlgo_t: may be kept, and used again with the same version of cuBLAS. */
+/* cublasLtMatmulAlgo_t: may be stored, and used again with the same version of cuBLAS. */
 typedef struct trp__cublaslt_algo {
     uint64_t data[8];
 } trp__cublaslt_algo;
@@ -265,7 +265,7 @@ typedef struct trp__cublaslt_result {
     int reserved[4];
 } trp__cublaslt_result;
 
-/* One row a function: result, name as exported, parameters, whether it is required. */
+/* One row per function: result, exported name, parameters, whether it is required. */
 #define TRP__CUBLASLT_FUNCTIONS(X)                                                                 \
     X(trp__cublas_status, cublasLtCreate, (trp__cublaslt_handle * handle), true)                   \
     X(trp__cublas_status, cublasLtDestroy, (trp__cublaslt_handle handle), true)                    \

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* One soname goes with all of CUDA: what is installed is built for one version of it. */
+/* All versions of CUDA share a soname: the installed library is built for one of them. */
 TRP__TOOLKIT_DEFINE(trp__cudnn,
                     TRP__CUDNN_FUNCTIONS(TRP__TOOLKIT_SYMBOL)
                         TRP__CUDNN_RNN_FUNCTIONS(TRP__TOOLKIT_SYMBOL),

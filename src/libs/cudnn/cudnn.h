@@ -17,12 +17,12 @@ typedef struct trp__cudnn {
 
 TRP__TOOLKIT_DECLARE(trp__cudnn);
 
-/* The file that would be opened, in a process that has not opened it. */
+/* Finds the file that would be opened, in a process that has not opened it. */
 bool trp__cudnn_find(char path[TRP__DYNLIB_PATH_SIZE]);
 
-/* TRP_OK, or what a failure of `call` means, with what the library last said in this thread. A
- * broken context shows as some status or other here; the scheduler asks the backend's health()
- * after each error. */
+/* Returns TRP_OK, or translates the failure of `call`, with the library's last message in this
+ * thread. A broken context may show as any status; the scheduler asks the backend's health() after
+ * each error. */
 trp_status trp__cudnn_failed(const trp__cudnn *lib, trp__cudnn_status result, const char *call,
                              trp_error *error);
 static inline trp_status trp__cudnn_check(const trp__cudnn *lib, trp__cudnn_status result,
@@ -33,18 +33,17 @@ static inline trp_status trp__cudnn_check(const trp__cudnn *lib, trp__cudnn_stat
                : trp__cudnn_failed(lib, result, call, error);
 }
 
-/* Whether a code says that something is broken, rather than that the library can't do what it was
- * asked for. */
+/* Returns whether a code means a failure during execution, not that the library lacks a feature. */
 static inline bool trp__cudnn_broke(trp__cudnn_status result)
 {
     return result / 1000 == TRP__CUDNN_STATUS_EXECUTION_FAILED / 1000;
 }
 
-/* "9.19.0". */
+/* Writes the version: "9.19.0". */
 void trp__cudnn_version(const trp__cudnn *lib, char *out, size_t size);
 
-/* A descriptor that is being made. Errors stick: after the first, calls do nothing, and finish()
- * gives it; so a descriptor can be made without a look at each step. */
+/* A descriptor under construction. The first error stays: later calls do nothing, and
+ * trp__cudnn_finish() returns it, so that no step needs a check. */
 typedef struct trp__cudnn_builder {
     const trp__cudnn *lib;
     trp__cudnn_descriptor descriptor;
@@ -56,7 +55,8 @@ trp__cudnn_builder trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor
                                     trp_error *error);
 void trp__cudnn_set(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                     trp__cudnn_attribute_type type, int64_t count, const void *values);
-/* One value that is an enumerator, an int64_t, a descriptor; a real number, as double or float. */
+/* Set one value: an enumerator, an int64_t, a flag, a real number (as double or float), or a
+ * descriptor. */
 void trp__cudnn_set_enum(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                          trp__cudnn_attribute_type type, int value);
 void trp__cudnn_set_int(trp__cudnn_builder *builder, trp__cudnn_attribute name, int64_t value);
@@ -65,14 +65,14 @@ void trp__cudnn_set_real(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                          double value);
 void trp__cudnn_set_descriptor(trp__cudnn_builder *builder, trp__cudnn_attribute name,
                                trp__cudnn_descriptor value);
-/* Finalises it. On an error it is destroyed, and *out NULL. */
+/* Finalises the descriptor. On an error it is destroyed, and *out is NULL. */
 trp_status trp__cudnn_finish(trp__cudnn_builder *builder, trp__cudnn_descriptor *out);
 
-/* The properties of the device that a handle is for, which plans can be made of. NULL: the library
+/* Returns the properties of a handle's device, from which plans can be made. NULL: the library
  * can't do that. */
 trp__cudnn_descriptor trp__cudnn_properties(const trp__cudnn *lib, trp__cudnn_handle handle);
 
-/* Destroys a descriptor, and leaves NULL in its place. NULL is ignored. */
+/* Destroys a descriptor, and sets it to NULL. Does nothing for NULL. */
 void trp__cudnn_drop(const trp__cudnn *lib, trp__cudnn_descriptor *descriptor);
 
 #endif

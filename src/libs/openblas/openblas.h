@@ -9,7 +9,7 @@
 #include <troupe/status.h>
 #include <troupe/types.h>
 
-/* CBLAS_TRANSPOSE of a trp_transpose. */
+/* Returns the CBLAS_TRANSPOSE of a trp_transpose. */
 static inline uint8_t trp__cblas_trans(uint8_t trans)
 {
     return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
@@ -49,7 +49,7 @@ typedef struct trp__openblas {
  * again. Any thread. TRP_E_MISSING says in `error` what to install. */
 trp_status trp__openblas_load(const trp__openblas **out, trp_error *error);
 
-/* The file that OpenBLAS was loaded from; empty before trp__openblas_load() has succeeded. */
+/* Returns the file of the loaded OpenBLAS; empty before trp__openblas_load() has succeeded. */
 const char *trp__openblas_path(void);
 
 /* Writes the version: "0.3.21", or "unknown". */
