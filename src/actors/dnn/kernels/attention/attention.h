@@ -64,8 +64,7 @@ typedef struct trp__attention {
     uint64_t seed_at, offset_at; /* in memory; 0: by value */
     uint64_t sums;               /* [batches, heads, rows] of: largest score, 1 / sum, dy y */
     uint64_t partial;            /* partial sums of dbias, in the type of the arithmetic */
-    /* How TO_DBIAS adds up: the dimensions of the scores that it sums over, and the strides of its
-     * results. */
+    /* TO_DBIAS: the dimensions of the scores that it sums over, and the strides of its results. */
     uint8_t over[4];
     int64_t bias_stride[4];
 } trp__attention;
@@ -74,8 +73,8 @@ typedef struct trp__attention {
 _Static_assert(sizeof(trp__attention) <= 4096, "what a kernel takes");
 #endif
 
-/* One row a module: its number, its name, the largest depth, bytes of elements in tiles and of the
- * type of the arithmetic, the type of all of q, k, v and dy (0: any), and the rows that a block
+/* One row per module: its number, its name, the largest depth, bytes of elements in tiles and of
+ * the type of the arithmetic, the type of all of q, k, v and dy (0: any), and the rows that a block
  * owns and walks, in the forward pass and in the others. */
 #define TRP__ATTENTION_VARIANTS(X)                                                                 \
     X(F16_64, f16_64, 64, 2, 4, TRP_F16, 128, 64, 64, 64)                                          \

@@ -4,8 +4,8 @@
 
 #include "actors/dnn/kernels/attention/tiles.cuh"
 
-/* Sums dy y along each row; 0 for rows that see nothing. 8 lanes share a row, and next the one 16
- * rows on. All loads are in flight together. */
+/* Sums dy y along each row; 0 for rows that see nothing. Eight lanes share a row, then the row 16
+ * below. All loads are in flight together. */
 template <typename E>
 TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention_span &span,
                                    int64_t batch, int64_t head, int32_t own,
@@ -241,7 +241,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         T s[E::RM][E::RN], dp[E::RM][E::RN];
         const trp__attention_part<E, false> part(span, own, walk);
         trp__async_wait_all();
-        __syncthreads(); /* v is there, k free */
+        __syncthreads(); /* v has arrived; k is free */
         bool odd = trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, walk,
                                               span.columns, p.depth);
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
@@ -254,7 +254,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         trp__async_wait_all();
         if (scores.bias || !span.whole(own, E::OWN, walk, E::WALK))
             odd |= trp__odd_tile<E, E::WALK>(m->walk[0], k, p.depth);
-        odd = trp__attention_meet<E>(m, odd, &turn); /* k is there, v free */
+        odd = trp__attention_meet<E>(m, odd, &turn); /* k has arrived; v is free */
         if (walk + E::WALK < end)
             trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, walk + E::WALK,
                                        span.columns, p.width);
@@ -326,7 +326,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
             trp__async_wait_all();
             if (check)
                 odd |= trp__odd_tile<E, E::WALK>(m->walk[1], dy, p.width);
-            __syncthreads(); /* dy is there, q free */
+            __syncthreads(); /* dy has arrived; q is free */
             odd |= trp__load_tile<E, E::WALK>(m->walk[0], q, block.batch, of, walk, span.rows,
                                               p.depth);
             trp__load_walked_sums(m, p, head, walk);
@@ -341,7 +341,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
             if (check)
                 odd |= trp__odd_tile<E, E::WALK>(m->walk[0], q, p.depth);
             const bool careful =
-                trp__attention_meet<E>(m, odd, &turn); /* q and all sums are there */
+                trp__attention_meet<E>(m, odd, &turn); /* q and all sums are loaded */
             if (part.any()) {
                 e.product(s, m->own[0], m->walk[0], p.depth);
                 trp__attention_slopes<E, true>(e, m, scores, part.whole, own, walk, m->sums[0],
@@ -349,7 +349,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
                 trp__weigh<E, true>(e, dv, s, m->scratch, m->walk[1], careful, scores, part, own,
                                     walk);
             }
-            __syncthreads(); /* dy is free */
+            __syncthreads(); /* no thread reads dy any more */
             const bool more = walk + E::WALK < end;
             odd = (more || one + 1 < group) &&
                   trp__load_tile<E, E::WALK>(m->walk[1], dy, block.batch, more ? of : of + 1,

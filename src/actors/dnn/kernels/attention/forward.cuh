@@ -37,7 +37,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         T s[E::RM][E::RN], again[E::RM];
         const trp__attention_part<E, false> part(span, own, walk);
         trp__async_wait_all();
-        __syncthreads(); /* k is there, v free */
+        __syncthreads(); /* k has arrived; v is free */
         bool odd = trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, walk,
                                               span.columns, p.width);
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
@@ -50,7 +50,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         trp__async_wait_all();
         if (scores.bias || !span.whole(own, E::OWN, walk, E::WALK))
             odd |= trp__odd_tile<E, E::WALK>(m->walk[1], v, p.width);
-        odd = trp__attention_meet<E>(m, odd, &turn); /* v is there, k free */
+        odd = trp__attention_meet<E>(m, odd, &turn); /* v has arrived; k is free */
         if (walk + E::WALK < end)
             trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, walk + E::WALK,
                                        span.columns, p.depth);

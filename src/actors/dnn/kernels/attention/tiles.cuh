@@ -11,7 +11,7 @@ template <typename E> struct trp__attention_memory {
     typename E::T scratch[E::OWN * E::SCRATCH];
     typename E::T sums[TRP__ATTENTION_SUMS][E::WALK]; /* of rows that are walked */
     uint8_t kept[E::OWN * E::WALK / 4];               /* 4 bits each: weights not dropped */
-    /* Whether the walked tiles hold infinities or NaN: of this turn and of the next. */
+    /* True if the tiles that are walked in this turn, and in the next, hold infinities or NaN. */
     int32_t odd[2];
     int32_t any;
 };
@@ -142,7 +142,7 @@ template <typename T> struct trp__attention_scores {
             slope = trp__load_real<T>(s.at, head * s.stride[1], s.type);
     }
 
-    /* Returns the score of a product of q and k; `add`: where its bias is. */
+    /* Returns the score of a product of q and k; `add`: the address of its bias. */
     TRP__DEVICE T of(T product, const T *add, int32_t row, int32_t column) const
     {
         T s = product * scale;

@@ -30,7 +30,7 @@ struct trp__slice_tiles {
         if (tile + room < tiles)
             work.copy(tile + room, tile % room);
     }
-    /* The same for the backward pass, which follows. */
+    /* Does the same for the backward pass, which follows. */
     TRP__DEVICE int before(int tile) const
     {
         const int done = tiles - 1 - tile, again = tiles - room;

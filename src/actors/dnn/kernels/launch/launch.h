@@ -99,8 +99,8 @@ enum { TRP__KERNEL_BLOCKS_MAX = 1 << 30 };
 trp_status trp__kernel_run(const trp__kernel_launch *l, trp__kernel_module module, trp__kernel *k,
                            uint64_t blocks, void *parameter, int64_t *first, trp_error *error);
 
-/* The same as trp__kernels_function(), for launches with `shared_bytes` of dynamic shared memory.
- */
+/* Does the same as trp__kernels_function(), for launches with `shared_bytes` of dynamic shared
+ * memory. */
 trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_module module,
                                    const char *name, uint32_t shared_bytes, trp__cu_function *out,
                                    trp_error *error);

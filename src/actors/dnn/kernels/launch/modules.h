@@ -6,7 +6,7 @@
 
 #include "compile/own.h"
 
-/* One row a module: name, the file that defines its kernels. */
+/* One row per module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/reference/module.cuh")                                         \
     X(MAP, "map", "actors/dnn/kernels/map/map.cuh")                                                \

@@ -21,7 +21,8 @@ enum {
     TRP__MAP_WIDTH = 8,     /* elements of a thread, computed in f32 */
     TRP__MAP_WIDTH_F64 = 4, /* computed in f64 */
     TRP__MAP_NUMBER = 0x80, /* an input at or above this is a number */
-    TRP__MAP_SLOT_BYTES = TRP__MAP_THREADS * TRP__MAP_WIDTH * 4, /* the same for f64 */
+    /* of a thread block's slot, in f32 or f64 */
+    TRP__MAP_SLOT_BYTES = TRP__MAP_THREADS * TRP__MAP_WIDTH * 4,
 };
 
 /* The operation of an instruction: a trp_dnn_pointwise, one plus TRP__MAP_SLOPE for the derivative

@@ -48,7 +48,7 @@ enum {
     RANDOM(0, 0, TRP__MAP_NUMBER, TRP__MAP_NUMBER + 1, 2, mode)                                    \
     STORE(0, 1)
 
-/* One row a program: name, instructions, their argument. Each list is a module. */
+/* One row per program: name, instructions, their argument. Each list is a module. */
 #define TRP__READY_UNITS(X)                                                                        \
     X(glu_swish, TRP__READY_UNIT, TRP_DNN_SWISH)                                                   \
     X(glu_swish_back, TRP__READY_UNIT_BACK, TRP_DNN_SWISH)                                         \

@@ -36,7 +36,8 @@ static bool one_stride(const trp__dnn_tensor *t, int from, int end, int64_t *str
             return false;
         next *= t->dim[i];
         if (next == 0)
-            return t->dim[i] == 0; /* any stride suits no elements; one of 0 repeats others */
+            /* without elements any stride will do; a stride of 0 repeats elements */
+            return t->dim[i] == 0;
     }
     return true;
 }

@@ -23,7 +23,7 @@ enum {
     TRP__REDUCE_SHARED_COLUMNS = TRP__REDUCE_THREADS * TRP__REDUCE_WIDTH * 8,
 };
 
-/* How elements are combined. */
+/* The ways to combine elements. */
 typedef enum trp__reduce_kind {
     TRP__REDUCE_SUMS,     /* SUM, MEAN, NORM1 */
     TRP__REDUCE_SQUARES,  /* NORM2, and sums of squares */
