@@ -10,7 +10,7 @@ void trp__send_news(trp_device *device, uint32_t index, const trp__news *news)
     TRP__DEVICE_POINT(device, NEWS_UNSENT);
     /* A dead worker is noticed elsewhere; one that misses news must be replaced. */
     if (trp__outbox_post(&p->outbox, p->socket, news) == TRP__NO_ROOM)
-        p->untold = true;
+        p->missed_news = true;
     else
         p->starting += news->type == TRP__MSG_ACTOR;
     TRP__DEVICE_POINT(device, NEWS_SENT);

@@ -25,7 +25,7 @@ typedef struct trp__process {
     pthread_t thread;
     int64_t launched_ns;
     trp__outbox outbox; /* changed under device->lock, as are: */
-    bool untold;        /* it missed news for lack of memory */
+    bool missed_news;   /* it missed news for lack of memory */
     bool closed;        /* it has closed its end of the socket, and should be ending */
     /* Why the supervisor has to kill it, as "it ...", and the fault that this counts as: an invalid
      * message or word, or a late answer. NULL: no reason. */

@@ -125,7 +125,7 @@ static void drop_parts(trp_device *device, trp__contents *c)
     c->map.count = count;
 }
 
-static bool is_untold(const trp__part *part)
+static bool is_undelivered(const trp__part *part)
 {
     return part->word[TRP__POISON] > part->word[TRP__ACCEPTED];
 }
@@ -134,14 +134,14 @@ static bool is_untold(const trp__part *part)
 static void unite(trp__part *a, const trp__part *b)
 {
     bool gap = a->range.end != b->range.begin;
-    bool untold = is_untold(a) || is_untold(b);
+    bool undelivered = is_undelivered(a) || is_undelivered(b);
     for (int i = 0; i < TRP__WORDS; i++) {
         bool good = i == TRP__COVERED || i == TRP__GOOD;
         a->word[i] = !good ? larger(a->word[i], b->word[i])
                      : gap ? 0
                            : smaller(a->word[i], b->word[i]);
     }
-    if (untold)
+    if (undelivered)
         a->word[TRP__ACCEPTED] = 0;
     uint64_t cover = gap ? 0 : smaller(a->judged.cover, b->judged.cover);
     if (b->judged.bad || (!a->judged.bad && b->judged.order > a->judged.order))
@@ -154,7 +154,7 @@ static void unite(trp__part *a, const trp__part *b)
 static bool is_fine(const trp__part *part)
 {
     const uint64_t *w = part->word;
-    uint64_t bad = larger(w[TRP__LOST], is_untold(part) ? w[TRP__POISON] : 0);
+    uint64_t bad = larger(w[TRP__LOST], is_undelivered(part) ? w[TRP__POISON] : 0);
     return bad == 0 || bad < larger(w[TRP__COVERED], w[TRP__GOOD]);
 }
 

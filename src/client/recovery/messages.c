@@ -111,12 +111,12 @@ void trp__look_after_mail(trp_device *device, uint32_t index)
     if (p->socket >= 0 && trp__outbox_flush(&p->outbox, p->socket) == TRP__NOBODY)
         p->closed = true;
     bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__actor_start_late(p);
-    bool untold = p->untold;
+    bool missed_news = p->missed_news;
     trp__lock_drop(&device->lock);
     if (late)
         trp__process_breach(p, TRP_FAULT_HANG,
                             p->ready ? "did not answer in time" : "was not ready in time");
-    else if (untold)
+    else if (missed_news)
         trp__process_breach(p, TRP_FAULT_HANG,
                             "could not be sent all resources, for lack of memory");
 }

@@ -151,7 +151,7 @@ static bool go_on(trp_device *device, const trp_error *cause)
     trp_error error = *cause;
     if (is_the_end(device, cause))
         return false;
-    if (device->recovery.robbed) {
+    if (device->recovery.descriptors_closed) {
         note_down(device, "the program has closed descriptors of the library", cause);
         return false;
     }

@@ -20,7 +20,7 @@ typedef struct trp__recovery_state {
     uint32_t incarnations;          /* workers made so far */
     uint32_t standby_failures;      /* in a row */
     int64_t standby_after;          /* when the next one may be started */
-    bool robbed;                    /* the program has closed descriptors of the library */
+    bool descriptors_closed;        /* the program has closed descriptors of the library */
     bool unended;        /* the active worker could not be ended: no other may take its place */
     trp__words seen;     /* of the active worker */
     uint32_t seen_again; /* the worker's count of requests asked to wait */

@@ -45,13 +45,13 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
 {
     int64_t due = INT64_MAX;
     memset(polled, 0, sizeof *polled * POLL_COUNT);
-    polled[POLL_WAKE] =
-        (struct pollfd){.fd = device->recovery.robbed ? -1 : device->wake_fd, .events = POLLIN};
+    polled[POLL_WAKE] = (struct pollfd){
+        .fd = device->recovery.descriptors_closed ? -1 : device->wake_fd, .events = POLLIN};
     trp__lock_take(&device->lock);
     for (int i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
         short wanted = p->outbox.sent < p->outbox.count ? POLLIN | POLLOUT : POLLIN;
-        int64_t worker_due = p->untold ? 0 : trp__process_due(device, p);
+        int64_t worker_due = p->missed_news ? 0 : trp__process_due(device, p);
         polled[POLL_SOCKET + i] = (struct pollfd){.fd = p->socket, .events = wanted};
         polled[POLL_PROCESS + i] = (struct pollfd){.fd = p->pidfd, .events = POLLIN};
         due = worker_due < due ? worker_due : due;
@@ -125,11 +125,12 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     bool gone[TRP__WORKERS] = {false};
     uint64_t value;
     for (int i = 0; i < POLL_COUNT; i++)
-        device->recovery.robbed = device->recovery.robbed || (polled[i].revents & POLLNVAL);
-    if (polled[POLL_WAKE].revents && !device->recovery.robbed &&
+        device->recovery.descriptors_closed =
+            device->recovery.descriptors_closed || (polled[i].revents & POLLNVAL);
+    if (polled[POLL_WAKE].revents && !device->recovery.descriptors_closed &&
         read(device->wake_fd, &value, sizeof value) < 0)
         return;
-    gone[active] = device->recovery.robbed && device->worker[active].socket >= 0;
+    gone[active] = device->recovery.descriptors_closed && device->worker[active].socket >= 0;
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
         if (polled[POLL_SOCKET + i].revents & ~POLLOUT)
