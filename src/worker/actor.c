@@ -130,5 +130,5 @@ trp_status trp__actor_verdict(trp_status status, trp_error *error)
     trp__copy_string(domain, sizeof domain, said ? error->domain : "");
     return trp__error_set_code(error, is_for_actors(status) ? status : TRP_E_INTERNAL, domain, code,
                                "%s (%d)%s%.160s", trp_status_name(status), status,
-                               given[0] ? ": " : " without a word", given);
+                               given[0] ? ": " : " without a message", given);
 }

@@ -148,10 +148,10 @@ static void refusals(void)
         H_EQUAL(error.incarnation, 1);
         if (rows[i].got != rows[i].given && rows[i].given < TRP_E_INTERNAL && rows[i].given > 0)
             H_CHECK(strstr(error.message, trp_status_name(rows[i].given)) != NULL);
-        /* The same without a word. */
+        /* The same without a message. */
         r.code = HOSTILE_MUTE;
         H_IS(h_run(actor, &r, &error), rows[i].got);
-        H_CHECK(strstr(error.message, "without a word") != NULL);
+        H_CHECK(strstr(error.message, "without a message") != NULL);
         H_CHECK(!h_buffer_info(w.device, b).lost);
     }
     trp_custom_request unknown = h_custom(12345, NULL, 0);
@@ -353,7 +353,7 @@ static void bad_options(void)
                               &(trp_actor_options){.library = library, .config = rows[i].config},
                               &actor),
              rows[i].status);
-        H_SAYS("without a word");
+        H_SAYS("without a message");
     }
     h_works(w.device, h_hostile(w.device, NULL), 9);
     H_EQUAL(h_info(w.device).restarts, 0);

@@ -20,7 +20,7 @@ enum {
     HOSTILE_REPORT,   /* a hostile_report to access[0] */
     HOSTILE_ADD,      /* u32: adds it to every u32 of access[0], in the stream (host) */
     HOSTILE_REFUSE,   /* i32 status, i32 code: fails so, domain "hostile" */
-    HOSTILE_MUTE,     /* i32 status: returned without a word */
+    HOSTILE_MUTE,     /* i32 status: returned without a message */
     HOSTILE_PIECES,   /* u32 n, u32 pattern: fills access[0] in n pieces, one a call */
     HOSTILE_MEMORY,   /* is short of memory until some actor of this library was trimmed */
     HOSTILE_LARGE,    /* enqueues more arguments than fit */

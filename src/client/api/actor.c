@@ -194,8 +194,9 @@ static trp_status make_one(trp_device *device, const actor_spec *spec, bool cold
     trp__lock_take(&device->lock);
     uint32_t id = free_number(device);
     if (id == TRP__ACTORS) {
-        status =
-            trp__error_set(&error, TRP_E_BUSY, "%d actors are in use", TRP__ACTORS - TRP__LANES);
+        status = trp__error_set(&error, TRP_E_BUSY,
+                                "expected at most %d actors of a device, all are in use",
+                                TRP__ACTORS - TRP__LANES);
     } else if (!(actor = trp__actor_make(device, id, spec->class, spec->name))) {
         status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
     } else {

@@ -144,7 +144,8 @@ trp_status trp__device_register(trp_device *device)
     while (i < TRP__DEVICES && !is_free(atomic_load(&registry[i])))
         i++;
     if (i == TRP__DEVICES) {
-        status = trp__fail(TRP_E_BUSY, "%d devices are open", TRP__DEVICES);
+        status =
+            trp__fail(TRP_E_BUSY, "expected at most %d open devices, all are open", TRP__DEVICES);
     } else {
         registry_uses[i] = registry_uses[i] % uses_max + 1; /* never 0, so no tag is 0 */
         device->tag = registry_uses[i] * TRP__DEVICES + i;

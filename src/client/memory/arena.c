@@ -200,7 +200,9 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
 {
     uint32_t id = free_number(device);
     if (id == TRP__ARENAS)
-        return trp__error_set(error, TRP_E_MEMORY, "%d arenas are in use", TRP__ARENAS);
+        return trp__error_set(error, TRP_E_MEMORY,
+                              "expected at most %d arenas of a device, all are in use",
+                              TRP__ARENAS);
     if (own) {
         *own = id;
         device->memory.sealable_bytes += arena->bytes;

@@ -365,7 +365,9 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
         uint32_t slot = take_slot(device);
         if (slot == UINT32_MAX) {
             give_back(device, options, &block);
-            status = trp__error_set(&error, TRP_E_BUSY, "%d buffers are alive", TRP__BUFFERS);
+            status = trp__error_set(&error, TRP_E_BUSY,
+                                    "expected at most %d live buffers of a device, all are alive",
+                                    TRP__BUFFERS);
         } else {
             device->memory.live_buffers++;
             fill_slot(device, slot, options, &block, out);

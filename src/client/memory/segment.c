@@ -150,8 +150,10 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
     trp__lock_take(&device->lock);
     *id = free_number(device);
     if (*id == 0) {
-        status = trp__error_set(error, TRP_E_BUSY, "%d host memory regions are in use",
-                                TRP__HOST_SEGMENTS - 1);
+        status =
+            trp__error_set(error, TRP_E_BUSY,
+                           "expected at most %d host memory regions of a device, all are in use",
+                           TRP__HOST_SEGMENTS - 1);
         trp__shm_unmap(*base, bytes);
         close(fd);
         goto out;

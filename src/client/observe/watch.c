@@ -319,7 +319,8 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     if (full) {
         free(watch);
         free(handle);
-        return trp__fail(TRP_E_BUSY, "%d watches of this device exist", WATCHES_MAX);
+        return trp__fail(TRP_E_BUSY, "expected at most %d watches of a device, all exist",
+                         WATCHES_MAX);
     }
     *out = handle;
     return TRP_OK;

@@ -73,7 +73,7 @@ static void take_message(trp_device *device, uint32_t index, trp__message *m)
     else if (m->type == TRP__MSG_REFUSE)
         trp__process_refusal(m, &p->refusal);
     else if (m->type != TRP__MSG_FAULT)
-        trp__process_breach(p, TRP_FAULT_BROKEN, "sent a message that makes no sense");
+        trp__process_breach(p, TRP_FAULT_BROKEN, "sent a message that the protocol does not allow");
     if (m->type == TRP__MSG_FAULT || m->type == TRP__MSG_REFUSE)
         p->closed = true; /* it is about to end */
 }

@@ -225,7 +225,8 @@ static trp_status take_first_words(trp_device *device, trp__process *p, bool *li
     if (*refused)
         return trp__process_refusal(&m, error);
     return trp__error_set(error, TRP_E_VERSION,
-                          "the worker's first message is of type %u, which makes no sense", m.type);
+                          "the worker's first message: expected READY or REFUSE, got type %u",
+                          m.type);
 }
 
 /* Waits for a worker's answer to the hello. On an error the worker is gone. */

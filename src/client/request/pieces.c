@@ -34,7 +34,10 @@ trp_status trp__result_reserve(trp__encoder *encoder, void *target, uint32_t byt
     trp_device *device = trp__device_by_tag(slot->item.device_tag);
     trp_status status = TRP_OK;
     if (bytes > TRP__SMALL_BYTES || slot->piece != TRP__NO_PIECE)
-        return trp__error_set(encoder->error, TRP_E_INTERNAL, "a result of %u bytes", bytes);
+        return trp__error_set(encoder->error, TRP_E_INTERNAL,
+                              "result: expected one of at most %d bytes, got %u bytes%s",
+                              TRP__SMALL_BYTES, bytes,
+                              slot->piece != TRP__NO_PIECE ? " beside another piece" : "");
     bool has = trp__piece_take(device, slot, TRP__POOL_REQUESTS, bytes);
     while (!has && status == TRP_OK) {
         trp__sweep_device(device);

@@ -329,8 +329,9 @@ static trp_status submit_beside(trp__encoder *encoder, const trp_request *reques
         actor->companions > 0 ? trp__op_class_find(class->companion, request->op) : NULL;
     op = op ? op : trp__op_class_find(class, request->op);
     if (!op)
-        return trp__error_set(encoder->error, TRP_E_INTERNAL, "an operation %#x for nobody",
-                              request->op);
+        return trp__error_set(
+            encoder->error, TRP_E_INTERNAL,
+            "op: expected an operation of the actor or of its companions, got %#x", request->op);
     const trp__slot *outer = encoder->context;
     trp_status status = send_one(actor, op, request, outer->room, NULL);
     if (status != TRP_OK)

@@ -196,7 +196,7 @@ static void verdicts(void **state)
         error = (trp_error){0};
         assert_int_equal(trp__actor_verdict(given, &error), wanted);
         assert_int_equal(error.status, wanted);
-        assert_non_null(strstr(error.message, "without a word"));
+        assert_non_null(strstr(error.message, "without a message"));
         trp__error_set(&error, TRP_E_BUSY, "other");
         assert_int_equal(trp__actor_verdict(given, &error), wanted);
         assert_non_null(strstr(error.message, "other"));
