@@ -82,7 +82,7 @@ static bool check_vectors(const matmul *job, const types *t)
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         const operand *o = &job->operand[vectors[i]];
         if (t->vector == TRP_DTYPE_NONE && o->use != OPERAND_ABSENT) {
-            ui_wrong("%s: there is none where the result is %s", o->option, trp_dtype_name(t->d));
+            ui_wrong("%s: expected none for a result of %s", o->option, trp_dtype_name(t->d));
             return false;
         }
     }
@@ -196,7 +196,7 @@ static bool plan_outputs(matmul *job, const types *t)
         return false;
     for (int i = MATMUL_GRADIENT; i <= MATMUL_AMAX; i++) {
         if (job->operand[i].use != OPERAND_ABSENT && d->layout.bytes == 0) {
-            ui_error("%s: there is none of an empty result", job->operand[i].option);
+            ui_error("%s: expected none for an empty result", job->operand[i].option);
             return false;
         }
     }

@@ -38,7 +38,7 @@ static bool find_folder(tune *t)
     trp_error error;
     if (trp__cache_folder_path(t->folder, sizeof t->folder, &error) == TRP_OK)
         return true;
-    ui_error("records can't be kept: %s", error.message);
+    ui_error("records can't be stored: %s", error.message);
     return false;
 }
 
@@ -66,7 +66,8 @@ static bool check_folder(tune *t)
         close(folder);
     }
     if (status != TRP_OK)
-        ui_error("records can't be kept: %s; TROUPE_CACHE_DIR names another folder", error.message);
+        ui_error("records can't be stored: %s; TROUPE_CACHE_DIR names another folder",
+                 error.message);
     return status == TRP_OK;
 }
 

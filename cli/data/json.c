@@ -44,7 +44,7 @@ cJSON *json_read_file(const char *path)
     else if (!memory || !text)
         ui_error("%s: out of memory", path);
     else if (zero)
-        ui_error("%s: expected JSON, and it has a zero byte", path);
+        ui_error("%s: expected JSON, got a zero byte in it", path);
     else if (length > BYTES_MOST)
         ui_error("%s: expected a file of at most 64 MiB", path);
     else if (!(value = cJSON_ParseWithOpts(text, &wrong, true)))

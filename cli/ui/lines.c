@@ -47,7 +47,7 @@ static bool next(line_reader *l)
     l->number++;
     while (c != '\n' && (c = getc(l->file)) != EOF) {
         if (c == '\0')
-            return fail(l, "expected text, and it has a zero byte");
+            return fail(l, "expected text, got a zero byte in it");
         if (length == LINE_MOST)
             return fail(l, "expected lines of at most 1 MiB");
         if (++l->bytes > BYTES_MOST)

@@ -94,7 +94,7 @@ printf 'bad.cu\nscale.cu --include=. --output=ptx\n' >"$tmp/in/some.txt"
 run 1 cache warm "$tmp/in/some.txt" --arch sm_90 && says err 'some.txt:1: sm_90: .*wanted' &&
     says out '1 of 2 kernels .* 1 of them new'
 run 1 cache warm "$tmp/in/some.txt" --arch sm_11 && says err 'some.txt:2: sm_11: '
-run 1 cache warm "$tmp/in/unsure.txt" --arch sm_90 && says err "unsure.txt:1: sm_90: it can't be kept"
+run 1 cache warm "$tmp/in/unsure.txt" --arch sm_90 && says err "unsure.txt:1: sm_90: it can't be cached"
 TROUPE_CACHE_DIR='' "$troupe" cache warm "$tmp/in/all.txt" --arch sm_90 2>"$tmp/err" && fail 'no folder'
 says err 'there is no cache folder'
 
@@ -173,7 +173,7 @@ cat >"$tmp/in/value.h" <<'END'
 __device__ inline char letter(int i) { return __FILE__[i]; }
 #define VALUE letter(x[1])
 END
-run 1 cache pack "$tmp/in/any.txt" --arch sm_90 -o "$tmp/not.pack" && says err "it can't be kept: .*portable"
+run 1 cache pack "$tmp/in/any.txt" --arch sm_90 -o "$tmp/not.pack" && says err "it can't be cached: .*portable"
 echo '#define VALUE __LINE__ + sizeof(__FILE__)' >"$tmp/in/value.h"
 run 0 cache pack "$tmp/in/all.txt" --arch sm_90 --arch sm_100 -o "$tmp/again.pack"
 cmp -s "$tmp/again.pack" "$tmp/all.pack" && fail 'two headers, one pack'
@@ -187,7 +187,7 @@ run 0 cache warm "$tmp/in/all.txt" --arch sm_90 && says out '2 of them new'
 mkdir "$tmp/full"
 if mount -t tmpfs -o size=16k,mode=700 none "$tmp/full" 2>/dev/null; then
     (TROUPE_CACHE_DIR=$tmp/full; export TROUPE_CACHE_DIR
-     run 1 cache warm "$tmp/in/all.txt" --arch sm_90 && says err 'not all kernels were kept: No space left'
+     run 1 cache warm "$tmp/in/all.txt" --arch sm_90 && says err 'not all kernels were stored: No space left'
      [ $failures -eq 0 ]) || failures=$((failures + 1))
     umount "$tmp/full"
 fi

@@ -176,7 +176,7 @@ refused 1 '--bias: expected 4, one for each filter; .*z.npy' x w --bias "$tmp/z.
 refused 2 '--pad: expected 2 numbers, one for each size of the images' x w --pad 1,1,1
 refused 2 '--pad: expected up to four numbers' x w --pad 1,x
 refused 2 '--stride: expected at least 1' x w --stride 0
-refused 2 'expected --size H,W of the result: with --stride' dys w --pass data --stride 2
+refused 2 'expected --size H,W, the sizes of the result' dys w --pass data --stride 2
 refused 1 'DY: expected 5 in dimension 2, as many as a filter of 3 has places in 11 with' \
     dys w --pass data --stride 2 --pad 0,1 --size 11,7
 refused 1 'DY: expected 4 in dimension 1, the number of filters; ' x w --pass data

@@ -32,7 +32,7 @@ gemm 0 --type i8 --check
 gemm 2 --type bf16 --kernel nonsense && says err "--kernel: no kernel is called 'nonsense'"
 gemm 2 --tune fast && says err '--tune'
 run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --device host --check
-says err '--check holds results of a GPU against the host'
+says err '--check compares a GPU.s results with the host'
 
 # Groups of rows, and a convolution of one pixel, which is the product.
 matrix stacked f32 C 106 29

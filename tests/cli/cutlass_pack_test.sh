@@ -88,7 +88,7 @@ wrong '.rows: expected at least one value, got an empty array' '{"rows": []}'
 wrong ': expected an object, got an array' '[]'
 wrong ': a.type: expected f64, .*, got i32' '{"rows": "best", "a": "i32"}'
 wrong '.rows: no kernel for f16 tn on a device of 9.0: .*nodes' '{"rows": "best", "type": "f16", "epilogue": "d[row,col]:i8 = exp(acc) + x[row,col]:i8; acc", "align": 1}'
-wrong '.rows: "s90_i8_128x128x128_1x1" is for none of this: .*does not multiply f16' '{"rows": "s90_i8_128x128x128_1x1", "type": "f16"}'
+wrong '.rows: "s90_i8_128x128x128_1x1" applies to none of these kernels: .*does not multiply f16' '{"rows": "s90_i8_128x128x128_1x1", "type": "f16"}'
 echo '[{"rows": }]' >"$tmp/spec.json"
 pack 1 --arch 90a && says err "spec.json:1: no JSON: '}\]'"
 echo '{}' >"$tmp/spec.json"

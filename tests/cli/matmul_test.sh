@@ -214,7 +214,7 @@ said 1 '--scale-a: expected 48 elements, one for each row' --type f8e4m3 --scale
 said 1 '--add: expected 48 x 80 elements; .*u.npy is 48 x 79 f32' --add "$tmp/u.npy" --beta 1
 said 1 '--add: expected a file in C order' --add "$tmp/f.npy" --beta 1
 said 1 '--add: expected elements that can be made i32' --type i8 --add "$tmp/c.npy" --beta 1
-said 2 '--bias: there is none where the result is i32' --type i8 --bias "$tmp/v.npy"
+said 2 '--bias: expected none for a result of i32' --type i8 --bias "$tmp/v.npy"
 said 1 '--aux: expected 48 x 16 elements, each eight bits' --activation drelu --aux "$tmp/u.npy"
 said 1 '--scale-a: a.scale: ' --scale-a 2
 said 1 '--scale-d: d.scale: ' --scale-d 2
@@ -241,7 +241,7 @@ matrix b f32 C 6 0
 matrix c f32 C 5 0
 general type=bf16 add=c beta=1
 general activation=relu aux=aux
-said 1 '--gradient: there is none of an empty result' --gradient "a=$tmp/g.npy"
+said 1 '--gradient: expected none for an empty result' --gradient "a=$tmp/g.npy"
 matrix a f32 C 5 0
 matrix b f32 C 0 4
 general type=bf16

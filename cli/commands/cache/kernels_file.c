@@ -234,7 +234,7 @@ static char *read_text(reader *r, const char *path)
     if (text)
         text[size] = '\0';
     if (text && strlen(text) != size) {
-        wrong(r, "%.160s: expected text, and it has a zero byte", path);
+        wrong(r, "%.160s: expected text, got a zero byte in it", path);
         free(text);
         text = NULL;
     }

@@ -53,8 +53,9 @@ bool making_is_unsure(trp_device *device, trp_module module, const char **why)
     static const char word[] = "unsure\n";
     uint64_t bytes = 0;
     bool unsure = false;
-    *why = "it can't be kept: it says when it is compiled, or an #include of a macro, an #embed or "
-           "an option hides what it reads, or it is said to be portable and has paths of folders";
+    *why =
+        "it can't be cached: it says when it is compiled, or an #include of a macro, an #embed or "
+        "an option hides what it reads, or it is said to be portable and has paths of folders";
     if (trp_module_read(device, module, TRP_MODULE_HEADERS, NULL, 0, &bytes) != TRP_OK)
         return false;
     char *text = malloc(bytes + 1);
@@ -205,7 +206,8 @@ static bool check_folder(trp__store *store)
     if (status == TRP_OK)
         close(folder);
     else
-        ui_error("kernels can't be kept: %s; TROUPE_CACHE_DIR names another folder", error.message);
+        ui_error("kernels can't be stored: %s; TROUPE_CACHE_DIR names another folder",
+                 error.message);
     return status == TRP_OK;
 }
 
@@ -231,7 +233,7 @@ static bool check_room(trp__store *store, uint64_t bytes)
     }
     good = good && fsync(fd) == 0;
     if (!good)
-        ui_error("%s: not all kernels were kept: %s", store->disk.place.path,
+        ui_error("%s: not all kernels were stored: %s", store->disk.place.path,
                  errno ? strerror(errno) : "the disk is full");
     if (fd >= 0) {
         close(fd);

@@ -20,7 +20,7 @@ bool cutlass_can_check(const cutlass *job)
 {
     if (!job->check || job->run.info.backend != TRP_BACKEND_HOST)
         return true;
-    ui_error("--check holds results of a GPU against the host's, and this device is the host");
+    ui_error("--check compares a GPU's results with the host's: expected a GPU, got the host");
     return false;
 }
 

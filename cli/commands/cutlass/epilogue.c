@@ -283,7 +283,7 @@ static uint32_t read_operand(parser *p, size_t at, const char *name)
     if (kind == TRP_EPILOGUE_NONE)
         return 0;
     if (empty)
-        return fail_at(p, at, "expected %s without brackets: [] is for what is written", name);
+        return fail_at(p, at, "expected %s without brackets: [] is for outputs", name);
     if (!read_suffixes(p, kind == TRP_EPILOGUE_AUX_LOAD, &type, &order))
         return 0;
     if (value) {
@@ -432,7 +432,7 @@ static uint32_t read_factor(parser *p)
     if (p->failed)
         return 0;
     if (p->depth == EPILOGUE_DEPTH_MAX)
-        return fail_at(p, p->at, "expected at most %d of parentheses and signs in each other",
+        return fail_at(p, p->at, "expected at most %d nested parentheses and signs",
                        EPILOGUE_DEPTH_MAX);
     p->depth++;
     uint32_t node = read_plain(p);

@@ -303,8 +303,8 @@ int cutlass_pack(int argc, char **argv)
     ui_set_quiet(p.quiet);
     if (!p.path || !arch || !p.output)
         return options_reject(&command, "expected %s",
-                              !p.path ? "--spec KERNELS.json, which kernels"
-                              : !arch ? "--arch 90a or the like, for which devices"
+                              !p.path ? "--spec KERNELS.json, the kernels to compile"
+                              : !arch ? "--arch 90a or the like, the devices"
                                       : "-o PACK, the file to write");
     if (p.jobs < 1 || p.jobs > JOBS_MAX)
         return options_reject(&command, "--jobs: expected 1 to %d, got %lld", JOBS_MAX,

@@ -353,8 +353,8 @@ static bool read_entry(reader *r, const cJSON *entry, const uint32_t *capabiliti
             } while (next_combination(all));
         }
         if (asked > 0 && any == 0)
-            return spec_wrong(r, "\"%s\" is for none of this: %s", all[SPEC_ROWS].at->valuestring,
-                              r->why);
+            return spec_wrong(r, "\"%s\" applies to none of these kernels: %s",
+                              all[SPEC_ROWS].at->valuestring, r->why);
     } while (advance(&all[SPEC_ROWS]));
     return true;
 }

@@ -45,7 +45,7 @@ static bool find_sizes(conv *job)
     int64_t *size = job->pass == CONV_DATA ? job->x + 2 : job->w + 2;
     for (uint32_t i = 0; i < job->dims; i++) {
         if (!job->size && job->request.stride[i] != 1) {
-            ui_wrong("expected --size %s of the result: with --stride they do not follow",
+            ui_wrong("expected --size %s, the sizes of the result, which --stride leaves open",
                      job->dims == 1   ? "N"
                      : job->dims == 2 ? "H,W"
                                       : "D,H,W");

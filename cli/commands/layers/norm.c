@@ -44,7 +44,7 @@ static int check_statistics(const struct command *command, const norm *job, cons
                               g->mean ? "mean" : "inv-variance", mode,
                               job->training ? " with it" : "");
     if (!job->training && (g->mean_out || g->inv_variance_out))
-        return options_reject(command, "--%s: expected --training, which makes it",
+        return options_reject(command, "--%s: expected --training, which computes it",
                               g->mean_out ? "mean-out" : "inv-variance-out");
     if (job->mode == TRP_DNN_RMS && (g->bias || g->mean_out))
         return options_reject(command, "--%s: expected none, for --mode rms has none",

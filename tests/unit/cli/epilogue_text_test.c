@@ -155,7 +155,7 @@ static void limits(void **state)
     memset(text, '(', 500);
     memcpy(text + 500, "acc", 4);
     assert_false(epilogue_parse(text, &e, error, sizeof error));
-    assert_non_null(strstr(error, "at most 64 of parentheses and signs"));
+    assert_non_null(strstr(error, "at most 64 nested parentheses and signs"));
     memset(text, '-', 500);
     assert_false(epilogue_parse(text, &e, error, sizeof error));
     memset(text, ' ', sizeof text - 1);
