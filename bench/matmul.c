@@ -86,8 +86,7 @@ void suite_matmul_epilogue(suite *s)
     trp_device_trim(s->device);
 }
 
-/* Measures a product so small that its time is the launch: what Troupe's side takes longer is its
- * overhead. */
+/* Measures a product so small that its time is the launch: the sides differ by the overhead. */
 void suite_matmul_overhead(suite *s)
 {
     report_section(s->report, "What a request costs beyond the library's call",

@@ -18,7 +18,7 @@ typedef struct checking {
     long double *roots;  /* cosines and sines, n of each for each axis */
     int64_t first[RANK]; /* where those of an axis begin */
     double terms;
-    /* Of the sum that is computed. */
+    /* State of the current sum. */
     int64_t index[RANK]; /* of the result */
     long double re, im, size;
 } checking;
@@ -64,8 +64,8 @@ static void add_term(checking *c, const int64_t at[RANK], long double w_re, long
     c->size += re * re + im * im;
 }
 
-/* Adds all terms that differ in the axes from number `i` on. What C2R lacks is the conjugate of the
- * element with all indices mirrored; only the real part of the sum is wanted then. */
+/* Adds all terms that differ in the axes from number `i` on. An element that C2R does not read is
+ * the conjugate of that with all indices mirrored; only the real part of the sum counts then. */
 static void add_terms(checking *c, int i, int64_t at[RANK], long double w_re, long double w_im)
 {
     const fft *job = c->job;
@@ -102,8 +102,7 @@ static double scale_of(const fft *job)
     return (double)((job->request.norm == TRP_FFT_FORWARD) != job->inverse ? 1 / n : 1);
 }
 
-/* The error of an element is of the size of a whole line, as much as the root of the sum of squares
- * of what it is made of. */
+/* The error of an element grows with the root of the sum of squares of all its terms. */
 static void compare(checking *c, uint64_t number, outcome *o)
 {
     const fft *job = c->job;

@@ -18,7 +18,7 @@ typedef struct listing {
     uint64_t count[TRP__VERDICT_STATES], shown;
 } listing;
 
-/* Whose plan it is: the kind of an entry begins with that. */
+/* Finds the actor of a plan: the kind of an entry begins with its name. */
 static void find_actor(const trp__entry *entry, char out[TEXT])
 {
     trp__inspect_field(entry, TRP__KEY_KIND, out, TEXT);

@@ -11,7 +11,7 @@ cJSON *json_read_file(const char *path);
 /* "an array", for messages. */
 const char *json_kind_name(const cJSON *value);
 
-/* A member of an object; -1, and "", where there is none of that kind. */
+/* Return a member of an object; -1 or "": it has none of that kind. */
 double json_number(const cJSON *object, const char *key);
 const char *json_string(const cJSON *object, const char *key);
 

@@ -51,7 +51,7 @@ typedef struct spec_reader {
     size_t entry;
     const cJSON *value; /* the current value */
     const char *field;  /* its field */
-    int which;          /* that of the field */
+    int which;          /* the `which` of the field */
     spec_combination x;
     char why[512]; /* why the last row did not apply */
 } spec_reader;
@@ -76,7 +76,7 @@ enum {
 typedef struct spec_field {
     const char *name;
     bool (*take)(spec_reader *r);
-    int which; /* what of several `take` sets */
+    int which; /* which of several values `take` sets */
 } spec_field;
 
 extern const spec_field spec_fields[SPEC_FIELDS];
