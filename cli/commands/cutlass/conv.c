@@ -135,7 +135,7 @@ static trp_conv_tensor tensor_of(const trp_matmul_matrix *x)
 
 static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done)
 {
-    const cutlass_wishes wishes = cutlass_wishes_of(job);
+    const cutlass_choice choice = cutlass_choice_of(job);
     trp_cutlass_conv_request c = job->conv;
     trp_cutlass_chosen chosen = {0};
     c.compute = r->compute;
@@ -145,8 +145,8 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
     c.d = tensor_of(&r->d);
     c.epilogue = job->tree.node;
     c.epilogue_count = job->tree.count;
-    c.kernel = wishes.kernel;
-    c.tune = wishes.tune;
+    c.kernel = choice.kernel;
+    c.tune = choice.tune;
     c.chosen = &chosen;
     return cutlass_sent(job, &chosen, trp_cutlass_conv(job->run.actor, &c, done));
 }

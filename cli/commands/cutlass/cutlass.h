@@ -64,12 +64,12 @@ struct cutlass {
 extern const cutlass_kind cutlass_gemm, cutlass_grouped, cutlass_conv;
 
 /* Kernel choice of a request on the job's device. */
-typedef struct cutlass_wishes {
+typedef struct cutlass_choice {
     const char *kernel;
     trp_tune tune;
-} cutlass_wishes;
+} cutlass_choice;
 
-cutlass_wishes cutlass_wishes_of(const cutlass *job);
+cutlass_choice cutlass_choice_of(const cutlass *job);
 
 /* Reports the kernel chosen for a request that was sent with this status; returns the status. */
 trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, trp_status status);

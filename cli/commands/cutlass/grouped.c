@@ -99,7 +99,7 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
 {
     static const trp_cutlass_grouping groupings[] = {
         TRP_CUTLASS_GROUPS_OF_M, TRP_CUTLASS_GROUPS_OF_N, TRP_CUTLASS_GROUPS_OF_K};
-    const cutlass_wishes wishes = cutlass_wishes_of(job);
+    const cutlass_choice choice = cutlass_choice_of(job);
     size_t bytes = job->groups * sizeof *job->ends;
     trp_cutlass_chosen chosen = {0};
     trp_completion sent = {0};
@@ -115,8 +115,8 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
                                           .d = r->d,
                                           .epilogue = job->tree.node,
                                           .epilogue_count = job->tree.count,
-                                          .kernel = wishes.kernel,
-                                          .tune = wishes.tune,
+                                          .kernel = choice.kernel,
+                                          .tune = choice.tune,
                                           .chosen = &chosen};
     if (stacked(job) == CUTLASS_A)
         g.a.stride = stride_of(&g.a, job->m);

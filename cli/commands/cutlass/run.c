@@ -109,11 +109,11 @@ static bool settle_gemm(cutlass *job)
     return false;
 }
 
-cutlass_wishes cutlass_wishes_of(const cutlass *job)
+cutlass_choice cutlass_choice_of(const cutlass *job)
 {
     if (job->run.info.backend == TRP_BACKEND_HOST)
-        return (cutlass_wishes){0}; /* the host has no kernels */
-    return (cutlass_wishes){.kernel = job->kernel,
+        return (cutlass_choice){0}; /* the host has no kernels */
+    return (cutlass_choice){.kernel = job->kernel,
                             .tune = job->tune > 0 ? (trp_tune)job->tune : TRP_TUNE_OFF};
 }
 
@@ -129,11 +129,11 @@ trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, tr
 
 static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done)
 {
-    const cutlass_wishes wishes = cutlass_wishes_of(job);
+    const cutlass_choice choice = cutlass_choice_of(job);
     trp_cutlass_gemm_request own = *r;
     trp_cutlass_chosen chosen = {0};
-    own.kernel = wishes.kernel;
-    own.tune = wishes.tune;
+    own.kernel = choice.kernel;
+    own.tune = choice.tune;
     own.chosen = &chosen;
     return cutlass_sent(job, &chosen, trp_cutlass_gemm(job->run.actor, &own, done));
 }

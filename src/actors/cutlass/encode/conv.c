@@ -14,8 +14,8 @@
 
 enum { DIMS = TRP__CONV_DIMS };
 
-/* A request in the making. */
-typedef struct making {
+/* A request that is being encoded. */
+typedef struct encoding {
     trp__encoder *encoder;
     const trp_cutlass_conv_request *r;
     int dims;
@@ -25,13 +25,13 @@ typedef struct making {
     bool in_place;                           /* C is read where D is written */
     int64_t rows, columns;                   /* of D */
     trp__operand matrix[TRP__GEMM_MATRICES]; /* mode 0: there is none */
-} making;
+} encoding;
 
 static const char *const names[] = {"a", "b", "c", "d"};
 
 /* Numbers. */
 
-static trp_status check_choices(making *m)
+static trp_status check_choices(encoding *m)
 {
     const trp__choice choices[] = {
         {"operation", "a trp_conv_operation", m->r->operation, TRP_CONV_WGRAD},
@@ -47,7 +47,7 @@ static trp_status check_choices(making *m)
     return trp__check_choices(m->encoder, choices, COUNT_OF(choices));
 }
 
-static trp_status check_counts(making *m)
+static trp_status check_counts(encoding *m)
 {
     const trp_cutlass_conv_request *r = m->r;
     int64_t groups = r->groups ? r->groups : 1;
@@ -73,7 +73,7 @@ static trp_status check_counts(making *m)
 
 /* One array of numbers, of which there is one for each dimension. 0 stands for `zero`; `out` has it
  * in three dimensions, the first ones filled with `fill`. */
-static trp_status take(making *m, const char *name, const int64_t *values, int64_t least,
+static trp_status take(encoding *m, const char *name, const int64_t *values, int64_t least,
                        int64_t zero, int32_t fill, int32_t out[DIMS])
 {
     for (int i = 0; i < DIMS; i++)
@@ -94,7 +94,7 @@ static trp_status take(making *m, const char *name, const int64_t *values, int64
 }
 
 /* Computes the output's shape, and compares it with the request's. */
-static trp_status set_output(making *m)
+static trp_status set_output(encoding *m)
 {
     trp__cutlass_conv *g = &m->g;
     const int32_t *pad_after = m->pad_after;
@@ -128,7 +128,7 @@ static trp_status set_output(making *m)
 }
 
 /* Whether all pixels can be counted. */
-static trp_status check_volume(making *m, const char *name, const int32_t size[DIMS])
+static trp_status check_volume(encoding *m, const char *name, const int32_t size[DIMS])
 {
     int64_t volume;
     if (!__builtin_mul_overflow((int64_t)size[0] * size[1], (int64_t)size[2], &volume))
@@ -137,7 +137,7 @@ static trp_status check_volume(making *m, const char *name, const int32_t size[D
                 size[2]);
 }
 
-static trp_status check_sizes(making *m)
+static trp_status check_sizes(encoding *m)
 {
     const trp_cutlass_conv_request *r = m->r;
     trp__cutlass_conv *g = &m->g;
@@ -163,7 +163,7 @@ static trp_status check_sizes(making *m)
 
 /* Types and epilogue. */
 
-static trp_status set_epilogue(making *m)
+static trp_status set_epilogue(encoding *m)
 {
     const trp_cutlass_conv_request *r = m->r;
     m->e = (trp__epilogue_encoding){
@@ -183,7 +183,7 @@ typedef struct shape {
 
 typedef enum role { ACTIVATION, FILTER, OUTPUT } role;
 
-static role role_of(const making *m, int which)
+static role role_of(const encoding *m, int which)
 {
     static const role roles[][3] = {
         [TRP_CONV_FPROP] = {ACTIVATION, FILTER, OUTPUT},
@@ -193,7 +193,7 @@ static role role_of(const making *m, int which)
     return roles[m->r->operation][which == TRP__GEMM_D ? 2 : which];
 }
 
-static shape shape_of(const making *m, role what)
+static shape shape_of(const encoding *m, role what)
 {
     const trp__cutlass_conv *g = &m->g;
     const int32_t *sizes = what == ACTIVATION ? g->input : what == FILTER ? g->filter : g->output;
@@ -205,12 +205,12 @@ static shape shape_of(const making *m, role what)
 }
 
 /* Place i of the sender's strides among the four. */
-static int place_of(const making *m, int i)
+static int place_of(const encoding *m, int i)
 {
     return i == 0 ? 0 : DIMS - m->dims + i;
 }
 
-static trp_status check_surplus(making *m, int which, const trp_conv_tensor *t)
+static trp_status check_surplus(encoding *m, int which, const trp_conv_tensor *t)
 {
     for (int i = 1 + m->dims; i < 1 + TRP_CONV_DIMS_MAX; i++) {
         if (t->stride[i] != 0)
@@ -220,13 +220,13 @@ static trp_status check_surplus(making *m, int which, const trp_conv_tensor *t)
     return TRP_OK;
 }
 
-static trp_status too_large(making *m, int which)
+static trp_status too_large(encoding *m, int which)
 {
     return FAIL(m, "%s: it spans more than 2^63 bytes", names[which]);
 }
 
 /* Strides of A or B from the innermost on, and how many elements the tensor spans. */
-static trp_status set_strides(making *m, int which, const trp_conv_tensor *t, const shape *s,
+static trp_status set_strides(encoding *m, int which, const trp_conv_tensor *t, const shape *s,
                               int64_t stride[1 + DIMS], int64_t *elements)
 {
     int64_t packed = s->channels, span = s->channels, more;
@@ -245,7 +245,8 @@ static trp_status set_strides(making *m, int which, const trp_conv_tensor *t, co
     return TRP_OK;
 }
 
-static trp__operand operand_of(const making *m, int which, const trp_conv_tensor *t, uint32_t mode)
+static trp__operand operand_of(const encoding *m, int which, const trp_conv_tensor *t,
+                               uint32_t mode)
 {
     return (trp__operand){.name = names[which],
                           .fields = true,
@@ -257,7 +258,7 @@ static trp__operand operand_of(const making *m, int which, const trp_conv_tensor
 }
 
 /* A or B, as one line from its first element to its last. */
-static trp_status set_input(making *m, int which)
+static trp_status set_input(encoding *m, int which)
 {
     const trp_conv_tensor *t = which == TRP__GEMM_A ? &m->r->a : &m->r->b;
     const shape s = shape_of(m, role_of(m, which));
@@ -273,7 +274,7 @@ static trp_status set_input(making *m, int which)
 }
 
 /* Elements between the rows of C or D. */
-static trp_status set_ld(making *m, int which, const trp_conv_tensor *t, int64_t *ld)
+static trp_status set_ld(encoding *m, int which, const trp_conv_tensor *t, int64_t *ld)
 {
     const role what = role_of(m, TRP__GEMM_D);
     const shape s = shape_of(m, what);
@@ -302,7 +303,7 @@ static trp_status set_ld(making *m, int which, const trp_conv_tensor *t, int64_t
 }
 
 /* C or D, a row-major matrix. */
-static trp_status set_result(making *m, int which, uint32_t mode)
+static trp_status set_result(encoding *m, int which, uint32_t mode)
 {
     const trp_conv_tensor *t = which == TRP__GEMM_C ? &m->r->c : &m->r->d;
     int64_t *ld = which == TRP__GEMM_C ? &m->g.c_ld : &m->g.d_ld;
@@ -317,7 +318,7 @@ static trp_status set_result(making *m, int which, uint32_t mode)
     return trp__operand_check_extent(m->encoder, x, 1);
 }
 
-static bool same_place(const making *m)
+static bool same_place(const encoding *m)
 {
     const trp_conv_tensor *c = &m->r->c, *d = &m->r->d;
     int free = role_of(m, TRP__GEMM_D) == FILTER ? 0 : m->dims;
@@ -328,7 +329,7 @@ static bool same_place(const making *m)
 }
 
 /* How many rows and columns D has. */
-static trp_status set_matrix(making *m)
+static trp_status set_matrix(encoding *m)
 {
     const role what = role_of(m, TRP__GEMM_D);
     const shape s = shape_of(m, what);
@@ -342,7 +343,7 @@ static trp_status set_matrix(making *m)
     return TRP_OK;
 }
 
-static trp_status set_matrices(making *m)
+static trp_status set_matrices(encoding *m)
 {
     bool reads_c = m->g.type[TRP__GEMM_C] != TRP_DTYPE_NONE;
     trp_status status = set_input(m, TRP__GEMM_A);
@@ -364,7 +365,7 @@ static trp_status set_matrices(making *m)
 }
 
 /* The places of all operands, of which there may be so many. */
-static trp_status place_all(making *m)
+static trp_status place_all(encoding *m)
 {
     uint32_t matrices = 0;
     trp_status status =
@@ -376,7 +377,7 @@ static trp_status place_all(making *m)
 }
 
 /* Adds all operands, and puts slots and tree behind the head. */
-static trp_status put_all(making *m)
+static trp_status put_all(encoding *m)
 {
     uint32_t access;
     void *room = NULL;
@@ -393,7 +394,7 @@ static trp_status put_all(making *m)
 }
 
 /* The same for a GPU, with a kernel. */
-static trp_status run_all(making *m)
+static trp_status run_all(encoding *m)
 {
     const trp__cutlass_convolving x = {.g = &m->g,
                                        .pad_after = m->pad_after,
@@ -407,7 +408,7 @@ static trp_status run_all(making *m)
 
 trp_status trp__cutlass_encode_conv(trp__encoder *encoder, const trp_request *request)
 {
-    making m = {.encoder = encoder, .r = (const trp_cutlass_conv_request *)request};
+    encoding m = {.encoder = encoder, .r = (const trp_cutlass_conv_request *)request};
     bool host = encoder->backend == TRP_BACKEND_HOST;
     trp_status status = check_choices(&m);
     if (status == TRP_OK)

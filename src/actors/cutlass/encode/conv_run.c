@@ -14,18 +14,18 @@ enum { DIMS = TRP__CONV_DIMS };
 /* Bounds rows, columns and terms of a sum: kernels count a tile further in 32 bits. */
 enum { SIZE_MAX_PRODUCT = INT32_MAX - 1023 };
 
-typedef struct making {
+typedef struct encoding {
     trp__cutlass_running w;
     const trp__cutlass_convolving *x;
     trp__tree_operands operands;       /* with strides from group to group */
     int64_t channels, filters;         /* of a group */
     int64_t stride[2][1 + DIMS];       /* of A and B; those of dimensions that are not there too */
     int64_t batch[TRP__GEMM_MATRICES]; /* from group to group, elements */
-} making;
+} encoding;
 
 /* Sizes. */
 
-static trp_status check_sizes(const making *m)
+static trp_status check_sizes(const encoding *m)
 {
     const trp__cutlass_conv *g = m->x->g;
     trp_error *error = m->w.encoder->error;
@@ -52,7 +52,7 @@ static trp_status check_sizes(const making *m)
 }
 
 /* A stride of a dimension that the request has not is as if it were packed. */
-static void set_strides(making *m)
+static void set_strides(encoding *m)
 {
     const trp__cutlass_conv *g = m->x->g;
     const int64_t *from[] = {g->a_stride, g->b_stride};
@@ -63,7 +63,7 @@ static void set_strides(making *m)
     }
 }
 
-static void set_groups(making *m)
+static void set_groups(encoding *m)
 {
     const trp__cutlass_conv *g = m->x->g;
     int64_t *batch = m->batch;
@@ -81,7 +81,7 @@ static void set_groups(making *m)
 }
 
 /* Where a group's part of what a node has in memory begins, from the one before. */
-static void set_tree_strides(making *m)
+static void set_tree_strides(encoding *m)
 {
     bool by_rows = m->x->g->operation == TRP_CONV_WGRAD;
     int64_t step = by_rows ? m->filters : m->batch[TRP__GEMM_D];
@@ -141,7 +141,7 @@ static void set_geometry(const trp__cutlass_conv *g, int32_t out[TRP__CUTLASS_GE
         memcpy(out + 2 + i * DIMS, parts[i], DIMS * sizeof *out);
 }
 
-static trp__cutlass_convolution describe(const making *m)
+static trp__cutlass_convolution describe(const encoding *m)
 {
     const trp__cutlass_conv *g = m->x->g;
     trp__cutlass_convolution c = {
@@ -160,7 +160,7 @@ static trp__cutlass_convolution describe(const making *m)
 /* The problem and its arguments. */
 
 /* Returns the alignment of A or B, whose lines are channels of one pixel. */
-static uint32_t alignment_of(const making *m, int which)
+static uint32_t alignment_of(const encoding *m, int which)
 {
     const trp__cutlass_conv *g = m->x->g;
     const int64_t *stride = m->stride[which];
@@ -172,13 +172,13 @@ static uint32_t alignment_of(const making *m, int which)
                               sizeof distances / sizeof *distances);
 }
 
-static uint32_t alignment_of_result(const making *m, int which)
+static uint32_t alignment_of_result(const encoding *m, int which)
 {
     const int64_t distances[] = {m->x->matrix[which].ld, m->batch[which]};
     return trp__run_alignment(&m->x->matrix[which], distances, 2);
 }
 
-static void set_problem(making *m)
+static void set_problem(encoding *m)
 {
     const trp__cutlass_conv *g = m->x->g;
     const trp__tree *tree = m->x->tree;
@@ -217,7 +217,7 @@ static void set_problem(making *m)
         m->w.problem.k = 1;
 }
 
-static void set_arguments(making *m)
+static void set_arguments(encoding *m)
 {
     const trp__cutlass_conv *g = m->x->g;
     const trp__cutlass_problem *p = &m->w.problem;
@@ -250,7 +250,7 @@ static void set_arguments(making *m)
 
 /* The record. */
 
-static trp_status add_matrices(making *m)
+static trp_status add_matrices(encoding *m)
 {
     static const size_t at[] = {offsetof(trp_cutlass_args, a), offsetof(trp_cutlass_args, b),
                                 offsetof(trp_cutlass_args, c), offsetof(trp_cutlass_args, d)};
@@ -266,17 +266,17 @@ static trp_status add_matrices(making *m)
 
 trp_status trp__cutlass_encode_convolution(trp__encoder *encoder, const trp__cutlass_convolving *x)
 {
-    making m = {.w = {.encoder = encoder,
-                      .tree = x->tree,
-                      .kernel = x->request->kernel,
-                      .first = x->request->first,
-                      .tune = x->request->tune,
-                      .library = &trp__by_cudnn,
-                      .asked = x,
-                      .in_place = x->in_place,
-                      .chosen = x->request->chosen,
-                      .ran = x->request->ran},
-                .x = x};
+    encoding m = {.w = {.encoder = encoder,
+                        .tree = x->tree,
+                        .kernel = x->request->kernel,
+                        .first = x->request->first,
+                        .tune = x->request->tune,
+                        .library = &trp__by_cudnn,
+                        .asked = x,
+                        .in_place = x->in_place,
+                        .chosen = x->request->chosen,
+                        .ran = x->request->ran},
+                  .x = x};
     set_strides(&m);
     set_groups(&m);
     set_tree_strides(&m);

@@ -9,21 +9,21 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* A request in the making. */
-typedef struct making {
+/* A request that is being encoded. */
+typedef struct encoding {
     trp__encoder *encoder;
     const trp_cutlass_gemm_request *r;
     trp__cutlass_gemm g;
     trp__epilogue_encoding e;
     bool in_place;                           /* C is read where D is written */
     trp__operand matrix[TRP__GEMM_OPERANDS]; /* mode 0: there is none */
-} making;
+} encoding;
 
 #define FAIL(m, status, ...) trp__error_set((m)->encoder->error, status, __VA_ARGS__)
 
 /* Numbers. */
 
-static trp_status check_enums(making *m)
+static trp_status check_enums(encoding *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     const trp__choice choices[] = {
@@ -40,7 +40,7 @@ static trp_status check_enums(making *m)
     return trp__check_choices(m->encoder, choices, COUNT_OF(choices));
 }
 
-static trp_status check_sizes(making *m)
+static trp_status check_sizes(encoding *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     if (r->m < 0 || r->n < 0)
@@ -59,7 +59,7 @@ static trp_status check_sizes(making *m)
 
 /* Types and epilogue. */
 
-static trp_status set_epilogue(making *m)
+static trp_status set_epilogue(encoding *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     m->e = (trp__epilogue_encoding){.encoder = m->encoder,
@@ -81,7 +81,7 @@ static trp_status set_epilogue(making *m)
 /* Places. */
 
 /* Two elements of 4 bits make a byte: what they are counted by becomes bytes. */
-static trp_status make_bytes(making *m, trp__operand *x)
+static trp_status make_bytes(encoding *m, trp__operand *x)
 {
     if (x->rows % 2 != 0 || x->ld % 2 != 0 || x->stride % 2 != 0)
         return FAIL(m, TRP_E_ARGUMENT,
@@ -97,8 +97,9 @@ static trp_status make_bytes(making *m, trp__operand *x)
 }
 
 /* Matrix `which`, rows x columns as the request has it. */
-static trp_status set_matrix(making *m, int which, const char *name, const trp_matmul_matrix *from,
-                             int64_t rows, int64_t columns, uint32_t mode)
+static trp_status set_matrix(encoding *m, int which, const char *name,
+                             const trp_matmul_matrix *from, int64_t rows, int64_t columns,
+                             uint32_t mode)
 {
     bool by_row = from->order == TRP_ROW_MAJOR;
     trp__operand *x = &m->matrix[which];
@@ -144,7 +145,7 @@ static int64_t count_factors(trp_scale_mode mode, int64_t lines, int64_t k)
 }
 
 /* Factors of A (`which` 0) or B. */
-static trp_status set_factors(making *m, int which, const char *name, const trp_scale *scale)
+static trp_status set_factors(encoding *m, int which, const char *name, const trp_scale *scale)
 {
     trp_dtype type = (trp_dtype)m->g.type[which];
     bool bytes = scale->mode == TRP_SCALE_BLOCK_16 || scale->mode == TRP_SCALE_BLOCK_32;
@@ -193,7 +194,7 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
 }
 
 /* Both have factors of the same width along k, or none has. */
-static trp_status set_scales(making *m)
+static trp_status set_scales(encoding *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     const trp_scale *a = &r->a.scale, *b = &r->b.scale;
@@ -222,7 +223,7 @@ static trp_status set_scales(making *m)
 }
 
 /* Factors, or what is added, of groups of B. */
-static trp_status set_group_operand(making *m, int which, const char *name, trp_buffer buffer,
+static trp_status set_group_operand(encoding *m, int which, const char *name, trp_buffer buffer,
                                     uint64_t offset)
 {
     trp__operand *x = &m->matrix[which];
@@ -239,7 +240,7 @@ static trp_status set_group_operand(making *m, int which, const char *name, trp_
     return trp__operand_measure(m->encoder, x, m->g.batch);
 }
 
-static trp_status set_groups(making *m)
+static trp_status set_groups(encoding *m)
 {
     const trp_cutlass_groups *g = &m->r->groups;
     trp_dtype a = (trp_dtype)m->g.type[TRP__GEMM_A], b = (trp_dtype)m->g.type[TRP__GEMM_B];
@@ -266,7 +267,7 @@ static trp_status set_groups(making *m)
                : status;
 }
 
-static bool same_place(const making *m)
+static bool same_place(const encoding *m)
 {
     const trp_matmul_matrix *c = &m->r->c, *d = &m->r->d;
     int64_t smallest = d->order == TRP_ROW_MAJOR ? m->g.n : m->g.m;
@@ -276,7 +277,7 @@ static bool same_place(const making *m)
            m->g.type[TRP__GEMM_C] == m->g.type[TRP__GEMM_D];
 }
 
-static trp_status set_matrices(making *m)
+static trp_status set_matrices(encoding *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
     bool reads_c = m->g.type[TRP__GEMM_C] != TRP_DTYPE_NONE;
@@ -308,7 +309,7 @@ static trp_status set_matrices(making *m)
     return status;
 }
 
-static trp_status add_matrices(making *m)
+static trp_status add_matrices(encoding *m)
 {
     trp_status status = TRP_OK;
     for (int i = 0; i < TRP__GEMM_OPERANDS && status == TRP_OK; i++) {
@@ -322,7 +323,7 @@ static trp_status add_matrices(making *m)
 }
 
 /* Adds all operands, and puts slots and tree behind the head. */
-static trp_status put_all(making *m)
+static trp_status put_all(encoding *m)
 {
     void *room = NULL;
     trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, &room);
@@ -333,7 +334,7 @@ static trp_status put_all(making *m)
     return status == TRP_OK ? trp__epilogue_put(&m->e, room) : status;
 }
 
-static trp_status set_places(making *m)
+static trp_status set_places(encoding *m)
 {
     uint32_t matrices = 0;
     trp_status status = set_matrices(m);
@@ -358,7 +359,7 @@ static trp_status set_places(making *m)
 
 trp_status trp__cutlass_encode_gemm(trp__encoder *encoder, const trp_request *request)
 {
-    making m = {.encoder = encoder, .r = (const trp_cutlass_gemm_request *)request};
+    encoding m = {.encoder = encoder, .r = (const trp_cutlass_gemm_request *)request};
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
         status = check_sizes(&m);

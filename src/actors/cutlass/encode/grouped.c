@@ -11,11 +11,11 @@
 
 #define FAIL(m, status, ...) trp__error_set((m)->encoder->error, status, __VA_ARGS__)
 
-typedef trp__grouped_encoding making;
+typedef trp__grouped_encoding encoding;
 
 /* Numbers. */
 
-static trp_status check_enums(making *m)
+static trp_status check_enums(encoding *m)
 {
     const trp_cutlass_grouped_gemm_request *r = m->r;
     const trp__choice choices[] = {
@@ -39,7 +39,7 @@ static trp_status check_enums(making *m)
     return trp__check_choices(m->encoder, choices, COUNT_OF(choices));
 }
 
-static trp_status check_sizes(making *m)
+static trp_status check_sizes(encoding *m)
 {
     const trp_cutlass_grouped_gemm_request *r = m->r;
     bool by_value = r->grouping == TRP_CUTLASS_GROUPS_BY_VALUE;
@@ -81,7 +81,7 @@ static trp_status check_sizes(making *m)
 /* Types and epilogue. */
 
 /* Refuses nodes that kernels for groups have no visitor for. */
-static trp_status check_node(making *m, uint32_t i)
+static trp_status check_node(encoding *m, uint32_t i)
 {
     static const char *const refused[] = {
         [TRP_EPILOGUE_AUX_LOAD] = "aux load",
@@ -106,7 +106,7 @@ static trp_status check_node(making *m, uint32_t i)
     return TRP_OK;
 }
 
-static bool same_place(const making *m)
+static bool same_place(const encoding *m)
 {
     const trp_matmul_matrix *c = &m->r->c, *d = &m->r->d;
     bool own = m->g.grouping < TRP_CUTLASS_GROUPS_OF_M;
@@ -116,7 +116,7 @@ static bool same_place(const making *m)
            m->g.type[TRP__GEMM_C] == m->g.type[TRP__GEMM_D];
 }
 
-static trp_status set_epilogue(making *m)
+static trp_status set_epilogue(encoding *m)
 {
     const trp_cutlass_grouped_gemm_request *r = m->r;
     m->e = (trp__epilogue_encoding){.encoder = m->encoder,
@@ -141,7 +141,7 @@ static trp_status set_epilogue(making *m)
 
 /* Places. */
 
-static trp_status add_matrices(making *m)
+static trp_status add_matrices(encoding *m)
 {
     bool rest = m->g.grouping == TRP_CUTLASS_GROUPS_BY_TABLE;
     trp_status status = TRP_OK;
@@ -166,7 +166,7 @@ static trp_status add_matrices(making *m)
     return status;
 }
 
-static trp_status put_all(making *m)
+static trp_status put_all(encoding *m)
 {
     bool by_value = m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE;
     uint32_t extra = by_value ? m->g.groups * (uint32_t)sizeof *m->r->group : 0;
@@ -183,7 +183,7 @@ static trp_status put_all(making *m)
     return trp__epilogue_put(&m->e, (char *)room + extra);
 }
 
-static trp_status place_tree(making *m)
+static trp_status place_tree(encoding *m)
 {
     uint32_t operands = m->table.mode != 0;
     trp_status status =
@@ -194,7 +194,7 @@ static trp_status place_tree(making *m)
     return status == TRP_OK ? trp__epilogue_check_count(&m->e, operands) : status;
 }
 
-static trp_status set_places(making *m)
+static trp_status set_places(encoding *m)
 {
     bool by_value = m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE;
     trp_status status = TRP_OK;
@@ -214,7 +214,7 @@ static trp_status set_places(making *m)
 
 trp_status trp__cutlass_encode_grouped(trp__encoder *encoder, const trp_request *request)
 {
-    making m = {.encoder = encoder, .r = (const trp_cutlass_grouped_gemm_request *)request};
+    encoding m = {.encoder = encoder, .r = (const trp_cutlass_grouped_gemm_request *)request};
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
         status = check_sizes(&m);
