@@ -123,11 +123,11 @@ static void finish(trial *t)
 static void begin(trial *t, uint64_t *rng, bool is_sm90)
 {
     for (;;) {
-        const tree_wish wish = {
+        const tree_options options = {
             .limits = {.nodes = 4 + (uint32_t)ref_rng_below(h_rng(), 12), .exact_only = t->exact},
             .aligned = is_sm90 || ref_rng_below(h_rng(), 2),
             .half_only = is_sm90};
-        tree_draw(rng, &wish, &t->p);
+        tree_draw(rng, &options, &t->p);
         tree_place(&t->gpu, &t->p);
         send(t, is_sm90                            ? sm90
                 : t->p.tree.accumulator == TRP_F64 ? f64

@@ -45,7 +45,7 @@ void h_kernels_set(const h_kernels *k, const char *name, const char *text)
     h_file_write(path, text);
 }
 
-void h_kernels_untell(const h_kernels *k, const char *name)
+void h_kernels_unset(const h_kernels *k, const char *name)
 {
     char path[400];
     path_of(k, name, path);

@@ -23,7 +23,7 @@ void h_kernels_close(h_kernels *k);
 
 /* Write a file of settings, remove it, and count the lines that the fakes have written to it. */
 void h_kernels_set(const h_kernels *k, const char *name, const char *text);
-void h_kernels_untell(const h_kernels *k, const char *name);
+void h_kernels_unset(const h_kernels *k, const char *name);
 size_t h_kernels_reported(const h_kernels *k, const char *name);
 /* Waits until a file has so many lines. */
 void h_kernels_await(const h_kernels *k, const char *name, size_t lines);

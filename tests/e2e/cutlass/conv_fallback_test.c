@@ -119,7 +119,7 @@ static void until_compiled(void)
         h_kernels_set(&k, "compile_ms", "100000");
         while (!run(&k, p)) /* a kernel of another one was good for it */
             p = draw((trp_conv_operation)i);
-        h_kernels_untell(&k, "compile_ms");
+        h_kernels_unset(&k, "compile_ms");
         while (run(&k, p))
             continue;
         trp_device_trim(k.world.device);
@@ -392,7 +392,7 @@ static void killed(void)
         cv_make(k.world.device, &p);
         H_OK(cv_send(k.cutlass, &p));
         H_CHECK(by_cudnn(&p.chosen));
-        h_kernels_untell(&k, "compile_ms");
+        h_kernels_unset(&k, "compile_ms");
         kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
         cv_check(k.world.device, &p);
         H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE);

@@ -49,7 +49,7 @@ static void products(void)
     H_EQUAL(h_kernels_reported(&k, "runs"), 0);
     c = run(&k, usual);
     H_CHECK(by_cublaslt(&c));
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     do
         c = run(&k, usual);
     while (by_cublaslt(&c));
@@ -276,7 +276,7 @@ static void killed(void)
     h_product_make(&k, &p);
     H_OK(h_product_send(&k, &p));
     H_CHECK(by_cublaslt(&p.chosen));
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
     H_OK(h_await(p.done.future, NULL));
     h_product_check(&k, &p);
@@ -296,7 +296,7 @@ static void searching(void)
     p.tune = TRP_TUNE_QUICK;
     trp_cutlass_chosen c = run(&k, p);
     H_CHECK(by_cublaslt(&c));
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     do
         c = run(&k, p);
     while (!c.searching);

@@ -224,7 +224,7 @@ static void until_compiled(void)
     problem p = draw();
     h_kernels_set(&k, "compile_ms", "100000");
     H_CHECK(run(&k, p));
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     while (run(&k, p))
         continue;
     H_CHECK(h_kernels_reported(&k, "runs") > 0);
@@ -323,7 +323,7 @@ static void killed(void)
     make(&k, &p);
     send(&k, &p);
     H_CHECK(by_cublaslt(&p.chosen));
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
     H_OK(h_await(p.done.future, NULL));
     check(&k, &p);

@@ -60,7 +60,7 @@ static void fails_with(const char *what, const char *log, const char *said)
     H_IS(h_product_run(&k, with_k(32), &error), TRP_E_LIBRARY);
     h_check_says(__FILE__, __LINE__, error.message, said);
     H_EQUAL(h_kernels_reported(&k, "compiles"), 1);
-    h_kernels_untell(&k, what);
+    h_kernels_unset(&k, what);
     run(&k, usual);
     run(&k, with_k(32));
     H_EQUAL(h_kernels_reported(&k, "compiles"), 2);
@@ -129,7 +129,7 @@ static void fallback(void)
     H_CHECK(strcmp(second.chosen.kernel, first.kernel) == 0);
     H_OK(h_await(second.done.future, NULL));
     h_product_check(&k, &second);
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     h_kernels_await(&k, "links", 2);
     h_product_make(&k, &third);
     do {
@@ -198,7 +198,7 @@ static bool cancelled_and_within(int64_t deadline_ns)
     H_OK(trp_cancel(p.done.future));
     H_IS(h_await(p.done.future, &error), TRP_E_CANCELLED);
     H_IS(trp_await(late.done.future, 5 * deadline_ns, NULL), TRP_E_TIMEOUT);
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     trp_status status = h_await(late.done.future, &error);
     bool in_time = status != TRP_E_FAULT || error.fault != TRP_FAULT_HANG;
     if (in_time) {
@@ -381,7 +381,7 @@ static void workspace(void)
     }
     h_product_free(&k, &p);
     p = (h_product){.m = 128, .n = 128, .k = 512, .kernel = "s90_half_128x128x64_1x1_streamk"};
-    h_kernels_untell(&k, "workspace");
+    h_kernels_unset(&k, "workspace");
     run(&k, p);
     p.kernel = "s80_half_128x128x32_a8_streamk";
     run(&k, p);
@@ -418,7 +418,7 @@ static void builder_goes_wrong(void)
             h_fail(__FILE__, __LINE__, "%s: %s %s", ways[i].how, trp_status_name(status),
                    error.message);
         h_check_says(__FILE__, __LINE__, error.message, ways[i].said);
-        h_kernels_untell(&k, "build");
+        h_kernels_unset(&k, "build");
         p.m += 8; /* what was refused or launched is kept */
         run(&k, p);
     }

@@ -123,7 +123,7 @@ static void wrong(void)
         H_CHECK(strcmp(p.chosen.kernel, first.chosen.kernel) != 0);
     } while (strcmp(p.ran.kernel, "reference") == 0 && ++more < 20); /* others of the tile */
     H_CHECK(p.ran.proven && strcmp(p.ran.kernel, p.chosen.kernel) == 0);
-    h_kernels_untell(&b.k, "cutlass_wrong");
+    h_kernels_unset(&b.k, "cutlass_wrong");
     reenter(&b);
     before = runs(&b);
     p = usual;

@@ -295,7 +295,7 @@ static void groups_killed(void)
     H_OK(send_groups(&k, &g, TRP_TUNE_QUICK));
     h_kernels_await(&k, "ran", 7);
     kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
-    h_kernels_untell(&k, "run_ms");
+    h_kernels_unset(&k, "run_ms");
     H_OK(h_await(g.done.future, NULL));
     H_IS(trp_await(g.done.future, 0, NULL), TRP_E_STALE);
     check_groups(&k, &g);

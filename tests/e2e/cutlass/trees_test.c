@@ -66,9 +66,9 @@ static void trees(void)
     host.cutlass = h_actor(host.device, "cutlass");
     for (int i = 0; i < ROUNDS; i++) {
         tree_problem p;
-        const tree_wish wish = {.limits = {.nodes = 4 + (uint32_t)ref_rng_below(h_rng(), 12)},
-                                .aligned = ref_rng_below(h_rng(), 2)};
-        tree_draw(&rng, &wish, &p);
+        const tree_options drawn = {.limits = {.nodes = 4 + (uint32_t)ref_rng_below(h_rng(), 12)},
+                                    .aligned = ref_rng_below(h_rng(), 2)};
+        tree_draw(&rng, &drawn, &p);
         run(&gpu, &p);
         char why[sizeof trp_error_last()->message];
         snprintf(why, sizeof why, "%s", trp_error_message());

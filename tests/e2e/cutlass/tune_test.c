@@ -234,7 +234,7 @@ static void killed(void)
     H_OK(h_product_send(&k, &p));
     h_kernels_await(&k, "runs", 7);
     kill((pid_t)h_info(k.world.device).worker_pid, SIGKILL);
-    h_kernels_untell(&k, "run_ms");
+    h_kernels_unset(&k, "run_ms");
     H_OK(h_await(p.done.future, NULL));
     H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE);
     h_product_check(&k, &p);
@@ -261,7 +261,7 @@ static void cancelled(void)
     h_kernels_await(&k, "compiles", 1);
     H_OK(trp_cancel(p.done.future));
     H_IS(h_await(p.done.future, NULL), TRP_E_CANCELLED);
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     h_kernels_set(&k, "run_ms", "5");
     H_OK(h_product_send(&k, &other));
     h_kernels_await(&k, "runs", 5);
@@ -326,7 +326,7 @@ static void faults(void)
     h_kernels_set(&k, "run_traps", "1");
     p.tune = TRP_TUNE_QUICK;
     H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
-    h_kernels_untell(&k, "run_traps");
+    h_kernels_unset(&k, "run_traps");
     run(&k, with_k(96), TRP_TUNE_QUICK);
     h_kernels_close(&k);
 }
@@ -345,7 +345,7 @@ static void not_compiled(void)
         trp_cutlass_chosen failed = run(&k, p, TRP_TUNE_OFF);
         H_CHECK(failed.fallback && strcmp(failed.kernel, "s80_half_64x64x32_a1") == 0);
     }
-    h_kernels_untell(&k, "compile_fails");
+    h_kernels_unset(&k, "compile_fails");
     size_t compiles = h_kernels_reported(&k, "compiles");
     trp_cutlass_chosen c;
     do
@@ -372,7 +372,7 @@ static void fallback(void)
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_QUICK);
     h_kernels_expect(&c, false, false, "s80_half_64x64x32_a1");
     H_CHECK(c.fallback);
-    h_kernels_untell(&k, "compile_ms");
+    h_kernels_unset(&k, "compile_ms");
     while (!c.searching)
         c = run(&k, p, TRP_TUNE_QUICK);
     c = run(&k, p, TRP_TUNE_QUICK);

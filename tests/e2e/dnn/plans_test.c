@@ -186,7 +186,7 @@ static void not_read(void)
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
     H_EQUAL(reported(&b, "cudnn_reads"), 2);
-    h_kernels_untell(&b.k, "cudnn_reads_fail");
+    h_kernels_unset(&b.k, "cudnn_reads_fail");
     db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, true, 4096);
@@ -325,7 +325,7 @@ static void no_compiler(void)
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
     h_kernels_set(&b.k, "cudnn_takes", "");
-    h_kernels_untell(&b.k, "compile_fails");
+    h_kernels_unset(&b.k, "compile_fails");
     ran = conv(&b, 2, (trp_dnn_options){0});
     expect(&ran, "direct", 2, false, 0);
     H_EQUAL(h_info(b.k.world.device).incarnation, 1);

@@ -248,7 +248,7 @@ static void fast_and_wrong(void)
     h_kernels_set(&b.k, "cublaslt_wrong", "66");
     trp_dnn_ran ran = good(&b, ALONE, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     expect(&ran, "eng0", 1, false);
-    h_kernels_untell(&b.k, "cublaslt_wrong");
+    h_kernels_unset(&b.k, "cublaslt_wrong");
     set_fast(&b, "2", "-1");
     h_kernels_set(&b.k, "cudnn_wrong", "2");
     ran = good(&b, FUSED, (trp_dnn_options){.tune = TRP_TUNE_QUICK});

@@ -239,7 +239,7 @@ static void functions(void)
         const trp_dnn_ran ran = bent_product(&b, TRP_DNN_GELU_TANH, types[i], 136);
         if (types[i] != TRP_F32) /* tf32 is allowed, whose sums are off as far */
             H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
-        h_kernels_untell(&b.k, "cudnn_coarse");
+        h_kernels_unset(&b.k, "cudnn_coarse");
     }
     db_close(&b);
 }
@@ -271,7 +271,7 @@ static void kept(void)
     h_kernels_set(&b.k, "cudnn_wrong", "0");
     conv(&b, 1, "eng1_k2=1", true);
     size_t runs = reported(&b, "cudnn_runs");
-    h_kernels_untell(&b.k, "cudnn_wrong");
+    h_kernels_unset(&b.k, "cudnn_wrong");
     db_reopen(&b);
     conv(&b, 1, "eng1_k2=1", true);
     H_EQUAL(reported(&b, "cudnn_runs"), runs + 1);
@@ -405,7 +405,7 @@ static void compiled_first(void)
         h_sleep(H_MS);
     H_IS(trp_await(done.future, 20 * H_MS, NULL), TRP_E_TIMEOUT);
     db_reopen(&b);
-    h_kernels_untell(&b.k, "compile_ms");
+    h_kernels_unset(&b.k, "compile_ms");
     conv(&b, 1, "eng1_k2=1", true);
     H_EQUAL(reported(&b, "compiles"), 2); /* one that was called off */
     db_close(&b);

@@ -112,7 +112,7 @@ static void wrong(void)
     h_kernels_set(&b.k, "cublaslt_wrong", "64");
     product(&b, M);
     H_EQUAL(runs(&b), before + WRONG_RUNS + PROOF_RUNS + 1);
-    h_kernels_untell(&b.k, "cublaslt_wrong");
+    h_kernels_unset(&b.k, "cublaslt_wrong");
     reenter(&b);
     product(&b, M);
     H_EQUAL(runs(&b), before + WRONG_RUNS + PROOF_RUNS + 2);

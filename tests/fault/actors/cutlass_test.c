@@ -36,7 +36,7 @@ static void killed_at(const char *file, const char *slow, size_t least, size_t m
     H_OK(h_product_send(&k, &p));
     h_kernels_await(&k, file, 1);
     kill_worker(&k);
-    h_kernels_untell(&k, slow);
+    h_kernels_unset(&k, slow);
     H_OK(h_await(p.done.future, NULL));
     H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE);
     h_product_check(&k, &p);
@@ -108,7 +108,7 @@ static void trap_at(const char *what, const char *text)
     h_product p = {.m = 32, .n = 32, .k = 32};
     H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
     H_EQUAL(error.fault, TRP_FAULT_GPU);
-    h_kernels_untell(&k, what);
+    h_kernels_unset(&k, what);
     run(&k, usual);
     run(&k, p);
     H_CHECK(h_kernels_reported(&k, "compiles") <= 2);
@@ -136,7 +136,7 @@ static void hangs_at(const char *what)
     h_kernels_set(&k, what, "10000000");
     H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
     H_EQUAL(error.fault, TRP_FAULT_HANG);
-    h_kernels_untell(&k, what);
+    h_kernels_unset(&k, what);
     p.deadline_ns = 0;
     run(&k, p);
     run(&k, usual);

@@ -61,16 +61,16 @@ static int64_t size(bool aligned)
     return aligned ? (some + 15) / 16 * 16 : some;
 }
 
-void tree_draw(uint64_t *rng, const tree_wish *wish, tree_problem *p)
+void tree_draw(uint64_t *rng, const tree_options *options, tree_problem *p)
 {
     trp_order orders[2] = {TRP_ROW_MAJOR, TRP_COL_MAJOR};
     memset(p, 0, sizeof *p);
     do
-        epilogue_draw(rng, wish->limits, &p->tree);
-    while (wish->half_only && p->tree.accumulator != TRP_F32);
-    p->r.m = size(wish->aligned);
-    p->r.n = size(wish->aligned);
-    p->r.k = size(wish->aligned);
+        epilogue_draw(rng, options->limits, &p->tree);
+    while (options->half_only && p->tree.accumulator != TRP_F32);
+    p->r.m = size(options->aligned);
+    p->r.n = size(options->aligned);
+    p->r.k = size(options->aligned);
     p->r.batch = below(2) ? 1 : 1 + below(3);
     trp_dtype a = p->tree.accumulator == TRP_F64   ? TRP_F64
                   : p->tree.accumulator == TRP_I32 ? TRP_I8

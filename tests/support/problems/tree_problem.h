@@ -29,12 +29,12 @@ typedef struct tree_side {
 
 /* Limits: sizes up to 48, operands of small integers, `k` at least 1; aligned: sizes and lines are
  * multiples of 16 elements. */
-typedef struct tree_wish {
+typedef struct tree_options {
     epilogue_limits limits;
     bool aligned, half_only; /* sums of bf16 */
-} tree_wish;
+} tree_options;
 
-void tree_draw(uint64_t *rng, const tree_wish *wish, tree_problem *out);
+void tree_draw(uint64_t *rng, const tree_options *options, tree_problem *out);
 
 /* Creates the buffers and sends the request, with the kernel of that name or NULL; the status is in
  * side->status. */
