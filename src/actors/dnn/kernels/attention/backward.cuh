@@ -36,9 +36,9 @@ TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention
             TRP__ROLLED
             for (int32_t k = c; k < c + PER && k < p.width && sees && !copies; k++)
                 sum[r] +=
-                    trp__load_real<T>(dy.at, from_dy + row * dy.stride[2] + k * dy.stride[3],
+                    trp__load_float<T>(dy.at, from_dy + row * dy.stride[2] + k * dy.stride[3],
                                       dy.type) *
-                    trp__load_real<T>(y.at, from_y + row * y.stride[2] + k * y.stride[3], y.type);
+                    trp__load_float<T>(y.at, from_y + row * y.stride[2] + k * y.stride[3], y.type);
         }
         TRP__UNROLL
         for (int r = 0; r < ROWS && copies; r++) {
@@ -85,7 +85,7 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
         const bool sees = span.end(row) > span.first(row);
         if (threadIdx.x % 8 != 0 || row >= p.rows)
             continue;
-        const T most = trp__load_real<T>(stats.at,
+        const T most = trp__load_float<T>(stats.at,
                                          block.batch * stats.stride[0] +
                                              block.head * stats.stride[1] + row * stats.stride[2],
                                          stats.type);
@@ -459,7 +459,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
         if (p.partial)
             trp__to<T>(p.partial, to) = sum;
         else
-            trp__store_real<T>(t.at, to, t.type, sum);
+            trp__store_float<T>(t.at, to, t.type, sum);
     }
 }
 
@@ -485,7 +485,7 @@ template <typename T> TRP__DEVICE void trp__attention_fold(const trp__attention 
             sum += trp__at<T>(p.partial, b * p.bias_stride[0] + h * p.bias_stride[1] +
                                              row * p.bias_stride[2] + column * p.bias_stride[3]);
     }
-    trp__store_real<T>(
+    trp__store_float<T>(
         t.at, batch * t.stride[0] + head * t.stride[1] + row * t.stride[2] + column * t.stride[3],
         t.type, sum);
 }

@@ -79,7 +79,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
             o[i][c] = all == 0 ? T(0) : o[i][c] * by;
         const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_STATS];
         if (t.at && row < p.rows && e.column(0) == 0)
-            trp__store_real<T>(
+            trp__store_float<T>(
                 t.at, block.batch * t.stride[0] + block.head * t.stride[1] + row * t.stride[2],
                 t.type, all == 0 ? trp__lowest<T>() : most[i] + log(all));
     }

@@ -85,7 +85,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         } else {
             TRP__ROLLED
             for (int k = 0; k < 4 && k < count; k++)
-                v[k] = trp__load_real<T>(t.at, at + k * t.stride[3], t.type);
+                v[k] = trp__load_float<T>(t.at, at + k * t.stride[3], t.type);
         }
         for (int k = 0; k < 4; k += V) {
             trp__quad<T> q;

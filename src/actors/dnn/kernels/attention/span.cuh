@@ -1,5 +1,4 @@
-/* The rows and columns of a batch that are in use and see each other, and elements of the types of
- * attention. */
+/* The rows and columns of a batch that are in use and see each other. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ATTENTION_SPAN_CUH
 #define TRP_ACTORS_DNN_KERNELS_ATTENTION_SPAN_CUH
 
@@ -74,28 +73,6 @@ TRP__DEVICE void trp__attention_spread(const E &e, const typename E::T s[E::RM][
         TRP__EACH(j, E::RN)
             scratch[e.row(i) * E::SCRATCH + e.column(j)] = s[i][j];
     }
-}
-
-/* Loads an element of a floating type. */
-template <typename T> TRP__DEVICE T trp__load_real(uint64_t at, int64_t i, uint8_t type)
-{
-    return type == TRP_F32    ? (T)trp__at<float>(at, i)
-           : type == TRP_BF16 ? (T)trp__bf16_to_f32(trp__at<uint16_t>(at, i))
-           : type == TRP_F16  ? (T)trp__half_value(trp__at<uint16_t>(at, i))
-                              : (T)trp__at<double>(at, i);
-}
-
-template <typename T>
-TRP__DEVICE void trp__store_real(uint64_t at, int64_t i, uint8_t type, T value)
-{
-    if (type == TRP_F32)
-        trp__to<float>(at, i) = (float)value;
-    else if (type == TRP_BF16)
-        trp__to<uint16_t>(at, i) = trp__to_bf16(value);
-    else if (type == TRP_F16)
-        trp__to<uint16_t>(at, i) = trp__to_f16(value);
-    else
-        trp__to<double>(at, i) = (double)value;
 }
 
 #endif

@@ -139,7 +139,7 @@ template <typename T> struct trp__attention_scores {
     {
         const trp__attention_tensor &s = q.tensor[TRP__ATTENTION_SLOPES];
         if (s.at)
-            slope = trp__load_real<T>(s.at, head * s.stride[1], s.type);
+            slope = trp__load_float<T>(s.at, head * s.stride[1], s.type);
     }
 
     /* Returns the score of a product of q and k; `add`: the address of its bias. */
@@ -253,7 +253,7 @@ TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
         }
         TRP__ROLLED
         for (int k = 0; k < 4 && at + k < depth; k++)
-            trp__store_real<T>(t.at, to + k * t.stride[3], t.type, tile[row * PITCH + at + k]);
+            trp__store_float<T>(t.at, to + k * t.stride[3], t.type, tile[row * PITCH + at + k]);
     }
 }
 
