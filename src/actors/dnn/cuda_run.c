@@ -113,8 +113,8 @@ trp_status trp__dnn_cuda_launch(trp_instance *instance, trp_job *job, trp__dnn_p
     char *scratch = job->access[0].address; /* a rehearsal writes nothing there */
     trp_status status = TRP_OK;
     if (!trp__instance_rehearses(instance))
-        status = trp__dnn_scratch_have(instance, s->cu, &s->scratch,
-                                       plan->between + plan->workspace, &scratch, error);
+        status = trp__scratch_have(instance, s->cu, &s->scratch, plan->between + plan->workspace,
+                                   &scratch, error);
     if (status != TRP_OK)
         return status;
     void *workspace = plan->workspace ? scratch + plan->between : NULL;

@@ -44,7 +44,7 @@ static void stop(trp_instance *instance)
         s->lib->cudnnDestroy(s->planner.handle);
     if (s->handle)
         s->lib->cudnnDestroy(s->handle);
-    trp__dnn_scratch_free(instance, s->cu, &s->scratch);
+    trp__scratch_free(instance, s->cu, &s->scratch);
     trp__fused_stop(&s->fused, instance);
     if (s->cu)
         trp__kernels_end(&s->modules, instance);
@@ -163,7 +163,7 @@ static void trim(trp_instance *instance)
 {
     state *s = instance->state;
     if (instance->services->idle(instance))
-        trp__dnn_scratch_free(instance, s->cu, &s->scratch);
+        trp__scratch_free(instance, s->cu, &s->scratch);
 }
 
 /* Finds the request's piece of staging memory, its last access: the job has the device's address,

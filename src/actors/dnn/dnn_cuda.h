@@ -6,7 +6,7 @@
 #include "actors/dnn/engines/proof.h"
 #include "actors/dnn/kernels/map/fused.h"
 #include "actors/dnn/plans/plan.h"
-#include "actors/dnn/plans/scratch.h"
+#include "driver/scratch.h"
 #include "cache/lru.h"
 #include "worker/side.h"
 
@@ -50,7 +50,7 @@ typedef struct trp__dnn_cuda_state {
     trp__tuning_site site;
     uint64_t l2_bytes; /* of the device's cache */
     int capability, processors;
-    trp__dnn_scratch scratch;
+    trp__scratch scratch;
     atomic_bool unwanted; /* nobody waits for the side thread's result */
     trp__dnn_cuda_making making;
 } trp__dnn_cuda_state;

@@ -100,8 +100,8 @@ static trp_status find_areas(request *r, trp_error *error)
     char *next;
     for (int i = 0; i < AREAS; i++)
         total += (size[i] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    trp_status status = trp__dnn_scratch_have(r->site->instance, r->site->cu, r->site->scratch,
-                                              total, &next, error);
+    trp_status status =
+        trp__scratch_have(r->site->instance, r->site->cu, r->site->scratch, total, &next, error);
     for (int i = 0; i < AREAS && status == TRP_OK; i++) {
         r->area[i] = size[i] ? next : NULL;
         next += (size[i] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

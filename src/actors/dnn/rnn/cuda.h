@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_DNN_RNN_CUDA_H
 #define TRP_ACTORS_DNN_RNN_CUDA_H
 
-#include "actors/dnn/plans/scratch.h"
+#include "driver/scratch.h"
 #include "actors/dnn/rnn/rnn.h"
 #include "libs/cudnn/cudnn.h"
 
@@ -12,7 +12,7 @@ typedef struct trp__rnn_site {
     const trp__cuda *cu;
     const trp__cudnn *lib;
     trp__cudnn_handle handle; /* on the actor's stream */
-    trp__dnn_scratch *scratch;
+    trp__scratch *scratch;
     int capability, processors; /* of the device */
 } trp__rnn_site;
 

@@ -1,4 +1,4 @@
-#include "actors/dnn/plans/scratch.h"
+#include "driver/scratch.h"
 
 #include "base/error.h"
 
@@ -6,14 +6,14 @@
  * stream may still need it. */
 #define FIRST ((size_t)16 << 20)
 
-trp_status trp__dnn_scratch_have(trp_instance *instance, const trp__cuda *cu, trp__dnn_scratch *s,
-                                 uint64_t bytes, char **out, trp_error *error)
+trp_status trp__scratch_have(trp_instance *instance, const trp__cuda *cu, trp__scratch *s,
+                             uint64_t bytes, char **out, trp_error *error)
 {
     size_t wanted = 2 * s->bytes > FIRST ? 2 * s->bytes : FIRST;
     if (bytes > s->bytes) {
         if (bytes > wanted)
             wanted = (size_t)bytes;
-        if (s->count == TRP__DNN_SCRATCHES)
+        if (s->count == TRP__SCRATCHES)
             return trp__error_set(error, TRP_E_MEMORY, "a workspace of %zu bytes", wanted);
         trp_status status = trp_cuda_check(instance, cu->cuMemAlloc_v2(&s->at[s->count], wanted),
                                            "cuMemAlloc", error);
@@ -26,9 +26,9 @@ trp_status trp__dnn_scratch_have(trp_instance *instance, const trp__cuda *cu, tr
     return TRP_OK;
 }
 
-void trp__dnn_scratch_free(trp_instance *instance, const trp__cuda *cu, trp__dnn_scratch *s)
+void trp__scratch_free(trp_instance *instance, const trp__cuda *cu, trp__scratch *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
         trp_cuda_check(instance, cu->cuMemFree_v2(s->at[i]), "cuMemFree", NULL);
-    *s = (trp__dnn_scratch){0};
+    *s = (trp__scratch){0};
 }
