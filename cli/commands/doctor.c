@@ -36,6 +36,7 @@ static const struct {
      "GPUs have no dnn actor: no convolutions, attention, norms, pooling, recurrent networks", 0,
      0},
     {"cudnn", "it has no attention before 9.16: that is left to Troupe's own kernels", 9, 16},
+    {"cufft", "GPUs have no fft actor", 0, 0},
     {"nvrtc",
      "nothing is compiled: kernels of the jit, dnn and cutlass actors are those of packs and of "
      "the cache",

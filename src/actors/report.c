@@ -8,6 +8,7 @@
 #include "libs/cublas/cublas.h"
 #include "libs/cublaslt/cublaslt.h"
 #include "libs/cudnn/cudnn.h"
+#include "libs/cufft/cufft.h"
 #include "libs/nvjitlink/nvjitlink.h"
 #include "libs/nvrtc/nvrtc.h"
 #include "libs/openblas/openblas.h"
@@ -44,6 +45,7 @@ static trp_status report_driver(char *version, size_t version_size, const char *
 DEFINE_REPORT(cublas)
 DEFINE_REPORT(cublaslt)
 DEFINE_REPORT(cudnn)
+DEFINE_REPORT(cufft)
 DEFINE_REPORT(nvrtc)
 DEFINE_REPORT(nvjitlink)
 DEFINE_REPORT(openblas)
@@ -68,9 +70,10 @@ static const struct {
     const char *key;
     trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
 } libraries[] = {
-    {"cuda", report_driver},       {"cublas", report_cublas}, {"cublaslt", report_cublaslt},
-    {"cudnn", report_cudnn},       {"nvrtc", report_nvrtc},   {"nvjitlink", report_nvjitlink},
-    {"openblas", report_openblas}, {"onednn", report_onednn}, {"cutlass", report_cutlass},
+    {"cuda", report_driver},         {"cublas", report_cublas},     {"cublaslt", report_cublaslt},
+    {"cudnn", report_cudnn},         {"cufft", report_cufft},       {"nvrtc", report_nvrtc},
+    {"nvjitlink", report_nvjitlink}, {"openblas", report_openblas}, {"onednn", report_onednn},
+    {"cutlass", report_cutlass},
 };
 
 /* Replaces tabs and newlines in the last field. */

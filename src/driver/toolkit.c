@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "driver/cuda.h"
+#include "wire/directive.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,4 +102,10 @@ void trp__toolkit_version(int (*get_property)(trp__cuda_property which, int *val
     get_property(TRP__CUDA_MINOR_VERSION, &part[1]);
     get_property(TRP__CUDA_PATCH_LEVEL, &part[2]);
     snprintf(out, size, "%d.%d.%d", part[0], part[1], part[2]);
+}
+
+const char *trp__toolkit_code_name(const char *domain, int code)
+{
+    const char *name = trp__code_name(domain, code);
+    return name ? name : "an unknown status";
 }

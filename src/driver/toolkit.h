@@ -86,4 +86,8 @@ bool trp__toolkit_find(trp__toolkit_library *library, char path[TRP__DYNLIB_PATH
 void trp__toolkit_version(int (*get_property)(trp__cuda_property which, int *value), char *out,
                           size_t size);
 
+/* The name of a status of a library that has no function for it: from the table of directives.
+ */
+const char *trp__toolkit_code_name(const char *domain, int code);
+
 #endif

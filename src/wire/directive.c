@@ -129,6 +129,31 @@
     X(CUBLAS_STATUS_NOT_SUPPORTED, 15, REPLY)                                                      \
     X(CUBLAS_STATUS_LICENSE_ERROR, 16, REPLY)
 
+/* cufftResult, as of cuFFT 12.0, and three of cuFFT 11. NO_WORKSPACE: a plan ran without its
+ * memory, which is a mistake of ours. */
+#define CUFFT_ROWS(X)                                                                              \
+    X(CUFFT_SUCCESS, 0x0, REPLY)                                                                   \
+    X(CUFFT_INVALID_PLAN, 0x1, RESTART_ACTOR)                                                      \
+    X(CUFFT_ALLOC_FAILED, 0x2, TRIM)                                                               \
+    X(CUFFT_INVALID_TYPE, 0x3, REPLY)                                                              \
+    X(CUFFT_INVALID_VALUE, 0x4, REPLY)                                                             \
+    X(CUFFT_INTERNAL_ERROR, 0x5, RESTART_ACTOR)                                                    \
+    X(CUFFT_EXEC_FAILED, 0x6, RESTART_ACTOR)                                                       \
+    X(CUFFT_SETUP_FAILED, 0x7, RESTART_ACTOR)                                                      \
+    X(CUFFT_INVALID_SIZE, 0x8, REPLY)                                                              \
+    X(CUFFT_UNALIGNED_DATA, 0x9, REPLY)                                                            \
+    X(CUFFT_INCOMPLETE_PARAMETER_LIST, 0xA, REPLY)                                                 \
+    X(CUFFT_INVALID_DEVICE, 0xB, REPLY)                                                            \
+    X(CUFFT_PARSE_ERROR, 0xC, REPLY)                                                               \
+    X(CUFFT_NO_WORKSPACE, 0xD, REPLY)                                                              \
+    X(CUFFT_NOT_IMPLEMENTED, 0xE, REPLY)                                                           \
+    X(CUFFT_LICENSE_ERROR, 0xF, REPLY)                                                             \
+    X(CUFFT_NOT_SUPPORTED, 0x10, REPLY)                                                            \
+    X(CUFFT_MISSING_DEPENDENCY, 0x11, REPLY)                                                       \
+    X(CUFFT_NVRTC_FAILURE, 0x12, REPLY)                                                            \
+    X(CUFFT_NVJITLINK_FAILURE, 0x13, REPLY)                                                        \
+    X(CUFFT_NVSHMEM_FAILURE, 0x14, REPLY)
+
 /* Linux's signals, as the reason of a process's end; REPLY: its default action ends nothing. The
  * real-time signals follow. */
 #define SIGNAL_ROWS(X)                                                                             \
@@ -206,6 +231,7 @@ typedef struct verdict {
 
 DEFINE_LOOKUP(cuda, CUDA_ROWS, RESTART_CONTEXT)
 DEFINE_LOOKUP(cublas, CUBLAS_ROWS, RESTART_ACTOR)
+DEFINE_LOOKUP(cufft, CUFFT_ROWS, RESTART_ACTOR)
 DEFINE_LOOKUP(usual_signal, SIGNAL_ROWS, RESTART_CONTEXT)
 DEFINE_LOOKUP(exit, NO_ROWS, RESTART_CONTEXT)
 DEFINE_LOOKUP(os, ERRNO_ROWS, REPLY)
@@ -230,8 +256,9 @@ static verdict look_up(const char *domain, int code)
         const char *domain;
         verdict (*look_up)(int code);
     } domains[] = {
-        {"cuda", look_up_cuda}, {"cublas", look_up_cublas}, {"signal", look_up_signal},
-        {"exit", look_up_exit}, {"errno", look_up_os},      {"probe", look_up_probe},
+        {"cuda", look_up_cuda},     {"cublas", look_up_cublas}, {"cufft", look_up_cufft},
+        {"signal", look_up_signal}, {"exit", look_up_exit},     {"errno", look_up_os},
+        {"probe", look_up_probe},
     };
     for (size_t i = 0; i < sizeof domains / sizeof *domains; i++) {
         if (strcmp(domain, domains[i].domain) == 0)

@@ -5,7 +5,7 @@
 run 0 doctor --quick && says out '^devices' && says out '\(host\)' && says out 'troupe-worker' &&
     says out ' openblas ' && says out ' onednn ' && says out ' cuda '
 # Every library that the worker can use, there or not, and what is lost without it.
-for library in cuda cublas cublaslt cudnn nvrtc nvjitlink openblas onednn cutlass zlib; do
+for library in cuda cublas cublaslt cudnn cufft nvrtc nvjitlink openblas onednn cutlass zlib; do
     says out "^ +[^ ]+ +$library +[^ ]"
 done
 hidden() {
@@ -18,6 +18,7 @@ hidden CUDA_DRIVER cuda 'no GPU is used'
 hidden CUBLAS cublas 'GPUs have no blas actor'
 hidden CUBLASLT cublaslt 'GPUs have no matmul actor'
 hidden CUDNN cudnn 'GPUs have no dnn actor'
+hidden CUFFT cufft 'GPUs have no fft actor'
 hidden NVRTC nvrtc 'nothing is compiled'
 hidden NVJITLINK nvjitlink 'the jit actor links nothing'
 hidden OPENBLAS openblas 'the host has no blas'

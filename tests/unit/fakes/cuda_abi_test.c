@@ -6,6 +6,7 @@
 #include "libs/cublas/cublas_levels.h"
 #include "libs/cublaslt/cublaslt_abi.h"
 #include "libs/cudnn/cudnn_abi.h"
+#include "libs/cufft/cufft_abi.h"
 #include "libs/nvjitlink/nvjitlink_abi.h"
 #include "libs/nvrtc/nvrtc_abi.h"
 #include "support/label.h"
@@ -391,6 +392,29 @@ TRP__CUBLASLT_FUNCTIONS(SAME_CUBLAS_FUNCTION)
 
 #define SAME_LIBRARY_FUNCTION(result, name, parameters, required)                                  \
     SAME_FUNCTION(result, name, parameters)
+
+#if __has_include(<cufftXt.h>)
+#include <cufftXt.h>
+
+CONSTANT(CUFFT_SUCCESS);
+CONSTANT(CUFFT_ALLOC_FAILED);
+CONSTANT(CUFFT_INVALID_SIZE);
+CONSTANT(CUFFT_NOT_IMPLEMENTED);
+CONSTANT(CUFFT_NOT_SUPPORTED);
+CONSTANT(CUFFT_FORWARD);
+CONSTANT(CUFFT_INVERSE);
+SAME(TRP__CUFFT_R_32F, CUDA_R_32F);
+SAME(TRP__CUFFT_R_64F, CUDA_R_64F);
+SAME(TRP__CUFFT_C_32F, CUDA_C_32F);
+SAME(TRP__CUFFT_C_64F, CUDA_C_64F);
+SAME(sizeof(trp__cufft_handle), sizeof(cufftHandle));
+SAME(sizeof(trp__cufft_result), sizeof(cufftResult));
+SAME(sizeof(trp__cufft_type), sizeof(cudaDataType));
+#define trp__cufft_handle cufftHandle
+#define trp__cufft_result cufftResult
+#define trp__cufft_type   cudaDataType
+TRP__CUFFT_FUNCTIONS(SAME_LIBRARY_FUNCTION)
+#endif
 
 #if __has_include(<nvrtc.h>) && CUDA_VERSION >= 12080
 #include <nvrtc.h>

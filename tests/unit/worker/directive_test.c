@@ -1,4 +1,4 @@
-/* The table of directives, over every code of the CUDA driver, of cuBLAS and of signals.
+/* The table of directives, over every code of the CUDA driver, of cuBLAS, cuFFT and of signals.
  *
  * The codes are listed here a second time, by what is to be done about them. Where NVIDIA's headers
  * are found, every code of theirs must be in these lists, so that a new CUDA version shows. */
@@ -46,6 +46,14 @@ static const group cublas[] = {
     {TRP__DIRECTIVE_RESTART_ACTOR, false, {1, 11, 13, 14, -1}},
 };
 
+static const group cufft[] = {
+    {TRP__DIRECTIVE_REPLY,
+     false,
+     {0x0, 0x3, 0x4, 0x8, 0x9, 0xa, 0xb, 0xc, 0xd, 0xe, 0xf, 0x10, 0x11, 0x12, 0x13, 0x14, -1}},
+    {TRP__DIRECTIVE_TRIM, false, {0x2, -1}},
+    {TRP__DIRECTIVE_RESTART_ACTOR, false, {0x1, 0x5, 0x6, 0x7, -1}},
+};
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const group *find(const group *groups, size_t count, int code)
@@ -89,6 +97,13 @@ static void every_code_of_cublas(void **state)
     assert_string_equal(trp__code_name("cublas", 13), "CUBLAS_STATUS_EXECUTION_FAILED");
 }
 
+static void every_code_of_cufft(void **state)
+{
+    (void)state;
+    check_domain("cufft", cufft, COUNT(cufft), TRP__DIRECTIVE_RESTART_ACTOR);
+    assert_string_equal(trp__code_name("cufft", 5), "CUFFT_INTERNAL_ERROR");
+}
+
 /* The enumerators "NAME = NUMBER" between two texts of a header: each must have a row. Returns how
  * many there are; 0 if the header is not there. */
 static int compare_with_header(const char *header, const char *begin, const char *end,
@@ -108,7 +123,7 @@ static int compare_with_header(const char *header, const char *begin, const char
             inside = true;
         if (strstr(line, end))
             inside = false;
-        if (!inside || sscanf(line, " %127[A-Z0-9_] = %d", name, &code) != 2)
+        if (!inside || sscanf(line, " %127[A-Z0-9_] = %i", name, &code) != 2)
             continue;
         const char *ours = trp__code_name(domain, code);
         if (!ours || strcmp(ours, name) != 0)
@@ -126,10 +141,13 @@ static void headers_of_cuda(void **state)
     int codes = compare_with_header("cuda.h", "typedef enum cudaError_enum", "} CUresult", "cuda");
     int statuses =
         compare_with_header("cublas_api.h", "CUBLAS_STATUS_SUCCESS", "cublasStatus_t", "cublas");
+    int results =
+        compare_with_header("cufft.h", "typedef enum cufftResult_t", "} cufftResult", "cufft");
     if (codes == 0)
         skip();
     assert_in_range(codes, 80, 1000);
-    assert_true(statuses == 0 || statuses >= 10); /* cuBLAS may be a package of its own */
+    assert_true(statuses == 0 || statuses >= 10); /* cuBLAS may be a package of its own, */
+    assert_true(results == 0 || results >= 17);   /* and so may cuFFT */
 }
 
 /* What the kernel does with a process that gets a signal and has no handler. */
@@ -197,5 +215,5 @@ static void other_domains(void **state)
         assert_int_equal(trp__directive_of("probe", code), probe[code]);
 }
 
-UNIT_MAIN(UNIT(every_code_of_cuda), UNIT(every_code_of_cublas), UNIT(headers_of_cuda),
-          UNIT(every_signal), UNIT(other_domains))
+UNIT_MAIN(UNIT(every_code_of_cuda), UNIT(every_code_of_cublas), UNIT(every_code_of_cufft),
+          UNIT(headers_of_cuda), UNIT(every_signal), UNIT(other_domains))
