@@ -1,5 +1,5 @@
 /* The "fft" actor: discrete Fourier transforms of tensors. Names and conventions are those of
- * NumPy's numpy.fft. An own FFT on the host; GPUs are not supported so far.
+ * NumPy's numpy.fft. cuFFT on GPUs, an own FFT on the host.
  *
  *     y[k] = scale * sum over j of x[j] exp(-2 pi i j k / n)     forward
  *     y[k] = scale * sum over j of x[j] exp(+2 pi i j k / n)     inverse
@@ -67,16 +67,19 @@ typedef struct trp_fft_tensor {
  * not by C2R either, and the request runs again and gives the same bits. No two elements of y may
  * be at one place; TRP_E_ARGUMENT also for strides so irregular that this can't be told.
  *
- * The host's results are within 4 ulp * log2(n) of each line's size (2-norm), as a rule below 0.4;
- * they do not depend on the number of threads or the processor's instruction set. It makes plans of
- * lengths, which later requests of any shape use; making one counts for no deadline. A line with a
- * NaN or an infinity has results that are none or infinite.
+ * Results are within 4 ulp * log2(n) of each line's size (2-norm), on the host as a rule below 0.4;
+ * those of the host do not depend on the number of threads or the processor's instruction set. On a
+ * GPU each plan of cuFFT is proven before it serves (docs/proofs.md). Making and proving plans
+ * counts for no deadline; later requests use them. A line with a NaN or an infinity has results
+ * that are none or infinite.
  *
  * Errors at the call: TRP_E_ARGUMENT, which names the field; TRP_E_UNSUPPORTED; those of
- * trp_submit(). At the end: TRP_E_MEMORY, if there is none for a plan or an intermediate result.
+ * trp_submit(). At the end: TRP_E_MEMORY, if there is none for a plan or an intermediate result; on
+ * a GPU, TRP_E_UNSUPPORTED, if cuFFT computes the transform in no way and a length is above 2^20,
+ * and TRP_E_MISSING, if a copy is needed and nothing has or compiles its kernel.
  *
- * Source: numpy.fft; Stockham's algorithm, and Bluestein's (1970) for lengths with prime factors
- * above 61. */
+ * Source: numpy.fft; cufftXtMakePlanMany(), cufftXtExec(); on the host Stockham's algorithm, and
+ * Bluestein's (1970) for lengths with prime factors above 61. */
 typedef struct trp_fft_request {
     trp_request header;
     trp_fft_kind kind;

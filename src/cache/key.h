@@ -14,11 +14,12 @@
 #define TRP__KEY_VERSION 2u
 
 /* Kinds of keys that other code looks for: tuning records and proofs of the matmul and cutlass
- * actors, plans and engines of the dnn actor. */
+ * actors, proofs of the fft actor, plans and engines of the dnn actor. */
 #define TRP__KIND_MATMUL_TUNING  "matmul tuning"
 #define TRP__KIND_MATMUL_PROOF   "matmul proof"
 #define TRP__KIND_CUTLASS_TUNING "cutlass tuning"
 #define TRP__KIND_CUTLASS_PROOF  "cutlass proof"
+#define TRP__KIND_FFT_PROOF      "fft proof"
 #define TRP__KIND_DNN_PLAN       "dnn plan"
 #define TRP__KIND_DNN_ENGINE     "dnn engine"
 

@@ -145,7 +145,7 @@ void trp__verdict_keep(trp__verdicts *v, const trp__key *key, const trp__verdict
 bool trp__verdict_is_kind(const char *kind)
 {
     static const char *const kinds[] = {TRP__KIND_DNN_ENGINE, TRP__KIND_MATMUL_PROOF,
-                                        TRP__KIND_CUTLASS_PROOF};
+                                        TRP__KIND_CUTLASS_PROOF, TRP__KIND_FFT_PROOF};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kind, kinds[i]) == 0)
             return true;

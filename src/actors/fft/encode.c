@@ -403,9 +403,6 @@ static trp_status write_payload(encoding *e, trp__encoder *encoder)
 trp_status trp__fft_encode(trp__encoder *encoder, const trp_request *request)
 {
     encoding e = {.error = encoder->error, .r = (const trp_fft_request *)request};
-    if (encoder->backend != TRP_BACKEND_HOST)
-        return trp__error_set(encoder->error, TRP_E_UNSUPPORTED,
-                              "the fft actor transforms on the host backend only");
     trp_status status = check_options(&e);
     if (status == TRP_OK)
         status = check_types(&e);

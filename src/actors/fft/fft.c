@@ -2,13 +2,13 @@
 #include "actors/fft/fft.h"
 
 #include "actors/fft/fft_wire.h"
-#include "base/error.h"
 
 static const trp__op_class ops[] = {
     {.op = TRP_OP_FFT,
      .request_bytes = sizeof(trp_fft_request),
      .name = "fft",
-     .encode = trp__fft_encode},
+     .encode = trp__fft_encode,
+     .rehearsed = sizeof(trp__fft)},
 };
 
 const trp__actor_class trp__fft_class = {
@@ -18,13 +18,3 @@ const trp__actor_class trp__fft_class = {
     .cuda = &trp__fft_cuda,
     .host = &trp__fft_host,
 };
-
-/* GPUs: the sender refuses all requests. */
-static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
-{
-    (void)instance;
-    (void)job;
-    return trp__error_set(error, TRP_E_UNSUPPORTED, "transforms run on the host only");
-}
-
-const trp_actor_impl trp__fft_cuda = {.abi = TRP_ACTOR_ABI, .handle = handle};

@@ -4,6 +4,7 @@
 #include "support/fake_cuda/device_kernels.h"
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
+#include "support/fake_cuda/fft_kernels.h"
 #include "support/fake_cuda/product.h"
 
 #include <string.h>
@@ -135,6 +136,8 @@ static const fake_kernel kernels[] = {
     {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL, NULL},
     {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL, NULL},
     {"trp_cutlass_reference", fake_cutlass_reference, 1, NULL, NULL},
+    {"trp_fft_copy", fake_fft_copy, 1, NULL, NULL},
+    {"trp_fft_sums", fake_fft_sums, 1, NULL, NULL},
     {"trp_product_reference", fake_product_reference, 1, NULL, NULL},
 #define DIRECT(name, ...) {"trp_direct_" #name, fake_direct_##name, 1, NULL, NULL},
     FAKE_DIRECT_KERNELS(DIRECT)

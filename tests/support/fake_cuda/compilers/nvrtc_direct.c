@@ -5,6 +5,7 @@
 
 #include "actors/cutlass/reference/problem.h"
 #include "actors/dnn/reference/node.h"
+#include "actors/fft/kernels/problem.h"
 #include "matrix/reference/problem.h"
 #include "support/fake_cuda/device_kernels.h"
 
@@ -79,9 +80,11 @@ static size_t add_direct(const char *text, char *out, size_t room)
     for (const char *at = text; (at = strstr(at, kernel));) {
         at += sizeof kernel - 1;
         used += add_entry(at, (int)strcspn(at, "("),
-                          starts(at, "trp_product_")   ? sizeof(trp__product_launch)
-                          : starts(at, "trp_cutlass_") ? sizeof(trp__cutlass_reference)
-                                                       : sizeof(trp__direct),
+                          starts(at, "trp_product_")    ? sizeof(trp__product_launch)
+                          : starts(at, "trp_fft_copy(") ? sizeof(trp__fft_copy)
+                          : starts(at, "trp_fft_sums(") ? sizeof(trp__fft_sums)
+                          : starts(at, "trp_cutlass_")  ? sizeof(trp__cutlass_reference)
+                                                        : sizeof(trp__direct),
                           out + used, room - used);
     }
     return used;

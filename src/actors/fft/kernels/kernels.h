@@ -1,0 +1,254 @@
+/* The fft actor's kernels: a copy between layouts, and plain sums, with which proofs compare plans
+ * and which compute where no plan does. NVRTC compiles them for GPUs; tests compile them as C,
+ * where each block has one thread. The including file defines
+ *
+ *     TRP__KERNEL                          qualifiers of a kernel
+ *     TRP__SHARED                          qualifiers of memory that the threads of a block share
+ *     TRP__SYNC()                          waits for all threads of the block
+ *     TRP__THREAD, TRP__THREADS            number of this thread, and threads of a block
+ *     TRP__BLOCK, TRP__BLOCKS
+ *     TRP__TURN(part, re, im)              *re, *im: cosine and sine of `part` of a full turn
+ */
+#ifndef TRP_ACTORS_FFT_KERNELS_KERNELS_H
+#define TRP_ACTORS_FFT_KERNELS_KERNELS_H
+
+#include "actors/fft/kernels/problem.h"
+
+#include <stdbool.h>
+
+typedef struct fft_number {
+    double re, im;
+} fft_number;
+
+static fft_number fft_times(fft_number x, fft_number y)
+{
+    const fft_number z = {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+    return z;
+}
+
+static fft_number fft_load(bool wide, bool pairs, const void *from, int64_t at)
+{
+    fft_number x = {0, 0};
+    if (pairs && wide) {
+        x.re = ((const double *)from)[2 * at];
+        x.im = ((const double *)from)[2 * at + 1];
+    } else if (pairs) {
+        x.re = (double)((const float *)from)[2 * at];
+        x.im = (double)((const float *)from)[2 * at + 1];
+    } else {
+        x.re = wide ? ((const double *)from)[at] : (double)((const float *)from)[at];
+    }
+    return x;
+}
+
+static void fft_store(bool wide, bool pairs, void *to, int64_t at, fft_number x)
+{
+    if (pairs && wide) {
+        ((double *)to)[2 * at] = x.re;
+        ((double *)to)[2 * at + 1] = x.im;
+    } else if (pairs) {
+        ((float *)to)[2 * at] = (float)x.re;
+        ((float *)to)[2 * at + 1] = (float)x.im;
+    } else if (wide) {
+        ((double *)to)[at] = x.re;
+    } else {
+        ((float *)to)[at] = (float)x.re;
+    }
+}
+
+/* --- The copy --- */
+
+/* Sets the coordinates of an element. Small tensors are divided in 32 bits, which is faster. */
+static void fft_coordinates(const trp__fft_copy *r, int64_t number, int64_t at[])
+{
+    if (r->count <= INT32_MAX) {
+        uint32_t rest = (uint32_t)number;
+        for (int i = r->rank - 1; i > 0; i--) {
+            const uint32_t dim = (uint32_t)r->dim[i], whole = rest / dim;
+            at[i] = rest - whole * dim;
+            rest = whole;
+        }
+        at[0] = rest;
+        return;
+    }
+    for (int i = r->rank - 1; i > 0; i--) {
+        at[i] = number % r->dim[i];
+        number /= r->dim[i];
+    }
+    at[0] = number;
+}
+
+/* Returns an element of x, or of its mirror image. */
+static fft_number fft_element(const trp__fft_copy *r, const int64_t at[], bool mirrored)
+{
+    fft_number x = {0, 0};
+    int64_t place = 0;
+    bool there = true;
+    for (int i = 0; i < r->rank; i++) {
+        const bool turned = mirrored && (r->axes >> i & 1) && at[i] > 0;
+        const int64_t index = turned ? r->dim[i] - at[i] : at[i];
+        there = there && index < r->have[i];
+        place += index * r->x_stride[i];
+    }
+    if (there)
+        x = fft_load(r->wide, r->pairs, r->x, place);
+    if (mirrored != (bool)r->conjugate)
+        x.im = -x.im;
+    return x;
+}
+
+TRP__KERNEL void trp_fft_copy(const trp__fft_copy r)
+{
+    const int64_t step = (int64_t)TRP__BLOCKS * TRP__THREADS;
+    for (int64_t i = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD; i < r.count; i += step) {
+        int64_t at[TRP__FFT_KERNEL_DIMS] = {0}, place = 0;
+        fft_coordinates(&r, i, at);
+        fft_number x = fft_element(&r, at, false);
+        if (r.symmetric && (at[r.last] == 0 || (r.even && at[r.last] == r.dim[r.last] - 1))) {
+            const fft_number other = fft_element(&r, at, true);
+            x.re = 0.5 * x.re + 0.5 * other.re;
+            x.im = 0.5 * x.im + 0.5 * other.im;
+        }
+        if (r.scale != 1) {
+            x.re *= r.scale;
+            x.im *= r.scale;
+        }
+        for (int k = 0; k < r.rank; k++)
+            place += at[k] * r.y_stride[k];
+        fft_store(r.wide, r.pairs, r.y, place, x);
+    }
+}
+
+/* --- Plain sums --- */
+
+enum { FFT_RUN = 32 /* elements that a thread adds up before it adds them to its sum */ };
+
+/* A sum with what its additions have lost. */
+typedef struct fft_sum {
+    fft_number sum, lost;
+} fft_sum;
+
+static void fft_add_exactly(double x, double *sum, double *lost)
+{
+    const double next = *sum + x, of_x = next - *sum;
+    *lost += (*sum - (next - of_x)) + (x - of_x);
+    *sum = next;
+}
+
+static void fft_add(fft_number x, fft_sum *s)
+{
+    fft_add_exactly(x.re, &s->sum.re, &s->lost.re);
+    fft_add_exactly(x.im, &s->sum.im, &s->lost.im);
+}
+
+/* Adds up the numbers of a block's threads. */
+static fft_number fft_sum_of_block(fft_number x)
+{
+    TRP__SHARED fft_number part[TRP__FFT_KERNEL_THREADS];
+    TRP__SYNC(); /* the previous result has been read */
+    part[TRP__THREAD] = x;
+    TRP__SYNC();
+    for (int half = TRP__THREADS / 2; half > 0; half /= 2) {
+        if (TRP__THREAD < half) {
+            part[TRP__THREAD].re += part[TRP__THREAD + half].re;
+            part[TRP__THREAD].im += part[TRP__THREAD + half].im;
+        }
+        TRP__SYNC();
+    }
+    return part[0];
+}
+
+/* The element that a block computes: its place in y, that of its batch in x, and its frequencies.
+ */
+typedef struct fft_place {
+    int64_t x, y, k[TRP__FFT_KERNEL_AXES];
+} fft_place;
+
+static int64_t fft_length(const trp__fft_sums *r, int axis, trp__fft_half half)
+{
+    return axis == r->axes - 1 && r->half == half ? r->n[axis] / 2 + 1 : r->n[axis];
+}
+
+static fft_place fft_find(const trp__fft_sums *r, int64_t number)
+{
+    fft_place p = {0, 0, {0, 0, 0}};
+    for (int i = r->axes - 1; i >= 0; i--) {
+        const int64_t n = fft_length(r, i, TRP__FFT_HALF_Y);
+        p.k[i] = number % n;
+        p.y += p.k[i] * r->y_stride[i];
+        number /= n;
+    }
+    for (int i = r->others - 1; i >= 0; i--) {
+        const int64_t at = number % r->other[i];
+        p.x += at * r->other_x[i];
+        p.y += at * r->other_y[i];
+        number /= r->other[i];
+    }
+    return p;
+}
+
+/* The root of j k / n for one axis, as a part of a turn. */
+static double fft_part(const trp__fft_sums *r, const fft_place *p, int axis, int64_t j)
+{
+    return (double)(j * p->k[axis] % r->n[axis]) / (double)r->n[axis];
+}
+
+static fft_number fft_root(const trp__fft_sums *r, double part)
+{
+    fft_number w;
+    TRP__TURN(part, &w.re, &w.im);
+    w.im = r->inverse ? w.im : -w.im;
+    return w;
+}
+
+/* Adds up a run of neighbours along the last axis, from element `begin` of the line `line`. Roots
+ * of f32 follow from the one before. */
+static fft_number fft_run(const trp__fft_sums *r, const fft_place *p, int64_t line, int64_t begin)
+{
+    const int last = r->axes - 1;
+    const int64_t length = fft_length(r, last, TRP__FFT_HALF_X);
+    const int64_t end = begin + FFT_RUN < length ? begin + FFT_RUN : length;
+    const fft_number step = fft_root(r, fft_part(r, p, last, 1));
+    int64_t at = p->x + begin * r->x_stride[last];
+    double part = 0;
+    fft_number sum = {0, 0};
+    for (int i = last - 1; i >= 0; i--) {
+        const int64_t j = line % r->n[i];
+        line /= r->n[i];
+        part += fft_part(r, p, i, j);
+        at += j * r->x_stride[i];
+    }
+    fft_number w = fft_root(r, part + fft_part(r, p, last, begin));
+    for (int64_t j = begin; j < end; j++) {
+        const bool twice = r->half == TRP__FFT_HALF_X && j > 0 && 2 * j != r->n[last];
+        const fft_number term =
+            fft_times(fft_load(r->wide, r->half != TRP__FFT_HALF_Y, r->x, at), w);
+        sum.re += twice ? 2 * term.re : term.re;
+        sum.im += term.im;
+        at += r->x_stride[last];
+        w = r->wide ? fft_root(r, part + fft_part(r, p, last, j + 1)) : fft_times(w, step);
+    }
+    return sum;
+}
+
+TRP__KERNEL void trp_fft_sums(const trp__fft_sums r)
+{
+    const int64_t length = fft_length(&r, r.axes - 1, TRP__FFT_HALF_X);
+    const int64_t runs = (length + FFT_RUN - 1) / FFT_RUN;
+    int64_t lines = 1;
+    for (int i = 0; i < r.axes - 1; i++)
+        lines *= r.n[i];
+    for (int64_t at = TRP__BLOCK; at < r.count; at += TRP__BLOCKS) {
+        const fft_place p = fft_find(&r, r.sample ? r.sample[at] : at);
+        fft_sum sum = {{0, 0}, {0, 0}};
+        for (int64_t i = TRP__THREAD; i < lines * runs; i += TRP__THREADS)
+            fft_add(fft_run(&r, &p, i / runs, i % runs * FFT_RUN), &sum);
+        sum.sum.re += sum.lost.re;
+        sum.sum.im += sum.lost.im;
+        const fft_number all = fft_sum_of_block(sum.sum);
+        if (TRP__THREAD == 0)
+            fft_store(r.wide, r.half != TRP__FFT_HALF_X, r.y, p.y, all);
+    }
+}
+
+#endif
