@@ -43,7 +43,7 @@ static bool read_options(fft *job, int argc, char **argv, int *exit_status)
         .operands = "X.npy -o Y.npy",
         .about =
             "The discrete Fourier transform of an array in a NumPy file, of complex numbers or\n"
-            "of f32 or f64, with the conventions of numpy.fft. On this machine's processors.",
+            "of f32 or f64, with the conventions of numpy.fft.",
         OPTIONS_OF(options),
         .operand_count = 1,
     };
