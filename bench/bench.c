@@ -13,10 +13,11 @@
 #define CUTLASS  TRP_BENCH_CUTLASS
 #define JIT      TRP_BENCH_JIT
 #define DNN      TRP_BENCH_DNN
+#define FFT      TRP_BENCH_FFT
 
 const char *const trp_bench_suites[] = {
-    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass",
-    [JIT] = "jit",           [DNN] = "dnn",       [TRP_BENCH_SUITES] = NULL,
+    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass",     [JIT] = "jit",
+    [DNN] = "dnn",           [FFT] = "fft",       [TRP_BENCH_SUITES] = NULL,
 };
 
 /* The sections, in the order in which they run. */
@@ -84,6 +85,7 @@ static const struct {
     {"resnet-quick", "as resnet, after a quick search", suite_dnn_resnet_quick, DNN},
     {"convs-full", "as convs, after a full search", suite_dnn_convs_full, DNN},
     {"resnet-full", "as resnet, after a full search", suite_dnn_resnet_full, DNN},
+    {"transforms", "1-D, 2-D, 3-D and prime lengths, against cuFFT", suite_fft, FFT},
 };
 
 enum { SECTION_COUNT = sizeof sections / sizeof *sections };

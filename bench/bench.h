@@ -10,6 +10,7 @@ typedef enum trp_bench_suite {
     TRP_BENCH_CUTLASS,
     TRP_BENCH_JIT,
     TRP_BENCH_DNN,
+    TRP_BENCH_FFT,
     TRP_BENCH_SUITES
 } trp_bench_suite;
 
@@ -31,7 +32,7 @@ typedef struct trp_bench_choice {
     trp_tune tune;      /* likewise */
     const char *plot;   /* output file of the cutlass suite's plot */
     const char *torch;  /* PyTorch's figures for the dnn suite */
-    uint32_t limit;     /* seconds per section of the dnn suite */
+    uint32_t limit;     /* seconds per section of the dnn and fft suites */
 } trp_bench_choice;
 
 /* Runs the chosen sections; `argc` and `argv` are recorded in the report. Returns false when a

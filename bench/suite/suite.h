@@ -20,7 +20,7 @@ typedef struct suite {
     trp_tune tune;        /* --tune of CUTLASS products */
     plot *plot;           /* plot of CUTLASS products or NULL */
     const char *torch;    /* file with PyTorch's figures or NULL */
-    double limit;         /* seconds per section of the dnn suite */
+    double limit;         /* seconds per section of the dnn and fft suites */
     bool quick;
     uint64_t seed;
     char error[320]; /* error of Troupe's side in the current row */
@@ -68,6 +68,7 @@ void suite_dnn_elements(suite *s);
 void suite_dnn_training(suite *s);
 void suite_dnn_repeat(suite *s);
 void suite_dnn_first(suite *s);
+void suite_fft(suite *s);
 void suite_jit_warm(suite *s);
 void suite_jit_memory(suite *s);
 void suite_jit_many(suite *s);

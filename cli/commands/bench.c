@@ -11,7 +11,7 @@
 
 enum { LIMIT_SECONDS = 60 };
 
-#define SUITES "dispatch|matmul|cutlass|jit|dnn"
+#define SUITES "dispatch|matmul|cutlass|jit|dnn|fft"
 
 static void show_sections(void)
 {
@@ -65,14 +65,15 @@ static int read_suite(const struct command *command, const char *text, trp_bench
     spell s = spell_begin(text ? text : "", text ? strlen(text) : 0);
     spell_try_all(&s, trp_bench_suites);
     if (!text)
-        return options_reject(command, "expected a suite: dispatch, matmul, cutlass, jit or dnn");
+        return options_reject(command, "expected a suite: dispatch, matmul, cutlass, jit, dnn or "
+                                       "fft");
     for (c->suite = 0; c->suite < TRP_BENCH_SUITES; c->suite++) {
         if (!strcmp(trp_bench_suites[c->suite], text))
             return EXIT_DONE;
     }
     return options_reject(command,
-                          "there is no suite '%s': expected dispatch, matmul, cutlass, jit or "
-                          "dnn%s",
+                          "there is no suite '%s': expected dispatch, matmul, cutlass, jit, "
+                          "dnn or fft%s",
                           text, spell_hint(&s, "").s);
 }
 
@@ -106,7 +107,7 @@ int command_bench(int argc, char **argv)
          "of the dnn suite, what bench/peers/torch_dnn.py has written (elements: "
          "torch_elementwise.py)",
          OPTION_TEXT, &c.torch, NULL},
-        {0, "limit", "SECONDS", "of the dnn suite, so long a section goes on (default 60)",
+        {0, "limit", "SECONDS", "of the dnn and fft suites, so long a section goes on (default 60)",
          OPTION_NUMBER, &limit, NULL},
         {0, "quick", NULL, "fewer sizes and repetitions", OPTION_FLAG, &c.quick, NULL},
         {0, "no-standby", NULL, "without the standby worker", OPTION_FLAG, &c.no_standby, NULL},
