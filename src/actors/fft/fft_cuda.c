@@ -5,6 +5,8 @@
 #include "actors/fft/plan.h"
 #include "actors/fft/proofs.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/os/clock.h"
 #include "cache/lru.h"
 #include "driver/scratch.h"
 #include "worker/actor.h"
@@ -186,7 +188,7 @@ static trp_status prove(state *s, trp_error *error)
     if (proofs->cancelled)
         status = TRP_E_CANCELLED;
     else if (s->proofs.skipped)
-        status = trp__error_set(error, TRP_E_UNSUPPORTED, "a proof ahead");
+        status = trp__error_set(error, TRP_E_MISSING, "it was not proven yet");
     s->made.refused = !accepted;
     s->made.plan.area = NULL;
     s->made.plan.stream = NULL;
@@ -202,10 +204,22 @@ static bool is_refusal(state *s, trp_status status)
            !trp__cuda_sticky(s->cu->cuStreamQuery(s->instance->stream));
 }
 
+/* An operator sees by it what first requests wait for. */
+static void log_times(const state *s, int64_t begun, int64_t made)
+{
+    char text[160];
+    trp__fft_describe(&s->problem, text, sizeof text);
+    trp__log_line(NULL, TRP__LOG_INFO, "%s: plan of %s: made in %lld us, judged in %lld us%s",
+                  s->instance->name, text, (long long)(made - begun) / 1000,
+                  (long long)(trp__now_ns() - made) / 1000, s->made.refused ? ", refused" : "");
+}
+
 static void make_plan(state *s)
 {
+    const int64_t begun = trp__now_ns();
     s->made = (entry){0};
     s->status = trp__fft_cuda_plan_make(s->fft, &s->problem, &s->made.plan, &s->error);
+    const int64_t made = trp__now_ns();
     enter(s);
     if (is_refusal(s, s->status)) {
         s->made.refused = true;
@@ -213,6 +227,7 @@ static void make_plan(state *s)
     } else if (s->status == TRP_OK) {
         s->status = prove(s, &s->error);
     }
+    log_times(s, begun, made);
 }
 
 /* Plans that the stream may need are destroyed when it has done what was enqueued. In a standby it

@@ -1,5 +1,7 @@
 #include "actors/fft/plan.h"
 
+#include <stdio.h>
+
 static trp__cufft_type type_of(const trp__fft_problem *p, bool real)
 {
     return p->wide ? real ? TRP__CUFFT_R_64F : TRP__CUFFT_C_64F
@@ -61,4 +63,15 @@ trp_status trp__fft_cuda_plan_run(const trp__cufft *fft, const trp__fft_problem 
     return trp__cufft_check(
         fft->cufftXtExec(plan->handle, x, y, inverse ? TRP__CUFFT_INVERSE : TRP__CUFFT_FORWARD),
         "cufftXtExec", error);
+}
+
+void trp__fft_describe(const trp__fft_problem *p, char *out, size_t size)
+{
+    static const char *const kinds[] = {"c2c", "r2c", "c2r"};
+    int used = snprintf(out, size, "%s of f%d%s%s, ", kinds[p->kind], p->wide ? 64 : 32,
+                        p->inverse ? " inverse" : "", p->in_place ? " in place" : "");
+    for (int i = 0; i < p->rank; i++)
+        used +=
+            snprintf(out + used, size - (size_t)used, "%s%lld", i ? "x" : "", (long long)p->n[i]);
+    snprintf(out + used, size - (size_t)used, ", %lld batches", (long long)p->batch);
 }

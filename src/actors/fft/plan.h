@@ -24,4 +24,7 @@ trp_status trp__fft_cuda_plan_run(const trp__cufft *fft, const trp__fft_problem 
                                   trp__fft_cuda_plan *plan, void *x, void *y, void *area,
                                   trp__cu_stream stream, trp_error *error);
 
+/* Writes what a plan computes, as text for people; `size` is at least 160. */
+void trp__fft_describe(const trp__fft_problem *problem, char *out, size_t size);
+
 #endif

@@ -4,7 +4,6 @@
 #include "cache/key.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,17 +284,6 @@ static void prove(void *context, trp__proof_verdict *out)
     s->plan = given;
 }
 
-static void describe(const trp__fft_problem *p, char *out, size_t size)
-{
-    static const char *const kinds[] = {"c2c", "r2c", "c2r"};
-    int used = snprintf(out, size, "%s of f%d%s%s, ", kinds[p->kind], p->wide ? 64 : 32,
-                        p->inverse ? " inverse" : "", p->in_place ? " in place" : "");
-    for (int i = 0; i < p->rank; i++)
-        used +=
-            snprintf(out + used, size - (size_t)used, "%s%lld", i ? "x" : "", (long long)p->n[i]);
-    snprintf(out + used, size - (size_t)used, ", %lld batches", (long long)p->batch);
-}
-
 bool trp__fft_proofs_accept(trp__fft_proofs *p, const trp__fft_problem *problem,
                             trp__fft_cuda_plan *plan)
 {
@@ -310,7 +298,7 @@ bool trp__fft_proofs_accept(trp__fft_proofs *p, const trp__fft_problem *problem,
     if (s.problem.batch < problem->batch)
         s.plan = NULL;
     set_operands(&s);
-    describe(&s.problem, text, sizeof text);
+    trp__fft_describe(&s.problem, text, sizeof text);
     trp__verdict_key_begin(&p->proofs.verdicts, TRP__KIND_FFT_PROOF, text, "cufft", &key);
     trp__key_add(&key, TRP__KEY_INPUT, &s.problem, sizeof s.problem);
     const trp__proof_subject of = {.key = &key,

@@ -7,6 +7,7 @@
 #include <troupe/fft.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 TROUPE_TEST_FAKE_GPU("no tsan");
@@ -242,5 +243,22 @@ static void no_kernels(void)
     close_bed(&b);
 }
 
+/* A standby that can't know a verdict, since no folder has it, makes a plan once, and lets it be.
+ */
+static void standby(void)
+{
+    bed b = {.options = h_options()};
+    setenv("TROUPE_CACHE_DIR", "", 1);
+    b.options.standby = TRP_STANDBY_ON;
+    h_kernels_make_folder(&b.k);
+    enter(&b);
+    go_complex(&b, false);
+    h_kernels_await(&b.k, "cufft_plans", 2 * (1 + 2)); /* of each worker, the first is its own */
+    for (int i = 0; i < 50; i++)
+        go_complex(&b, false);
+    H_EQUAL(plans(&b), 2 * (1 + 2));
+    close_bed(&b);
+}
+
 H_KERNEL_CASES(H_CASE(good), H_CASE(wrong), H_CASE(all_wrong), H_CASE(plan_fails),
-               H_CASE(run_fails), H_CASE(no_kernels))
+               H_CASE(run_fails), H_CASE(no_kernels), H_CASE(standby))
