@@ -49,9 +49,10 @@ typedef struct trp_fft_tensor {
 
 /* Transforms x along `axis_count` different axes; all other dimensions are batches.
  *
- * Types: C2C c64 to c64, c128 to c128; R2C f32 to c64, f64 to c128; C2R the reverse. y.type may be
- * left out. f16, bf16 and narrower ones are refused with TRP_E_UNSUPPORTED. Arithmetic is that of
- * the type.
+ * Types: C2C c64 to c64, c128 to c128; R2C f32, f16 and bf16 to c64, f64 to c128; C2R the reverse.
+ * y.type may be left out: a real y has f32 or f64 then. Narrower types are refused with
+ * TRP_E_UNSUPPORTED. Arithmetic is in f32 or f64; f16 and bf16 are converted while x is read, and
+ * rounded once while y is written.
  *
  * Lengths. n[i] is the length of the transform along axis[i]; x is cropped to it, or padded with
  * zeros. 0: that of x, of the last axis of C2R 2 (m - 1), where x has m there. Of C2R, n / 2 + 1

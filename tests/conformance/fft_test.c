@@ -2,6 +2,7 @@
  * cropped and in place, compared with plain sums in long double. Memory outside the tensors holds
  * NaN. */
 #include "conformance/conformance.h"
+#include "support/reference/blas_reference.h"
 
 #include <complex.h>
 #include <math.h>
@@ -62,11 +63,6 @@ static int64_t below(int64_t bound)
 static int64_t size_of(const operand *x)
 {
     return trp_dtype_bits(x->type) / 8;
-}
-
-static bool is_real(const operand *x)
-{
-    return x->type == TRP_F32 || x->type == TRP_F64;
 }
 
 static int last_axis(const fft *p)
@@ -158,6 +154,7 @@ static void lay_out_in_place(fft *p)
     operand *longer = p->kind == TRP_FFT_C2R ? &p->x : &p->y,
             *other = p->kind == TRP_FFT_C2R ? &p->y : &p->x;
     const int last = last_axis(p);
+    const int64_t ratio = size_of(longer) / size_of(other);
     longer->first = other->first = below(3);
     longer->stride[last] = other->stride[last] = 1;
     int64_t next = longer->dim[last] + below(3);
@@ -165,11 +162,11 @@ static void lay_out_in_place(fft *p)
         if (i == last)
             continue;
         longer->stride[i] = next;
-        other->stride[i] = 2 * next;
+        other->stride[i] = ratio * next;
         next *= longer->dim[i];
         next += below(3);
     }
-    other->first *= 2;
+    other->first *= ratio;
 }
 
 static int64_t place(const operand *x, int rank, const int64_t index[RANK])
@@ -182,18 +179,7 @@ static int64_t place(const operand *x, int rank, const int64_t index[RANK])
 
 static number load(const operand *x, const char *memory, int64_t at)
 {
-    switch (x->type) {
-    case TRP_F32:
-        return ((const float *)(const void *)memory)[at];
-    case TRP_F64:
-        return ((const double *)(const void *)memory)[at];
-    case TRP_C64:
-        return ((const float *)(const void *)memory)[2 * at] +
-               ((const float *)(const void *)memory)[2 * at + 1] * (number)I;
-    default:
-        return ((const double *)(const void *)memory)[2 * at] +
-               ((const double *)(const void *)memory)[2 * at + 1] * (number)I;
-    }
+    return ref_blas_load(x->type, memory, at);
 }
 
 /* Steps to the next index of a box; false after the last. */
@@ -216,18 +202,11 @@ static int64_t elements(int rank, const int64_t dim[RANK])
 static void fill(const fft *p, const operand *x, char *memory)
 {
     int64_t index[RANK] = {0};
-    const int64_t parts = is_real(x) ? 1 : 2;
     if (elements(p->rank, x->dim) == 0)
         return;
     do {
-        const int64_t at = place(x, p->rank, index) * parts;
-        for (int64_t k = at; k < at + parts; k++) {
-            const double value = ref_rng_uniform(h_rng(), -1, 1);
-            if (p->wide)
-                ((double *)(void *)memory)[k] = value;
-            else
-                ((float *)(void *)memory)[k] = (float)value;
-        }
+        const double re = ref_rng_uniform(h_rng(), -1, 1), im = ref_rng_uniform(h_rng(), -1, 1);
+        ref_blas_store(x->type, memory, place(x, p->rank, index), re + im * I);
     } while (next_index(p->rank, x->dim, index));
 }
 
@@ -268,6 +247,9 @@ static void make_blocks(fft *p, cf_kind kind)
     mark(p, &p->blocks[p->in_place ? X : Y]);
 }
 
+/* Of the real side of each variant; those of C2C have the same precision. */
+static const trp_dtype types[] = {TRP_F32, TRP_F64, TRP_F16, TRP_BF16};
+
 static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
 {
     const trp_fft_kind of = *(const trp_fft_kind *)problem->operation->row;
@@ -276,14 +258,14 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
         return false;
     fft *p = h_malloc(sizeof *p);
     *p = (fft){.kind = of,
-               .wide = problem->variant == 1,
+               .wide = types[problem->variant] == TRP_F64,
                .inverse = way & INVERSE,
                .in_place = in_place,
                .norm = (int)(way / NORM),
                .scale = ref_rng_uniform(h_rng(), -2, 2)};
     p->rank = kind == CF_TIGHT ? 2 + (int)below(2) : below(12) == 0 ? RANK : 1 + (int)below(4);
-    p->x.type = of == TRP_FFT_R2C ? (p->wide ? TRP_F64 : TRP_F32) : p->wide ? TRP_C128 : TRP_C64;
-    p->y.type = of == TRP_FFT_C2R ? (p->wide ? TRP_F64 : TRP_F32) : p->wide ? TRP_C128 : TRP_C64;
+    p->x.type = of == TRP_FFT_R2C ? types[problem->variant] : p->wide ? TRP_C128 : TRP_C64;
+    p->y.type = of == TRP_FFT_C2R ? types[problem->variant] : p->wide ? TRP_C128 : TRP_C64;
     choose_axes(p, kind);
     for (int i = 0; i < p->rank; i++)
         p->n[i] = random_length(p, kind);
@@ -318,7 +300,8 @@ static void make_request(const cf_problem *problem, void *out)
                          .rank = (uint32_t)p->rank,
                          .axis_count = p->all ? 0 : (uint32_t)p->axes,
                          .x.type = p->x.type,
-                         .y.type = p->backwards ? p->y.type : TRP_DTYPE_NONE};
+                         .y.type = p->backwards || ref_blas_size(p->y.type) == 2 ? p->y.type
+                                                                                 : TRP_DTYPE_NONE};
     if (p->norm == 3)
         r.scale = trp_real(p->scale);
     for (int i = 0; i < p->axes; i++) {
@@ -457,15 +440,19 @@ static bool check(cf_problem *problem, cf_tally *tally)
         size += creall(wanted) * creall(wanted) + cimagl(wanted) * cimagl(wanted);
     } while (next_index(p->rank, p->y.dim, index));
     free(b.at);
-    const double share = size > 0     ? (double)(sqrtl(error / size) / (4 * unit * logs))
+    /* y in 16 bits is rounded, to steps of the smallest one near 0. */
+    const double half = ref_blas_size(p->y.type) == 2 ? ref_blas_unit(p->y.type) : 0;
+    const long double bound = sqrtl(size) * (4 * unit * logs + half) +
+                              sqrtl((long double)elements(p->rank, p->y.dim)) * half * 0x1p-14L;
+    const double share = bound > 0    ? (double)(sqrtl(error) / bound)
                          : error == 0 ? 0
                                       : (double)INFINITY;
     tally->worst = share > tally->worst ? share : tally->worst;
     if (share <= 1)
         return true;
-    fprintf(stderr, "fft kind %d%s%s, norm %d, f%d, error %g of the bound:", p->kind,
+    fprintf(stderr, "fft kind %d%s%s, norm %d, %s to %s, error %g of the bound:", p->kind,
             p->inverse ? ", inverse" : "", p->in_place ? ", in place" : "", p->norm,
-            p->wide ? 64 : 32, share);
+            trp_dtype_name(p->x.type), trp_dtype_name(p->y.type), share);
     for (int i = 0; i < p->rank; i++)
         fprintf(stderr, " %lld(%lld; %lld to %lld)", (long long)p->n[i], (long long)p->x.dim[i],
                 (long long)p->x.stride[i], (long long)p->y.stride[i]);
@@ -525,6 +512,8 @@ MISTAKE(stride_behind, r->x.stride[RANK - 1] = 1)
 MISTAKE(backwards_at_begin, r->x.stride[0] = -1)
 MISTAKE(integers, r->y.type = TRP_I32)
 MISTAKE(other_precision, r->y.type = p->wide ? TRP_C64 : TRP_C128)
+MISTAKE(eight_bits, r->y.type = TRP_F8E4M3)
+MISTAKE(half_of_f64, r->y.type = p->wide ? TRP_F16 : TRP_F64)
 MISTAKE(norm_and_scale, r->norm = TRP_FFT_ORTHO; r->scale = trp_real(2))
 MISTAKE(scale_not_given, r->norm = TRP_FFT_BACKWARD; r->scale = (trp_scalar){.re = 2})
 
@@ -560,6 +549,8 @@ static bool spoil(const cf_problem *problem, unsigned which, const cf_wrong *wro
         {"x.offset", backwards_at_begin},
         {"y.type", integers},
         {"y.type", other_precision},
+        {"y.type", eight_bits},
+        {"y.type", half_of_f64},
         {"norm", norm_and_scale},
         {"scale", scale_not_given},
     };
@@ -594,6 +585,14 @@ static const cf_variant complex_variants[] = {
 static const cf_variant real_variants[] = {
     {.name = "f32", .type = TRP_F32},
     {.name = "f64", .type = TRP_F64},
+    {.name = "f16", .type = TRP_F16},
+    {.name = "bf16", .type = TRP_BF16},
+};
+static const cf_variant to_real_variants[] = {
+    {.name = "c64", .type = TRP_C64, .is_complex = true},
+    {.name = "c128", .type = TRP_C128, .is_complex = true},
+    {.name = "c64 to f16", .type = TRP_C64, .is_complex = true},
+    {.name = "c64 to bf16", .type = TRP_C64, .is_complex = true},
 };
 
 int main(int argc, char **argv)
@@ -607,7 +606,7 @@ int main(int argc, char **argv)
     static const cf_operation operations[] = {
         OPERATION("c2c", TRP_FFT_C2C, complex_variants, .in_place = HAS_X | HAS_Y),
         OPERATION("r2c", TRP_FFT_R2C, real_variants, .in_place = 0),
-        OPERATION("c2r", TRP_FFT_C2R, complex_variants, .in_place = 0),
+        OPERATION("c2r", TRP_FFT_C2R, to_real_variants, .in_place = 0),
     };
     const cf_actor actor = {
         .kind = "fft", .operations = operations, .count = COUNT_OF(operations), .rounds = 200};

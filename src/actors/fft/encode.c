@@ -65,14 +65,26 @@ static trp_status check_options(encoding *e)
     return status;
 }
 
-/* The type that the other side has with one side's; NONE: this side can't have it. */
-static trp_dtype other_type(trp_dtype type, bool real, bool other_real)
+/* What is computed in f64, or in f32; NONE: other types. */
+static trp_dtype arithmetic_of(trp_dtype type)
 {
-    if (type == (real ? TRP_F32 : TRP_C64))
-        return other_real ? TRP_F32 : TRP_C64;
-    if (type == (real ? TRP_F64 : TRP_C128))
-        return other_real ? TRP_F64 : TRP_C128;
-    return TRP_DTYPE_NONE;
+    switch (type) {
+    case TRP_F64:
+    case TRP_C128:
+        return TRP_F64;
+    case TRP_F32:
+    case TRP_F16:
+    case TRP_BF16:
+    case TRP_C64:
+        return TRP_F32;
+    default:
+        return TRP_DTYPE_NONE;
+    }
+}
+
+static bool is_complex(trp_dtype type)
+{
+    return type == TRP_C64 || type == TRP_C128;
 }
 
 static bool is_floating(trp_dtype type)
@@ -80,21 +92,33 @@ static bool is_floating(trp_dtype type)
     return type >= TRP_F64 && type <= TRP_F4E2M1;
 }
 
+static uint8_t format_of(trp_dtype type)
+{
+    return type == TRP_F16 ? TRP__FFT_F16 : type == TRP_BF16 ? TRP__FFT_BF16 : TRP__FFT_SAME;
+}
+
 static trp_status check_types(encoding *e)
 {
     const bool real_x = e->r->kind == TRP_FFT_R2C, real_y = e->r->kind == TRP_FFT_C2R;
-    const trp_dtype x = e->r->x.type, y = other_type(x, real_x, real_y);
-    const char *expected = real_x ? "f32 or f64" : "c64 or c128";
-    if (y == TRP_DTYPE_NONE)
+    const trp_dtype x = e->r->x.type, given = e->r->y.type, arithmetic = arithmetic_of(x);
+    const bool wide = arithmetic == TRP_F64;
+    if (arithmetic == TRP_DTYPE_NONE || is_complex(x) == real_x)
         return trp__error_set(
-            e->error, is_floating(x) && x > TRP_F32 ? TRP_E_UNSUPPORTED : TRP_E_ARGUMENT,
-            "x.type: expected %s for this kind, got %s (%d)", expected, trp_dtype_name(x), (int)x);
-    if (e->r->y.type != TRP_DTYPE_NONE && e->r->y.type != y)
+            e->error, is_floating(x) && !arithmetic ? TRP_E_UNSUPPORTED : TRP_E_ARGUMENT,
+            "x.type: expected %s for this kind, got %s (%d)",
+            real_x ? "f64, f32, f16 or bf16" : "c64 or c128", trp_dtype_name(x), (int)x);
+    trp_dtype y = real_y ? arithmetic : wide ? TRP_C128 : TRP_C64;
+    if (real_y && !is_complex(given) && arithmetic_of(given) == arithmetic)
+        y = given;
+    if (given != TRP_DTYPE_NONE && given != y)
         return FAIL(e, "y.type: expected %s, which goes with x.type, got %s (%d)",
-                    trp_dtype_name(y), trp_dtype_name(e->r->y.type), (int)e->r->y.type);
+                    real_y && !wide ? "f32, f16 or bf16" : trp_dtype_name(y), trp_dtype_name(given),
+                    (int)given);
     e->x = (tensor){.name = "x", .given = &e->r->x, .type = x, .size = trp_dtype_bits(x) / 8};
     e->y = (tensor){.name = "y", .given = &e->r->y, .type = y, .size = trp_dtype_bits(y) / 8};
-    e->g.wide = x == TRP_F64 || x == TRP_C128;
+    e->g.wide = wide;
+    e->g.x_format = format_of(x);
+    e->g.y_format = format_of(y);
     return TRP_OK;
 }
 

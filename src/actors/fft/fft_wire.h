@@ -3,6 +3,8 @@
 #ifndef TRP_ACTORS_FFT_WIRE_H
 #define TRP_ACTORS_FFT_WIRE_H
 
+#include "actors/fft/kernels/problem.h"
+
 #include <troupe/fft.h>
 
 enum {
@@ -24,6 +26,8 @@ typedef struct trp__fft {
     uint8_t axes; /* bit i: dimension i is transformed */
     uint8_t last; /* the dimension that the real kinds halve */
     uint8_t access_x, access_y;
+    uint8_t x_format, y_format; /* trp__fft_format, of a real side */
+    uint8_t reserved[6];
     trp__fft_dim dim[TRP__FFT_DIMS];
 } trp__fft;
 

@@ -64,12 +64,13 @@ trp__fft_key trp__fft_passes_key(const trp__fft_passes *p, int pass)
 typedef struct end {
     void *at;
     bool complex;
+    uint8_t format; /* trp__fft_format */
     int64_t stride[TRP_FFT_RANK_MAX], extent[TRP_FFT_RANK_MAX];
 } end;
 
 static end end_x(const trp__fft_passes *p)
 {
-    end e = {.at = p->x, .complex = p->g.kind != TRP_FFT_R2C};
+    end e = {.at = p->x, .complex = p->g.kind != TRP_FFT_R2C, .format = p->g.x_format};
     for (int i = 0; i < p->g.rank; i++) {
         e.stride[i] = p->dim[i].x_stride;
         e.extent[i] = p->dim[i].have;
@@ -79,7 +80,7 @@ static end end_x(const trp__fft_passes *p)
 
 static end end_y(const trp__fft_passes *p)
 {
-    end e = {.at = p->y, .complex = p->g.kind != TRP_FFT_C2R};
+    end e = {.at = p->y, .complex = p->g.kind != TRP_FFT_C2R, .format = p->g.y_format};
     for (int i = 0; i < p->g.rank; i++) {
         e.stride[i] = p->dim[i].y_stride;
         e.extent[i] = p->extent[i];
@@ -109,6 +110,8 @@ static void run_pass(const trp__fft_passes *p, int pass, const end *x, const end
                         .scale = pass == p->count - 1 ? p->g.scale : 1,
                         .x = x->at,
                         .y = y->at,
+                        .x_format = x->complex ? TRP__FFT_SAME : x->format,
+                        .y_format = y->complex ? TRP__FFT_SAME : y->format,
                         .x_step = x->stride[axis] * of_x,
                         .y_step = y->stride[axis] * of_y,
                         .have = x->extent[axis],

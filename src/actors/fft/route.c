@@ -103,6 +103,8 @@ static void add_copy(finding *f, const view *from, const view *to, bool of_x, bo
     c->wide = g->wide;
     c->pairs = !from->real;
     c->scale = 1;
+    c->x_format = from->buffer == TRP__FFT_X ? g->x_format : TRP__FFT_SAME;
+    c->y_format = to->buffer == TRP__FFT_Y ? g->y_format : TRP__FFT_SAME;
     for (int i = 0; i < g->rank; i++) {
         c->dim[i] = extent(f, i, from->real);
         c->have[i] = of_x ? f->dim[i].have : c->dim[i];
@@ -315,7 +317,7 @@ static bool route_to_real(finding *f)
         if (!add_plan(f, i, &d, &d))
             return false;
     }
-    const bool direct = can(f, last, &d, &f->y);
+    const bool direct = f->g->y_format == TRP__FFT_SAME && can(f, last, &d, &f->y);
     if (!add_plan(f, last, &d, direct ? &f->y : &real))
         return false;
     if (!direct)
@@ -326,18 +328,18 @@ static bool route_to_real(finding *f)
 /* The first pass from x or from its copy, to y or to scratch memory; the others there. */
 static bool route_to_complex(finding *f)
 {
-    const view d = dense(f, TRP__FFT_DENSE, false), copied = dense(f, TRP__FFT_DENSE, f->x.real);
+    const view d = dense(f, TRP__FFT_DENSE, false), copy = dense(f, TRP__FFT_DENSE, f->x.real);
     bool in_y = true;
     for (int i = 1; i < f->groups; i++)
         in_y = in_y && can(f, i, &f->y, &f->y);
-    const bool resized = is_resized(f);
-    const bool direct = !resized && in_y && can(f, 0, &f->x, &f->y);
-    in_y = direct || (in_y && can(f, 0, &copied, &f->y));
-    const bool reads_x = direct || (!resized && !in_y && can(f, 0, &f->x, &d));
-    const view *from = reads_x ? &f->x : &copied, *to = in_y ? &f->y : &d;
+    const bool copied = is_resized(f) || f->g->x_format != TRP__FFT_SAME;
+    const bool direct = !copied && in_y && can(f, 0, &f->x, &f->y);
+    in_y = direct || (in_y && can(f, 0, &copy, &f->y));
+    const bool reads_x = direct || (!copied && !in_y && can(f, 0, &f->x, &d));
+    const view *from = reads_x ? &f->x : &copy, *to = in_y ? &f->y : &d;
     const bool conjugate_last = f->g->kind == TRP_FFT_R2C && f->g->inverse;
     if (!reads_x)
-        add_copy(f, &f->x, &copied, true, in_y && !conjugate_last);
+        add_copy(f, &f->x, &copy, true, in_y && !conjugate_last);
     for (int i = 0; i < f->groups; i++) {
         if (!add_plan(f, i, i == 0 ? from : to, to))
             return false;

@@ -65,7 +65,8 @@ void fake_fft_copy(const uint64_t *parameter)
         stretch(&y, r.dim[i], r.y_stride[i]);
     }
     const void *to = r.y;
-    if (reach(&x, &r.x, bytes, false, &pin[0]) && reach(&y, &to, bytes, true, &pin[1])) {
+    if (reach(&x, &r.x, r.x_format ? 2 : bytes, false, &pin[0]) &&
+        reach(&y, &to, r.y_format ? 2 : bytes, true, &pin[1])) {
         r.y = (void *)(uintptr_t)to;
         trp_fft_copy(r);
     }

@@ -7,7 +7,46 @@ typedef struct NAME(lines) {
     int64_t step, im;
     int64_t have_re, have_im; /* how many parts there are */
     bool swapped;             /* real and imaginary parts change places */
+    uint8_t format;           /* trp__fft_format; if not the same, `at` are addresses of 16 bits */
 } NAME(lines);
+
+/* Numbers in another format. */
+
+INLINE T *NAME(offset)(uint8_t format, const void *base, int64_t at)
+{
+    const int64_t size = format == TRP__FFT_SAME ? (int64_t)sizeof(T) : 2;
+    return (T *)(void *)((char *)(uintptr_t)base + at * size);
+}
+
+INLINE T NAME(number)(uint8_t format, const T *base, int64_t at)
+{
+#if IS_F32
+    const uint16_t *half = (const uint16_t *)(const void *)base;
+    if (format == TRP__FFT_F16)
+        return trp__f16_to_f32(half[at]);
+    if (format == TRP__FFT_BF16)
+        return trp__bf16_to_f32(half[at]);
+#endif
+    (void)format;
+    return base[at];
+}
+
+INLINE void NAME(put_number)(uint8_t format, T *base, int64_t at, T value)
+{
+#if IS_F32
+    uint16_t *half = (uint16_t *)(void *)base;
+    if (format == TRP__FFT_F16) {
+        half[at] = trp__f32_to_f16(value);
+        return;
+    }
+    if (format == TRP__FFT_BF16) {
+        half[at] = trp__f32_to_bf16(value);
+        return;
+    }
+#endif
+    (void)format;
+    base[at] = value;
+}
 
 typedef enum NAME(order) {
     NAME(SCATTERED),
@@ -18,7 +57,7 @@ typedef enum NAME(order) {
 
 static NAME(order) NAME(order_of)(const NAME(lines) * l)
 {
-    bool pairs = l->im == 1, singles = l->im != 1, all = true;
+    bool pairs = l->im == 1, singles = l->im != 1, all = l->format == TRP__FFT_SAME;
     for (int i = 0; i < W; i++) {
         all = all && l->at[i];
         if (!all)
@@ -85,8 +124,8 @@ static void NAME(gather)(const NAME(lines) * l, PAIR *to, int64_t count)
     for (; j < re; j++) {
         VECTOR a = {0}, b = {0};
         for (int i = 0; i < W; i++) {
-            a[i] = l->at[i] ? l->at[i][j * l->step] : 0;
-            b[i] = l->at[i] && j < im ? l->at[i][j * l->step + l->im] : 0;
+            a[i] = l->at[i] ? NAME(number)(l->format, l->at[i], j * l->step) : 0;
+            b[i] = l->at[i] && j < im ? NAME(number)(l->format, l->at[i], j * l->step + l->im) : 0;
         }
         *NAME(part_of)(&to[j], l->swapped) = a;
         *NAME(part_of)(&to[j], !l->swapped) = b;
@@ -145,9 +184,9 @@ static void NAME(scatter)(const NAME(lines) * l, PAIR *from, T re, T im)
         const VECTOR a = *NAME(part_of)(&from[j], l->swapped) * re;
         const VECTOR b = *NAME(part_of)(&from[j], !l->swapped) * im;
         for (int i = 0; i < l->count; i++) {
-            l->at[i][j * l->step] = a[i];
+            NAME(put_number)(l->format, l->at[i], j * l->step, a[i]);
             if (j < l->have_im)
-                l->at[i][j * l->step + l->im] = b[i];
+                NAME(put_number)(l->format, l->at[i], j * l->step + l->im, b[i]);
         }
     }
 }

@@ -3,6 +3,7 @@
 #define TRP_ACTORS_FFT_HOST_KERNELS_H
 
 #include "actors/fft/host/plan.h"
+#include "actors/fft/kernels/problem.h"
 
 #include <stddef.h>
 
@@ -29,9 +30,10 @@ typedef struct trp__fft_job {
     double scale;
     const void *x;
     void *y;
-    int64_t x_step, y_step; /* numbers between elements of a line */
-    int64_t have;           /* elements that lines of x have; the rest is zero, what is too many is
-                             * not read */
+    uint8_t x_format, y_format; /* trp__fft_format, of a real side */
+    int64_t x_step, y_step;     /* numbers between elements of a line */
+    int64_t have; /* elements that lines of x have; the rest is zero, what is too many is
+                   * not read */
     int others;
     trp__fft_other other[TRP__FFT_OTHERS_MAX]; /* the quickest first */
     int64_t lines;

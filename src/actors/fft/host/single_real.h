@@ -111,8 +111,9 @@ static void NAME(get)(const NAME(single) * s, int64_t e, T *re, T *im)
 {
     const trp__fft_job *j = s->job;
     const bool real = j->sides == TRP__FFT_FROM_REAL;
-    *re = s->line_x && e < j->have ? s->line_x[e * j->x_step] : 0;
-    *im = s->line_x && e < j->have && !real ? s->line_x[e * j->x_step + 1] : 0;
+    const bool there = s->line_x && e < j->have;
+    *re = there ? NAME(number)(j->x_format, s->line_x, e * j->x_step) : 0;
+    *im = there && !real ? s->line_x[e * j->x_step + 1] : 0;
     if (j->sides == TRP__FFT_TO_REAL && !j->inverse)
         *im = -*im;
 }
@@ -170,7 +171,7 @@ static void NAME(fetch_half)(const NAME(single) * s, int64_t from, int64_t to, i
 static void NAME(put)(const NAME(single) * s, int64_t e, T re, T im)
 {
     const trp__fft_job *j = s->job;
-    s->line_y[e * j->y_step] = re * s->re;
+    NAME(put_number)(j->y_format, s->line_y, e * j->y_step, re * s->re);
     if (j->sides != TRP__FFT_TO_REAL)
         s->line_y[e * j->y_step + 1] = im * s->im;
 }
@@ -265,8 +266,10 @@ static void NAME(run_line)(NAME(single) * s)
     const T re = (T)j->scale, im = from_real && j->inverse ? -re : re;
     const NAME(lines) x = NAME(lines_of_x)(j), y = NAME(lines_of_y)(j);
     NAME(line) from = {.at = s->plane, .step = 1, .im = s->plane_numbers}, to = from;
-    const bool reads = !p->chirps && !to_real && s->line_x && x.have_im >= p->length;
-    const bool writes = !p->chirps && !from_real && y.have_im >= p->length;
+    const bool reads = !p->chirps && !to_real && s->line_x && x.have_im >= p->length &&
+                       j->x_format == TRP__FFT_SAME;
+    const bool writes =
+        !p->chirps && !from_real && y.have_im >= p->length && j->y_format == TRP__FFT_SAME;
     if (reads)
         from = (NAME(line)){s->line_x, x.step, x.im, x.swapped};
     else if (to_real)
@@ -297,7 +300,7 @@ static void NAME(run_single)(const trp__fft_job *j)
     NAME(cursor) c = NAME(cursor_at)(j, 0);
     for (int64_t i = 0; i < j->lines; i++, NAME(next)(j, &c)) {
         s.line_x = NAME(x_at)(j, &c);
-        s.line_y = (T *)j->y + c.y;
+        s.line_y = NAME(y_at)(j, &c);
         NAME(run_line)(&s);
     }
 }

@@ -86,6 +86,7 @@ static NAME(lines) NAME(lines_of_x)(const trp__fft_job *j)
         l.have_im = 0;
     }
     l.swapped = j->sides == TRP__FFT_COMPLEX && j->inverse;
+    l.format = j->x_format;
     return l;
 }
 
@@ -103,6 +104,7 @@ static NAME(lines) NAME(lines_of_y)(const trp__fft_job *j)
         l.have_im = 0;
     }
     l.swapped = j->sides == TRP__FFT_TO_REAL || (j->sides == TRP__FFT_COMPLEX && j->inverse);
+    l.format = j->y_format;
     return l;
 }
 
@@ -167,7 +169,12 @@ static void NAME(next)(const trp__fft_job *j, NAME(cursor) * c)
 /* The line of x at a cursor; NULL: it has none, or none of its elements. */
 INLINE T *NAME(x_at)(const trp__fft_job *j, const NAME(cursor) * c)
 {
-    return c->absent || j->have == 0 ? NULL : (T *)(uintptr_t)j->x + c->x;
+    return c->absent || j->have == 0 ? NULL : NAME(offset)(j->x_format, j->x, c->x);
+}
+
+INLINE T *NAME(y_at)(const trp__fft_job *j, const NAME(cursor) * c)
+{
+    return NAME(offset)(j->y_format, j->y, c->y);
 }
 
 static PAIR *NAME(buffer)(const trp__fft_job *j, int number)
@@ -193,7 +200,7 @@ static void NAME(run_strips)(void *context, int64_t piece, int worker)
         for (int l = 0; l < W; l++) {
             if (l < y.count) {
                 x.at[l] = NAME(x_at)(j, &c);
-                y.at[l] = (T *)j->y + c.y;
+                y.at[l] = NAME(y_at)(j, &c);
                 NAME(next)(j, &c);
             } else { /* computed, but not stored */
                 x.at[l] = x.at[0];

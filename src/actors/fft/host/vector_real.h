@@ -1,6 +1,7 @@
 /* Vectors of T, and pairs of them: the real and imaginary parts of one element of W lines. The
  * includer defines T, NAME and IS_F32. */
 #include "actors/fft/host/kernels.h"
+#include "base/numbers/half.h"
 #include "base/os/team.h"
 
 #include <string.h>

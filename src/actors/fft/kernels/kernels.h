@@ -13,6 +13,7 @@
 #define TRP_ACTORS_FFT_KERNELS_KERNELS_H
 
 #include "actors/fft/kernels/problem.h"
+#include "base/numbers/half.h"
 
 #include <stdbool.h>
 
@@ -24,6 +25,17 @@ static fft_number fft_times(fft_number x, fft_number y)
 {
     const fft_number z = {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
     return z;
+}
+
+static double fft_load_half(int format, const void *from, int64_t at)
+{
+    const uint16_t bits = ((const uint16_t *)from)[at];
+    return (double)(format == TRP__FFT_F16 ? trp__f16_to_f32(bits) : trp__bf16_to_f32(bits));
+}
+
+static void fft_store_half(int format, void *to, int64_t at, double x)
+{
+    ((uint16_t *)to)[at] = format == TRP__FFT_F16 ? trp__f64_to_f16(x) : trp__f64_to_bf16(x);
 }
 
 static fft_number fft_load(bool wide, bool pairs, const void *from, int64_t at)
@@ -90,7 +102,9 @@ static fft_number fft_element(const trp__fft_copy *r, const int64_t at[], bool m
         there = there && index < r->have[i];
         place += index * r->x_stride[i];
     }
-    if (there)
+    if (there && r->x_format)
+        x.re = fft_load_half(r->x_format, r->x, place);
+    else if (there)
         x = fft_load(r->wide, r->pairs, r->x, place);
     if (mirrored != (bool)r->conjugate)
         x.im = -x.im;
@@ -115,7 +129,10 @@ TRP__KERNEL void trp_fft_copy(const trp__fft_copy r)
         }
         for (int k = 0; k < r.rank; k++)
             place += at[k] * r.y_stride[k];
-        fft_store(r.wide, r.pairs, r.y, place, x);
+        if (r.y_format)
+            fft_store_half(r.y_format, r.y, place, x.re);
+        else
+            fft_store(r.wide, r.pairs, r.y, place, x);
     }
 }
 

@@ -17,6 +17,13 @@ typedef enum trp__fft_half {
     TRP__FFT_HALF_X,    /* x is half a spectrum, y is real */
 } trp__fft_half;
 
+/* The format of real numbers in memory; arithmetic is in f32 or f64. */
+typedef enum trp__fft_format {
+    TRP__FFT_SAME, /* that of the arithmetic */
+    TRP__FFT_F16,
+    TRP__FFT_BF16,
+} trp__fft_format;
+
 /* y = scale * x, cropped and padded with zeros. Dimensions from the slowest to the fastest. */
 typedef struct trp__fft_copy {
     const void *x;
@@ -36,6 +43,7 @@ typedef struct trp__fft_copy {
     uint8_t symmetric;
     uint8_t last, axes; /* axes: bit i is set for a dimension that is transformed; not for `last` */
     uint8_t even;       /* n is even: dim[last] - 1 is n / 2 */
+    uint8_t x_format, y_format; /* trp__fft_format; of pairs always the same */
 } trp__fft_copy;
 
 /* Plain sums: y[k] = sum over j of x[j] exp(-+2 pi i j k / n), in f64. */
