@@ -70,69 +70,93 @@ static void fft_store(bool wide, bool pairs, void *to, int64_t at, fft_number x)
 
 /* --- The copy --- */
 
-/* Sets the coordinates of an element. Small tensors are divided in 32 bits, which is faster. */
-static void fft_coordinates(const trp__fft_copy *r, int64_t number, int64_t at[])
+/* Where an element of y and what it comes from are. No arrays of coordinates: these would lie in
+ * local memory, whose traffic is several times that of the tensors. */
+typedef struct fft_spot {
+    int64_t x, y, mirror; /* places; `mirror` is that of the mirror image in x */
+    bool there, mirror_there;
+    bool edge; /* it becomes the mean of itself and its mirror image */
+} fft_spot;
+
+/* Divides; small tensors in 32 bits, which is faster. Returns the remainder. */
+static int64_t fft_next(bool small, int64_t dim, int64_t *rest)
 {
-    if (r->count <= INT32_MAX) {
-        uint32_t rest = (uint32_t)number;
-        for (int i = r->rank - 1; i > 0; i--) {
-            const uint32_t dim = (uint32_t)r->dim[i], whole = rest / dim;
-            at[i] = rest - whole * dim;
-            rest = whole;
-        }
-        at[0] = rest;
-        return;
-    }
-    for (int i = r->rank - 1; i > 0; i--) {
-        at[i] = number % r->dim[i];
-        number /= r->dim[i];
-    }
-    at[0] = number;
+    const int64_t was = *rest;
+    *rest = small ? (int64_t)((uint32_t)was / (uint32_t)dim) : was / dim;
+    return was - *rest * dim;
 }
 
-/* Returns an element of x, or of its mirror image. */
-static fft_number fft_element(const trp__fft_copy *r, const int64_t at[], bool mirrored)
+static fft_spot fft_find_spot(const trp__fft_copy *r, int64_t rest)
+{
+    fft_spot s = {0, 0, 0, true, true, false};
+    const bool small = r->count <= INT32_MAX;
+    for (int i = r->rank - 1; i >= 0; i--) {
+        const int64_t dim = r->dim[i], at = i > 0 ? fft_next(small, dim, &rest) : rest;
+        s.there = s.there && at < r->have[i];
+        s.x += at * r->x_stride[i];
+        s.y += at * r->y_stride[i];
+        if (r->symmetric) {
+            const int64_t other = (r->axes >> i & 1) && at > 0 ? dim - at : at;
+            s.mirror_there = s.mirror_there && other < r->have[i];
+            s.mirror += other * r->x_stride[i];
+            s.edge = i == r->last ? at == 0 || (r->even && at == dim - 1) : s.edge;
+        }
+    }
+    return s;
+}
+
+static fft_number fft_element(const trp__fft_copy *r, bool there, int64_t place)
 {
     fft_number x = {0, 0};
-    int64_t place = 0;
-    bool there = true;
-    for (int i = 0; i < r->rank; i++) {
-        const bool turned = mirrored && (r->axes >> i & 1) && at[i] > 0;
-        const int64_t index = turned ? r->dim[i] - at[i] : at[i];
-        there = there && index < r->have[i];
-        place += index * r->x_stride[i];
-    }
     if (there && r->x_format)
         x.re = fft_load_half(r->x_format, r->x, place);
     else if (there)
         x = fft_load(r->wide, r->pairs, r->x, place);
-    if (mirrored != (bool)r->conjugate)
-        x.im = -x.im;
     return x;
+}
+
+/* Bits as they are: `words` of 8 bytes, or one of 4. */
+static void fft_move(const trp__fft_copy *r, const fft_spot *s)
+{
+    const int words = (r->wide ? 1 : 0) + (r->pairs ? 1 : 0);
+    if (words == 0) {
+        ((uint32_t *)r->y)[s->y] = s->there ? ((const uint32_t *)r->x)[s->x] : 0;
+    } else if (words == 1) {
+        ((uint64_t *)r->y)[s->y] = s->there ? ((const uint64_t *)r->x)[s->x] : 0;
+    } else {
+        const uint64_t *x = (const uint64_t *)r->x + 2 * s->x;
+        uint64_t *y = (uint64_t *)r->y + 2 * s->y;
+        y[0] = s->there ? x[0] : 0;
+        y[1] = s->there ? x[1] : 0;
+    }
+}
+
+static void fft_copy_one(const trp__fft_copy *r, const fft_spot *s)
+{
+    fft_number x = fft_element(r, s->there, s->x);
+    if (s->edge) {
+        const fft_number other = fft_element(r, s->mirror_there, s->mirror);
+        x.re = 0.5 * x.re + 0.5 * other.re;
+        x.im = 0.5 * x.im - 0.5 * other.im;
+    }
+    x.re *= r->scale;
+    x.im *= r->conjugate ? -r->scale : r->scale;
+    if (r->y_format)
+        fft_store_half(r->y_format, r->y, s->y, x.re);
+    else
+        fft_store(r->wide, r->pairs, r->y, s->y, x);
 }
 
 TRP__KERNEL void trp_fft_copy(const trp__fft_copy r)
 {
     const int64_t step = (int64_t)TRP__BLOCKS * TRP__THREADS;
+    const bool same = r.scale == 1 && !r.conjugate && !r.x_format && !r.y_format;
     for (int64_t i = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD; i < r.count; i += step) {
-        int64_t at[TRP__FFT_KERNEL_DIMS] = {0}, place = 0;
-        fft_coordinates(&r, i, at);
-        fft_number x = fft_element(&r, at, false);
-        if (r.symmetric && (at[r.last] == 0 || (r.even && at[r.last] == r.dim[r.last] - 1))) {
-            const fft_number other = fft_element(&r, at, true);
-            x.re = 0.5 * x.re + 0.5 * other.re;
-            x.im = 0.5 * x.im + 0.5 * other.im;
-        }
-        if (r.scale != 1) {
-            x.re *= r.scale;
-            x.im *= r.scale;
-        }
-        for (int k = 0; k < r.rank; k++)
-            place += at[k] * r.y_stride[k];
-        if (r.y_format)
-            fft_store_half(r.y_format, r.y, place, x.re);
+        const fft_spot s = fft_find_spot(&r, i);
+        if (same && !s.edge)
+            fft_move(&r, &s);
         else
-            fft_store(r.wide, r.pairs, r.y, place, x);
+            fft_copy_one(&r, &s);
     }
 }
 
