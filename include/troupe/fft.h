@@ -92,6 +92,10 @@ typedef struct trp_fft_request {
     uint32_t axis_count;            /* 0: all dimensions, in their order */
     int32_t axis[TRP_FFT_RANK_MAX]; /* -rank to rank - 1; negative ones count from the end */
     int64_t n[TRP_FFT_RANK_MAX];    /* the length along axis[i]; 0: see above */
+    /* Bit i: along axis[i], element 0 lies in the middle, at n / 2, and the others follow it
+     * around: of x (numpy.fft.ifftshift before the transform), of y (fftshift behind it). Not along
+     * a halved axis, nor of x along one that is cropped or padded. */
+    uint32_t shift_x, shift_y;
     trp_fft_tensor x, y;
 } trp_fft_request;
 

@@ -48,9 +48,10 @@ typedef struct fft {
     int norm; /* 3: a scale given by the request */
     double scale;
     int rank, axes, axis[RANK];
-    int64_t n[RANK];     /* the length along each dimension */
-    bool named[RANK];    /* the request gives the length of axis i */
-    bool all, backwards; /* no axes are named; they are counted from the end */
+    int64_t n[RANK];           /* the length along each dimension */
+    bool named[RANK];          /* the request gives the length of axis i */
+    bool all, backwards;       /* no axes are named; they are counted from the end */
+    uint32_t shift_x, shift_y; /* bit i: along dimension i */
     operand x, y;
     block blocks[2];
 } fft;
@@ -119,6 +120,21 @@ static void set_dims(fft *p, bool resized)
         }
         if (p->kind == TRP_FFT_C2R && i == p->axes - 1 && p->n[last] != 2 * (*dim - 1))
             p->named[i] = true; /* an odd length, or 1 */
+    }
+}
+
+/* Element 0 in the middle, along such axes as may be. */
+static void choose_shifts(fft *p)
+{
+    const int last = last_axis(p);
+    for (int i = 0; i < p->axes; i++) {
+        const int axis = p->axis[i];
+        const bool half_x = p->kind == TRP_FFT_C2R && axis == last,
+                   half_y = p->kind == TRP_FFT_R2C && axis == last;
+        if (below(6) == 0 && !half_x && p->x.dim[axis] == p->n[axis])
+            p->shift_x |= 1u << axis;
+        if (below(6) == 0 && !half_y)
+            p->shift_y |= 1u << axis;
     }
 }
 
@@ -270,6 +286,8 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
     for (int i = 0; i < p->rank; i++)
         p->n[i] = random_length(p, kind);
     set_dims(p, resized);
+    if (kind == CF_RANDOM)
+        choose_shifts(p);
     make_blocks(p, kind);
     problem->own = p;
     problem->blocks = p->blocks;
@@ -306,6 +324,8 @@ static void make_request(const cf_problem *problem, void *out)
         r.scale = trp_real(p->scale);
     for (int i = 0; i < p->axes; i++) {
         r.axis[i] = p->all ? 0 : p->backwards ? p->axis[i] - p->rank : p->axis[i];
+        r.shift_x |= (p->shift_x >> p->axis[i] & 1) << i;
+        r.shift_y |= (p->shift_y >> p->axis[i] & 1) << i;
         r.n[i] = p->named[i] ? p->n[p->axis[i]] : 0;
     }
     set_tensor(p, &p->x, p->blocks[X].buffer, true, &r.x);
@@ -336,6 +356,16 @@ static int64_t packed_place(const box *b, int rank, const int64_t index[RANK])
     return at;
 }
 
+/* The place of an element: from an index of the transform. */
+static int64_t shifted_place(const fft *p, const operand *x, const int64_t index[RANK],
+                             uint32_t shift)
+{
+    int64_t at[RANK] = {0};
+    for (int i = 0; i < p->rank; i++)
+        at[i] = shift >> i & 1 ? (index[i] + p->n[i] / 2) % p->n[i] : index[i];
+    return place(x, p->rank, at);
+}
+
 /* Copies x, cropped and padded, to a box; half a spectrum stays half. */
 static box take_x(const fft *p)
 {
@@ -350,7 +380,8 @@ static box take_x(const fft *p)
         for (int i = 0; i < p->rank; i++)
             there = there && index[i] < p->x.dim[i];
         b.at[packed_place(&b, p->rank, index)] =
-            there ? load(&p->x, p->blocks[X].before, place(&p->x, p->rank, index)) : 0;
+            there ? load(&p->x, p->blocks[X].before, shifted_place(p, &p->x, index, p->shift_x))
+                  : 0;
     } while (next_index(p->rank, b.dim, index));
     return b;
 }
@@ -435,7 +466,7 @@ static bool check(cf_problem *problem, cf_tally *tally)
     const char *after = p->blocks[p->in_place ? X : Y].after;
     do {
         const number wanted = b.at[packed_place(&b, p->rank, index)] * scale;
-        const number off = load(&p->y, after, place(&p->y, p->rank, index)) - wanted;
+        const number off = load(&p->y, after, shifted_place(p, &p->y, index, p->shift_y)) - wanted;
         error += creall(off) * creall(off) + cimagl(off) * cimagl(off);
         size += creall(wanted) * creall(wanted) + cimagl(wanted) * cimagl(wanted);
     } while (next_index(p->rank, p->y.dim, index));
@@ -514,6 +545,12 @@ MISTAKE(integers, r->y.type = TRP_I32)
 MISTAKE(other_precision, r->y.type = p->wide ? TRP_C64 : TRP_C128)
 MISTAKE(eight_bits, r->y.type = TRP_F8E4M3)
 MISTAKE(half_of_f64, r->y.type = p->wide ? TRP_F16 : TRP_F64)
+MISTAKE(shift_behind, r->shift_x = 1u << r->axis_count)
+MISTAKE(shift_far_behind, r->shift_y = 1u << 31)
+MISTAKE(shift_halved, if (p->kind == TRP_FFT_C2R) r->shift_x = 2; else r->shift_y = 2;
+        if (p->kind == TRP_FFT_C2C) r->shift_y = 4)
+MISTAKE(shift_padded, r->n[0] = p->n[p->axis[0]] + 1; r->shift_x = 1;
+        memset(r->y.dim, 0, sizeof r->y.dim))
 MISTAKE(norm_and_scale, r->norm = TRP_FFT_ORTHO; r->scale = trp_real(2))
 MISTAKE(scale_not_given, r->norm = TRP_FFT_BACKWARD; r->scale = (trp_scalar){.re = 2})
 
@@ -551,6 +588,10 @@ static bool spoil(const cf_problem *problem, unsigned which, const cf_wrong *wro
         {"y.type", other_precision},
         {"y.type", eight_bits},
         {"y.type", half_of_f64},
+        {"shift_x", shift_behind},
+        {"shift_y", shift_far_behind},
+        {"shift_", shift_halved},
+        {"shift_x", shift_padded},
         {"norm", norm_and_scale},
         {"scale", scale_not_given},
     };

@@ -32,7 +32,7 @@ typedef struct encoding {
     trp_error *error;
     const trp_fft_request *r;
     int rank, last;
-    bool axis[RANK];
+    bool axis[RANK], x_shift[RANK], y_shift[RANK];
     int64_t n[RANK]; /* lengths along axes, else dimensions */
     tensor x, y;
     bool in_place;
@@ -174,6 +174,33 @@ static trp_status check_axes(encoding *e)
     for (int i = 0; i < RANK && !r->axis_count; i++) {
         if (r->axis[i] != 0)
             return FAIL(e, "axis[%d]: expected 0 without an axis_count, got %d", i, r->axis[i]);
+    }
+    return TRP_OK;
+}
+
+static trp_status check_shifts(encoding *e)
+{
+    const trp_fft_request *r = e->r;
+    const int count = r->axis_count ? (int)r->axis_count : e->rank;
+    for (int side = 0; side < 2; side++) {
+        const uint32_t shift = side ? r->shift_y : r->shift_x;
+        const char *name = side ? "shift_y" : "shift_x";
+        if (shift >> count)
+            return FAIL(e, "%s: expected bits of %d axes, got 0x%x", name, count, (unsigned)shift);
+        for (int i = 0; i < count; i++) {
+            const int given = r->axis_count ? r->axis[i] : i,
+                      axis = given < 0 ? given + e->rank : given;
+            if (!(shift >> i & 1))
+                continue;
+            if (axis == e->last && r->kind == (side ? TRP_FFT_R2C : TRP_FFT_C2R))
+                return FAIL(e, "%s: expected no bit %d, since axis %d is halved, got 0x%x", name, i,
+                            axis, (unsigned)shift);
+            if (!side && e->x.dim[axis] != e->n[axis])
+                return FAIL(e, "shift_x: expected no bit %d, since axis %d is %s, got 0x%x", i,
+                            axis, e->x.dim[axis] < e->n[axis] ? "padded" : "cropped",
+                            (unsigned)shift);
+            *(side ? &e->y_shift[axis] : &e->x_shift[axis]) = true;
+        }
     }
     return TRP_OK;
 }
@@ -340,6 +367,8 @@ static void remove_dim(encoding *e, int at)
     for (int i = at; i < e->rank; i++) {
         e->dim[i] = e->dim[i + 1];
         e->axis[i] = e->axis[i + 1];
+        e->x_shift[i] = e->x_shift[i + 1];
+        e->y_shift[i] = e->y_shift[i + 1];
     }
 }
 
@@ -375,8 +404,11 @@ static void set_payload_dims(encoding *e)
     }
     e->g.rank = (uint8_t)e->rank;
     e->g.last = (uint8_t)e->last;
-    for (int i = 0; i < RANK; i++)
-        e->g.axes |= (uint8_t)((i < e->rank && e->axis[i]) << i);
+    for (int i = 0; i < e->rank; i++) {
+        e->g.axes |= (uint8_t)(e->axis[i] << i);
+        e->g.x_shift |= (uint8_t)(e->x_shift[i] << i);
+        e->g.y_shift |= (uint8_t)(e->y_shift[i] << i);
+    }
 }
 
 static trp_status add_access(trp__encoder *encoder, const tensor *t, uint32_t mode, uint8_t *access)
@@ -434,6 +466,8 @@ trp_status trp__fft_encode(trp__encoder *encoder, const trp_request *request)
         status = check_dims(&e);
     if (status == TRP_OK)
         status = check_axes(&e);
+    if (status == TRP_OK)
+        status = check_shifts(&e);
     if (status == TRP_OK)
         status = set_dims_of_y(&e);
     for (int i = 0; i < 2 && status == TRP_OK; i++) {

@@ -27,7 +27,8 @@ typedef struct trp__fft {
     uint8_t last; /* the dimension that the real kinds halve */
     uint8_t access_x, access_y;
     uint8_t x_format, y_format; /* trp__fft_format, of a real side */
-    uint8_t reserved[6];
+    uint8_t x_shift, y_shift;   /* bit i: element 0 of dimension i is at n / 2 */
+    uint8_t reserved[4];
     trp__fft_dim dim[TRP__FFT_DIMS];
 } trp__fft;
 

@@ -114,6 +114,8 @@ static void run_pass(const trp__fft_passes *p, int pass, const end *x, const end
                         .y_format = y->complex ? TRP__FFT_SAME : y->format,
                         .x_step = x->stride[axis] * of_x,
                         .y_step = y->stride[axis] * of_y,
+                        .x_turn = p->g.x_shift >> axis & 1 ? p->dim[axis].n / 2 : 0,
+                        .y_turn = p->g.y_shift >> axis & 1 ? p->dim[axis].n / 2 : 0,
                         .have = x->extent[axis],
                         .scratch = p->scratch};
     for (int i = 0; i < p->g.rank; i++) {

@@ -110,6 +110,10 @@ static void add_copy(finding *f, const view *from, const view *to, bool of_x, bo
         c->have[i] = of_x ? f->dim[i].have : c->dim[i];
         c->x_stride[i] = from->stride[i];
         c->y_stride[i] = to->stride[i];
+        if (from->buffer == TRP__FFT_X && (g->x_shift >> i & 1))
+            c->x_turn[i] = f->dim[i].n / 2;
+        if (to->buffer == TRP__FFT_Y && from->buffer != TRP__FFT_Y && (g->y_shift >> i & 1))
+            c->y_turn[i] = f->dim[i].n / 2;
         c->axes |= (uint8_t)((is_axis(f, i) && !is_halved(f, i)) << i);
     }
     if (finish) {
@@ -317,7 +321,8 @@ static bool route_to_real(finding *f)
         if (!add_plan(f, i, &d, &d))
             return false;
     }
-    const bool direct = f->g->y_format == TRP__FFT_SAME && can(f, last, &d, &f->y);
+    const bool direct =
+        f->g->y_format == TRP__FFT_SAME && f->g->y_shift == 0 && can(f, last, &d, &f->y);
     if (!add_plan(f, last, &d, direct ? &f->y : &real))
         return false;
     if (!direct)
@@ -329,10 +334,10 @@ static bool route_to_real(finding *f)
 static bool route_to_complex(finding *f)
 {
     const view d = dense(f, TRP__FFT_DENSE, false), copy = dense(f, TRP__FFT_DENSE, f->x.real);
-    bool in_y = true;
+    bool in_y = f->g->y_shift == 0;
     for (int i = 1; i < f->groups; i++)
         in_y = in_y && can(f, i, &f->y, &f->y);
-    const bool copied = is_resized(f) || f->g->x_format != TRP__FFT_SAME;
+    const bool copied = is_resized(f) || f->g->x_format != TRP__FFT_SAME || f->g->x_shift;
     const bool direct = !copied && in_y && can(f, 0, &f->x, &f->y);
     in_y = direct || (in_y && can(f, 0, &copy, &f->y));
     const bool reads_x = direct || (!copied && !in_y && can(f, 0, &f->x, &d));

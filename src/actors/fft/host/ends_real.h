@@ -7,6 +7,8 @@ typedef struct NAME(lines) {
     int64_t step, im;
     int64_t have_re, have_im; /* how many parts there are */
     bool swapped;             /* real and imaginary parts change places */
+    bool halves;              /* `re` and `im` are elements of a real line beside each other */
+    int64_t turn, n;          /* elements lie `turn` further around the line, which has n */
     uint8_t format;           /* trp__fft_format; if not the same, `at` are addresses of 16 bits */
 } NAME(lines);
 
@@ -57,7 +59,7 @@ typedef enum NAME(order) {
 
 static NAME(order) NAME(order_of)(const NAME(lines) * l)
 {
-    bool pairs = l->im == 1, singles = l->im != 1, all = l->format == TRP__FFT_SAME;
+    bool pairs = l->im == 1, singles = l->im != 1, all = l->format == TRP__FFT_SAME && !l->turn;
     for (int i = 0; i < W; i++) {
         all = all && l->at[i];
         if (!all)
@@ -115,17 +117,45 @@ static int64_t NAME(gather_whole)(const NAME(lines) * l, PAIR *to, int64_t count
     }
 }
 
+/* The number that is a part of element j. */
+INLINE int64_t NAME(place)(const NAME(lines) * l, int64_t j, int part)
+{
+    if (!l->turn)
+        return j * l->step + part * l->im;
+    const int64_t element = 2 * j + part + l->turn; /* of real lines */
+    return (element >= l->n ? element - l->n : element) * l->im;
+}
+
+/* The lines from element `begin` on, `count` of them, without a turn. */
+static NAME(lines) NAME(piece)(const NAME(lines) * l, int64_t begin, int64_t count)
+{
+    NAME(lines) piece = *l;
+    for (int i = 0; i < W; i++)
+        piece.at[i] = l->at[i] ? NAME(offset)(l->format, l->at[i], begin * l->step) : NULL;
+    piece.turn = 0;
+    piece.have_re = count;
+    piece.have_im = l->have_im ? count : 0;
+    return piece;
+}
+
 /* Fills `count` pairs; parts that there are not are zero. */
 static void NAME(gather)(const NAME(lines) * l, PAIR *to, int64_t count)
 {
+    if (l->turn && !l->halves) {
+        const int64_t first = l->n - l->turn;
+        const NAME(lines) a = NAME(piece)(l, l->turn, first), b = NAME(piece)(l, 0, l->turn);
+        NAME(gather)(&a, to, first);
+        NAME(gather)(&b, to + first, l->turn);
+        return;
+    }
     const int64_t re = l->have_re < count ? l->have_re : count;
     const int64_t im = l->have_im < re ? l->have_im : re;
     int64_t j = NAME(gather_whole)(l, to, im);
     for (; j < re; j++) {
         VECTOR a = {0}, b = {0};
         for (int i = 0; i < W; i++) {
-            a[i] = l->at[i] ? NAME(number)(l->format, l->at[i], j * l->step) : 0;
-            b[i] = l->at[i] && j < im ? NAME(number)(l->format, l->at[i], j * l->step + l->im) : 0;
+            a[i] = l->at[i] ? NAME(number)(l->format, l->at[i], NAME(place)(l, j, 0)) : 0;
+            b[i] = l->at[i] && j < im ? NAME(number)(l->format, l->at[i], NAME(place)(l, j, 1)) : 0;
         }
         *NAME(part_of)(&to[j], l->swapped) = a;
         *NAME(part_of)(&to[j], !l->swapped) = b;
@@ -179,14 +209,21 @@ static int64_t NAME(scatter_whole)(const NAME(lines) * l, PAIR *from, int64_t co
 /* Writes have_re real and have_im imaginary parts, times `re` and `im`. */
 static void NAME(scatter)(const NAME(lines) * l, PAIR *from, T re, T im)
 {
+    if (l->turn && !l->halves) {
+        const int64_t first = l->n - l->turn;
+        const NAME(lines) a = NAME(piece)(l, l->turn, first), b = NAME(piece)(l, 0, l->turn);
+        NAME(scatter)(&a, from, re, im);
+        NAME(scatter)(&b, from + first, re, im);
+        return;
+    }
     int64_t j = NAME(scatter_whole)(l, from, l->have_im, re, im);
     for (; j < l->have_re; j++) {
         const VECTOR a = *NAME(part_of)(&from[j], l->swapped) * re;
         const VECTOR b = *NAME(part_of)(&from[j], !l->swapped) * im;
         for (int i = 0; i < l->count; i++) {
-            NAME(put_number)(l->format, l->at[i], j * l->step, a[i]);
+            NAME(put_number)(l->format, l->at[i], NAME(place)(l, j, 0), a[i]);
             if (j < l->have_im)
-                NAME(put_number)(l->format, l->at[i], j * l->step + l->im, b[i]);
+                NAME(put_number)(l->format, l->at[i], NAME(place)(l, j, 1), b[i]);
         }
     }
 }

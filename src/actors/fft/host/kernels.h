@@ -32,8 +32,10 @@ typedef struct trp__fft_job {
     void *y;
     uint8_t x_format, y_format; /* trp__fft_format, of a real side */
     int64_t x_step, y_step;     /* numbers between elements of a line */
-    int64_t have; /* elements that lines of x have; the rest is zero, what is too many is
-                   * not read */
+    int64_t have;           /* elements that lines of x have; the rest is zero, what is too many is
+                             * not read */
+    int64_t x_turn, y_turn; /* elements of lines of x, which have all then, and of y lie so much
+                             * further around */
     int others;
     trp__fft_other other[TRP__FFT_OTHERS_MAX]; /* the quickest first */
     int64_t lines;

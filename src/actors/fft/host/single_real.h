@@ -112,8 +112,10 @@ static void NAME(get)(const NAME(single) * s, int64_t e, T *re, T *im)
     const trp__fft_job *j = s->job;
     const bool real = j->sides == TRP__FFT_FROM_REAL;
     const bool there = s->line_x && e < j->have;
-    *re = there ? NAME(number)(j->x_format, s->line_x, e * j->x_step) : 0;
-    *im = there && !real ? s->line_x[e * j->x_step + 1] : 0;
+    const int64_t turned = e + j->x_turn, n = j->plan->key.n;
+    const int64_t at = j->x_turn && turned >= n ? turned - n : turned;
+    *re = there ? NAME(number)(j->x_format, s->line_x, at * j->x_step) : 0;
+    *im = there && !real ? s->line_x[at * j->x_step + 1] : 0;
     if (j->sides == TRP__FFT_TO_REAL && !j->inverse)
         *im = -*im;
 }
@@ -171,9 +173,11 @@ static void NAME(fetch_half)(const NAME(single) * s, int64_t from, int64_t to, i
 static void NAME(put)(const NAME(single) * s, int64_t e, T re, T im)
 {
     const trp__fft_job *j = s->job;
-    NAME(put_number)(j->y_format, s->line_y, e * j->y_step, re * s->re);
+    const int64_t turned = e + j->y_turn, n = j->plan->key.n;
+    const int64_t at = j->y_turn && turned >= n ? turned - n : turned;
+    NAME(put_number)(j->y_format, s->line_y, at * j->y_step, re * s->re);
     if (j->sides != TRP__FFT_TO_REAL)
-        s->line_y[e * j->y_step + 1] = im * s->im;
+        s->line_y[at * j->y_step + 1] = im * s->im;
 }
 
 /* What the planes have, as it is. */
@@ -267,9 +271,9 @@ static void NAME(run_line)(NAME(single) * s)
     const NAME(lines) x = NAME(lines_of_x)(j), y = NAME(lines_of_y)(j);
     NAME(line) from = {.at = s->plane, .step = 1, .im = s->plane_numbers}, to = from;
     const bool reads = !p->chirps && !to_real && s->line_x && x.have_im >= p->length &&
-                       j->x_format == TRP__FFT_SAME;
-    const bool writes =
-        !p->chirps && !from_real && y.have_im >= p->length && j->y_format == TRP__FFT_SAME;
+                       j->x_format == TRP__FFT_SAME && !j->x_turn;
+    const bool writes = !p->chirps && !from_real && y.have_im >= p->length &&
+                        j->y_format == TRP__FFT_SAME && !j->y_turn;
     if (reads)
         from = (NAME(line)){s->line_x, x.step, x.im, x.swapped};
     else if (to_real)

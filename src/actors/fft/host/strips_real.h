@@ -77,6 +77,9 @@ static NAME(lines) NAME(lines_of_x)(const trp__fft_job *j)
 {
     const bool pairs = j->sides == TRP__FFT_FROM_REAL && j->plan->half;
     NAME(lines) l = {.step = j->x_step, .im = 1, .have_re = j->have, .have_im = j->have};
+    l.halves = pairs;
+    l.turn = j->x_turn;
+    l.n = j->plan->key.n;
     if (pairs) {
         l.step = 2 * j->x_step;
         l.im = j->x_step;
@@ -95,7 +98,10 @@ static NAME(lines) NAME(lines_of_y)(const trp__fft_job *j)
     const int64_t n = j->plan->key.n;
     const int64_t complex = j->sides == TRP__FFT_COMPLEX ? n : n / 2 + 1;
     NAME(lines) l = {.step = j->y_step, .im = 1, .have_re = complex, .have_im = complex};
-    if (j->sides == TRP__FFT_TO_REAL && j->plan->half) {
+    l.halves = j->sides == TRP__FFT_TO_REAL && j->plan->half;
+    l.turn = j->y_turn;
+    l.n = n;
+    if (l.halves) {
         l.step = 2 * j->y_step;
         l.im = j->y_step;
         l.have_re = l.have_im = n / 2;

@@ -86,6 +86,11 @@ static int64_t fft_next(bool small, int64_t dim, int64_t *rest)
     return was - *rest * dim;
 }
 
+static int64_t fft_turned(int64_t at, int64_t by, int64_t dim)
+{
+    return at + by < dim ? at + by : at + by - dim;
+}
+
 static fft_spot fft_find_spot(const trp__fft_copy *r, int64_t rest)
 {
     fft_spot s = {0, 0, 0, true, true, false};
@@ -93,12 +98,12 @@ static fft_spot fft_find_spot(const trp__fft_copy *r, int64_t rest)
     for (int i = r->rank - 1; i >= 0; i--) {
         const int64_t dim = r->dim[i], at = i > 0 ? fft_next(small, dim, &rest) : rest;
         s.there = s.there && at < r->have[i];
-        s.x += at * r->x_stride[i];
-        s.y += at * r->y_stride[i];
+        s.x += (r->turned ? fft_turned(at, r->x_turn[i], dim) : at) * r->x_stride[i];
+        s.y += (r->turned ? fft_turned(at, r->y_turn[i], dim) : at) * r->y_stride[i];
         if (r->symmetric) {
             const int64_t other = (r->axes >> i & 1) && at > 0 ? dim - at : at;
             s.mirror_there = s.mirror_there && other < r->have[i];
-            s.mirror += other * r->x_stride[i];
+            s.mirror += (r->turned ? fft_turned(other, r->x_turn[i], dim) : other) * r->x_stride[i];
             s.edge = i == r->last ? at == 0 || (r->even && at == dim - 1) : s.edge;
         }
     }

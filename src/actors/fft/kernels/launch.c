@@ -46,6 +46,8 @@ static void swap_dims(trp__fft_copy *c, int a, int b)
     SWAP(have);
     SWAP(x_stride);
     SWAP(y_stride);
+    SWAP(x_turn);
+    SWAP(y_turn);
 #undef SWAP
     const unsigned both = 1u << a | 1u << b, set = c->axes & both;
     if (set && set != both)
@@ -72,7 +74,8 @@ static bool joins(const trp__fft_copy *c, int at)
     const int next = at + 1;
     const bool special = c->symmetric && (c->last == at || c->last == next || (c->axes >> at & 1) ||
                                           (c->axes >> next & 1));
-    return !special && c->have[at] == c->dim[at] && c->have[next] == c->dim[next] &&
+    const bool turned = c->x_turn[at] || c->x_turn[next] || c->y_turn[at] || c->y_turn[next];
+    return !special && !turned && c->have[at] == c->dim[at] && c->have[next] == c->dim[next] &&
            c->x_stride[at] == c->x_stride[next] * c->dim[next] &&
            c->y_stride[at] == c->y_stride[next] * c->dim[next];
 }
@@ -100,8 +103,10 @@ void trp__fft_copy_settle(trp__fft_copy *c)
         c->dim[0] = c->have[0] = 1;
     }
     c->count = 1;
-    for (int i = 0; i < c->rank; i++)
+    for (int i = 0; i < c->rank; i++) {
         c->count *= c->dim[i];
+        c->turned = c->turned || c->x_turn[i] || c->y_turn[i];
+    }
 }
 
 /* Launches. */

@@ -32,8 +32,11 @@ typedef struct trp__fft_copy {
     int64_t dim[TRP__FFT_KERNEL_DIMS];  /* of y */
     int64_t have[TRP__FFT_KERNEL_DIMS]; /* of x, the rest is zero */
     int64_t x_stride[TRP__FFT_KERNEL_DIMS], y_stride[TRP__FFT_KERNEL_DIMS]; /* elements */
+    /* Elements lie so much further around a dimension, which has all of x then. */
+    int64_t x_turn[TRP__FFT_KERNEL_DIMS], y_turn[TRP__FFT_KERNEL_DIMS];
     double scale;
     uint8_t rank;
+    uint8_t turned;    /* some x_turn or y_turn is not 0 */
     uint8_t wide;      /* f64 */
     uint8_t pairs;     /* elements are complex */
     uint8_t conjugate; /* of x */
