@@ -105,7 +105,7 @@ run 0 cache pack --tuning -q -o "$tmp/t.pack"
 # --- no folder for records ---
 for folder in '' relative /proc/troupe-cache; do
     TROUPE_CACHE_DIR=$folder
-    run 1 tune --device "$device" "$tmp/p.txt" && says err 'records can.t be kept'
+    run 1 tune --device "$device" "$tmp/p.txt" && says err 'records can.t be stored'
 done
 mkdir -m 777 "$tmp/open"
 TROUPE_CACHE_DIR=$tmp/open
