@@ -89,8 +89,7 @@ int command_bench(int argc, char **argv)
     const option options[] = {
         RUN_DEVICE_OPTIONS(choice),
         {0, "json", "FILE", "write all figures to a file too", OPTION_TEXT, &c.json, NULL},
-        {0, "only", "NAME,NAME,...", "some sections only, of those below", OPTION_TEXT, &only,
-         NULL},
+        {0, "only", "NAME,NAME,...", "only these of the sections below", OPTION_TEXT, &only, NULL},
         {0, "size", "N",
          "of the cutlass suite, products of N x N x N, convolutions of N channels only",
          OPTION_NUMBER, &size, NULL},
@@ -101,10 +100,10 @@ int command_bench(int argc, char **argv)
          "of the cutlass suite, and of conv-fused and attention: search for the fastest (default "
          "off)",
          OPTION_CHOICE, &tune, tunes},
-        {0, "plot", "FILE.svg", "of the cutlass suite, draw the squares, some more of them",
+        {0, "plot", "FILE.svg", "of the cutlass suite, draw the squares, and more sizes",
          OPTION_TEXT, &c.plot, NULL},
         {0, "torch", "FILE",
-         "of the dnn suite, what bench/peers/torch_dnn.py has written (elements: "
+         "of the dnn suite: the output of bench/peers/torch_dnn.py (elements: "
          "torch_elementwise.py)",
          OPTION_TEXT, &c.torch, NULL},
         {0, "limit", "SECONDS", "of the dnn and fft suites, so long a section goes on (default 60)",

@@ -14,15 +14,15 @@
     ROW(norm, "normalise arrays in NumPy files")                                                   \
     ROW(attention, "attention of arrays in NumPy files, and its gradient")                         \
     ROW(fft, "Fourier transforms of arrays in NumPy files")                                        \
-    ROW(proofs, "what proofs have found about engines, algorithms and kernels")                    \
+    ROW(proofs, "results of proofs of engines, algorithms and kernels")                            \
     ROW(tune, "search for the fastest algorithms ahead of time")                                   \
     GROUP(cache, "the kernel cache: list, verify, prune, warm, pack, explain",                     \
           "The kernel cache: what was compiled once, by any process of this user, and the packs\n" \
           "that TROUPE_CACHE_PACKS names.")                                                        \
     ROW(kernels, "compile Troupe's own kernels ahead")                                             \
     ROW(demo, "two products with a fault between them, each checked")                              \
-    ROW(doctor, "what this machine has, what works, what to install")                              \
-    ROW(top, "what the devices of processes are doing")                                            \
+    ROW(doctor, "check this machine: hardware, libraries, what to install")                        \
+    ROW(top, "show the activity of devices of processes")                                          \
     ROW(bench, "measure Troupe against the raw libraries")                                         \
     ROW(completion, "print the completions of a shell")                                            \
     ROW(version, "the version, and that of the libraries")

@@ -359,12 +359,11 @@ int command_completion(int argc, char **argv)
     const struct command command = {
         .name = "completion",
         .operands = "bash|zsh|fish",
-        .about =
-            "Prints what a shell completes troupe's commands, options and values with. They are\n"
-            "installed with the command; by hand:\n\n"
-            "    bash: source <(troupe completion bash)\n"
-            "    zsh:  source <(troupe completion zsh)\n"
-            "    fish: troupe completion fish | source",
+        .about = "Prints a shell's completions of troupe's commands, options and values. They are\n"
+                 "installed with the command; by hand:\n\n"
+                 "    bash: source <(troupe completion bash)\n"
+                 "    zsh:  source <(troupe completion zsh)\n"
+                 "    fish: troupe completion fish | source",
         .operand_count = 1,
     };
     int exit_status;

@@ -19,10 +19,10 @@ static bool read_options(fft *job, int argc, char **argv, int *exit_status)
     const char *out = NULL;
     const option options[] = {
         {'o', "output", "Y.npy", "the file to write; may be the input", OPTION_TEXT, &out, NULL},
-        {0, "axes", "N,...", "which to transform, from 0, or from the end: -1 (default: all)",
+        {0, "axes", "N,...", "axes to transform, from 0, or from the end: -1 (default: all)",
          OPTION_TEXT, &job->axes, NULL},
-        {0, "length", "N,...", "of each of them: X is cropped, or padded with zeros", OPTION_TEXT,
-         &job->lengths, NULL},
+        {0, "length", "N,...", "length of each axis: X is cropped, or padded with zeros",
+         OPTION_TEXT, &job->lengths, NULL},
         {0, "kind", "c2c|r2c|c2r",
          "complex, from real or to real numbers; r2c halves the last axis named, c2r makes it "
          "whole (default: c2c, or r2c if X is real)",

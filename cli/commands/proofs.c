@@ -78,8 +78,8 @@ int command_proofs(int argc, char **argv)
     int exit_status;
     const option options[] = {
         {0, "json", NULL, "as JSON", OPTION_FLAG, &l.json, NULL},
-        {0, "actor", "NAME", "only those of dnn, matmul or cutlass", OPTION_TEXT, &l.actor, NULL},
-        {0, "rejected", NULL, "only those that were rejected", OPTION_FLAG, &l.rejected, NULL},
+        {0, "actor", "NAME", "only proofs of dnn, matmul or cutlass", OPTION_TEXT, &l.actor, NULL},
+        {0, "rejected", NULL, "only rejected plans", OPTION_FLAG, &l.rejected, NULL},
     };
     const struct command command = {
         .name = "proofs",

@@ -238,7 +238,7 @@ int command_top(int argc, char **argv)
     top_choice c = {0};
     const option options[] = {
         {'i', "interval", "SECONDS",
-         "from one picture to the next (default 0.5), also where there is no terminal", OPTION_TEXT,
+         "time between two pictures (default 0.5), also without a terminal", OPTION_TEXT,
          &c.interval, NULL},
         {0, "once", NULL, "show it once, as plain text", OPTION_FLAG, &c.once, NULL},
         {0, "json", NULL, "the same as JSON", OPTION_FLAG, &c.json, NULL},
@@ -249,7 +249,7 @@ int command_top(int argc, char **argv)
         .name = "top",
         .operands = "[PID]",
         .about =
-            "Lists the processes that have devices; or shows what the devices of one are doing:\n"
+            "Lists the processes that have devices; or shows the activity of the devices of one:\n"
             "actors, the active ones first, queues, how long requests wait and run, what runs,\n"
             "memory, faults. It reads the processes' shared memory and does not disturb them. On "
             "a\n"

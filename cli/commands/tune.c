@@ -276,7 +276,7 @@ static bool read_options(tune *t, int argc, char **argv, int *exit_status)
 {
     const option options[] = {
         RUN_DEVICE_OPTIONS(t->choice),
-        {0, "quick", NULL, "search among fewer algorithms, and measure them for less long",
+        {0, "quick", NULL, "search fewer algorithms, and measure them for a shorter time",
          OPTION_FLAG, &t->quick, NULL},
         {0, "list", NULL, "show the problems, and do nothing", OPTION_FLAG, &t->list, NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &t->quiet, NULL},

@@ -28,7 +28,7 @@ extern const char *const run_backend_names[]; /* by trp_backend, ends with NULL 
      .target = &(choice).backend,                                                                  \
      .choices = run_backend_names},                                                                \
     {                                                                                              \
-        .name = "gpu", .argument = "N", .help = "which GPU, as CUDA numbers them (default 0)",     \
+        .name = "gpu", .argument = "N", .help = "number of the GPU in CUDA (default 0)",           \
         .kind = OPTION_NUMBER, .target = &(choice).gpu                                             \
     }
 

@@ -13,9 +13,9 @@ const command_entry cache_commands[] = {
     {"verify", "read every entry and pack, and list the damaged ones", cache_verify, NULL, NULL},
     {"prune", "remove what was not used for longest", cache_prune, NULL, NULL},
     {"clear", "remove all entries", cache_clear, NULL, NULL},
-    {"warm", "compile what a file lists into the cache", cache_warm, NULL, NULL},
-    {"pack", "compile what a file lists into one file, to be shipped", cache_pack, NULL, NULL},
-    {"explain", "what made an entry another one than its nearest", cache_explain, NULL, NULL},
+    {"warm", "compile the kernels of a list into the cache", cache_warm, NULL, NULL},
+    {"pack", "compile the kernels of a list into one file, to be shipped", cache_pack, NULL, NULL},
+    {"explain", "why an entry differs from its nearest", cache_explain, NULL, NULL},
     {0},
 };
 

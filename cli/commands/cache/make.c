@@ -290,9 +290,9 @@ int cache_warm(int argc, char **argv)
     const struct command command = {
         .name = "cache warm",
         .operands = "FILE --arch sm_90a",
-        .about =
-            "Compiles what a text file lists, for each architecture, into the kernel cache: so\n"
-            "that programs of this user find it. Needs NVRTC, and no GPU.\n\n" KERNELS_HELP,
+        .about = "Compiles the kernels in a text file, for each architecture, into the kernel "
+                 "cache: so\n"
+                 "that programs of this user find it. Needs NVRTC, and no GPU.\n\n" KERNELS_HELP,
         OPTIONS_OF(options),
         .operand_count = 1,
     };
@@ -398,7 +398,8 @@ static trp_status fold_compiled(folding *f)
 {
     trp__store *store;
     if (!cache_open(&store, true)) {
-        snprintf(f->error.message, sizeof f->error.message, "what was compiled is gone");
+        snprintf(f->error.message, sizeof f->error.message,
+                 "the compiled kernel was removed from the cache");
         return TRP_E_INTERNAL;
     }
     trp_status status = trp__inspect_all(store, true, fold_one, f, &f->error);
@@ -501,7 +502,7 @@ int cache_pack(int argc, char **argv)
     int exit_status;
     const option options[] = {
         MAKING_ARCHITECTURES(m),
-        {0, "tuning", NULL, "and what searches have found (troupe tune), of the cache on disk",
+        {0, "tuning", NULL, "also the records of searches (troupe tune) in the cache on disk",
          OPTION_FLAG, &m.tuning, NULL},
         {'o', "output", "PACK", "the file to write", OPTION_TEXT, &path, NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &m.quiet, NULL},
@@ -509,11 +510,12 @@ int cache_pack(int argc, char **argv)
     const struct command command = {
         .name = "cache pack",
         .operands = "[FILE --arch sm_90a] -o PACK",
-        .about = "Compiles what a text file lists, for each architecture, into one file that an\n"
-                 "application ships: a program for which TROUPE_CACHE_PACKS names it finds the\n"
-                 "kernels there. Needs NVRTC, and no GPU. With --tuning the pack has the\n"
-                 "algorithms that searches on this machine have found, too, or, without FILE,\n"
-                 "just these.\n\n" KERNELS_HELP,
+        .about =
+            "Compiles the kernels in a text file, for each architecture, into one file that an\n"
+            "application ships: a program for which TROUPE_CACHE_PACKS names it finds the\n"
+            "kernels there. Needs NVRTC, and no GPU. With --tuning the pack has the\n"
+            "algorithms that searches on this machine have found, too, or, without FILE,\n"
+            "just these.\n\n" KERNELS_HELP,
         OPTIONS_OF(options),
         .optional_count = 1,
     };

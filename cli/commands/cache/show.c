@@ -106,7 +106,7 @@ int cache_ls(int argc, char **argv)
         .name = "cache ls",
         .operands = "",
         .about =
-            "Lists the entries: hash, bytes of what was made, when it was last used, kind,\n"
+            "Lists the entries: hash, bytes of the image, time of last use, kind,\n"
             "name, target and output; those of packs first, then those on disk, the last used\n"
             "first. Damaged ones are left out ('troupe cache verify' lists them).",
         OPTIONS_OF(options),

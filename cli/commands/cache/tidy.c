@@ -93,7 +93,7 @@ int cache_verify(int argc, char **argv)
     trp__store *store;
     int exit_status;
     const option options[] = {
-        {0, "remove", NULL, "remove what is damaged (packs stay as they are)", OPTION_FLAG,
+        {0, "remove", NULL, "remove damaged entries (packs stay as they are)", OPTION_FLAG,
          &v.remove, NULL},
         {0, "json", NULL, "the same as JSON", OPTION_FLAG, &v.json, NULL},
     };

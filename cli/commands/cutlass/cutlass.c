@@ -38,14 +38,14 @@ static size_t list_options(cutlass *job, texts *t, const usage *u, option *out)
         {'o', "output", "D.npy", "the file to write; may be one of the inputs", OPTION_TEXT,
          &t->out, NULL},
         {'e', "epilogue", "TEXT",
-         "what becomes of the sums: 'relu(alpha*acc + bias[row]) * scale[col]' (default acc)",
+         "the result from the sums: 'relu(alpha*acc + bias[row]) * scale[col]' (default acc)",
          OPTION_TEXT, &t->epilogue, NULL},
         {'w', "with", "NAME=FILE|NUMBER",
-         "what a name of the epilogue stands for; of what it stores, the file to write",
+         "the file or number of a name in the epilogue; the file to write for one that it stores",
          OPTION_TEXTS, &job->with, NULL},
         RUN_DEVICE_OPTIONS(job->choice),
         {0, "type", "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8",
-         "what A and B are rounded to and multiplied as (default: as they are)", OPTION_CHOICE,
+         "type that A and B are rounded to and multiplied in (default: as they are)", OPTION_CHOICE,
          &t->type, input_types},
         {0, "type-b", "f8e4m3|f8e5m2|i8|i4",
          "the type of B: another fp8 than A's, or weights of 8 or 4 bits where A is f16 or bf16",
@@ -158,10 +158,11 @@ static int gemm(int argc, char **argv)
     const usage u = {
         .kind = &cutlass_gemm,
         .name = "cutlass gemm",
-        .about = "Multiplies two matrices in NumPy files and does with the sums what a text says,\n"
-                 "in one pass; writes the result in C order. With --list, --explain or --bench as\n"
-                 "its first word it is `troupe cutlass kernels`, that with --explain, or\n"
-                 "`troupe bench cutlass`.",
+        .about =
+            "Multiplies two matrices in NumPy files and applies an epilogue in text to the sums,\n"
+            "in one pass; writes the result in C order. With --list, --explain or --bench as\n"
+            "its first word it is `troupe cutlass kernels`, that with --explain, or\n"
+            "`troupe bench cutlass`.",
     };
     return work(&u, argc, argv);
 }
@@ -172,7 +173,7 @@ static int grouped(int argc, char **argv)
     const option own[] = {
         {'s', "sizes", "N,N,...", "how many lines each group has", OPTION_TEXT, &job.sizes, NULL},
         {0, "along", "m|n|k",
-         "what is cut into groups: the rows of A (default), the columns of B, or the sums",
+         "the dimension cut into groups: the rows of A (default), the columns of B, or the sums",
          OPTION_CHOICE, &job.along, along},
     };
     const usage u = {
@@ -222,7 +223,7 @@ static int conv(int argc, char **argv)
         .kind = &cutlass_conv,
         .name = "cutlass conv",
         .about =
-            "Convolves what is in NumPy files, in one to three dimensions. Files are matrices:\n"
+            "Convolves arrays in NumPy files, in one to three dimensions. Files are matrices:\n"
             "activations and outputs have a row for each pixel of each image and a column for "
             "each\n"
             "channel; filters have a row for each filter, and in it the channels of each pixel.\n"

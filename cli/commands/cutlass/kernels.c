@@ -283,7 +283,7 @@ int cutlass_kernels(int argc, char **argv)
          &x.conv, convolutions},
         {0, "type", "f64|f32|f16|bf16|f8e4m3|f8e5m2|f4e2m1|i8", "of A (default bf16)",
          OPTION_CHOICE, &x.type, types},
-        {0, "type-b", "TYPE", "of B, which may be i4 (default A's)", OPTION_CHOICE, &x.type_b,
+        {0, "type-b", "TYPE", "type of B, also i4 (default: of A)", OPTION_CHOICE, &x.type_b,
          types},
         {0, "type-c", "TYPE", "of C, where the epilogue reads one (default D's)", OPTION_CHOICE,
          &x.type_c, types},
@@ -300,12 +300,12 @@ int cutlass_kernels(int argc, char **argv)
          factors},
         {0, "group", "K", "factors of a narrow B, one for so many elements along k (default none)",
          OPTION_NUMBER, &x.group, NULL},
-        {0, "zeros", NULL, "with what is added to elements of groups", OPTION_FLAG, &x.zeros, NULL},
+        {0, "zeros", NULL, "with a zero point for each group", OPTION_FLAG, &x.zeros, NULL},
         {0, "align", "1|2|4|8|16", "bytes that divide all places and strides (default 16)",
          OPTION_NUMBER, &x.align, NULL},
         {0, "capability", "80|86|89|90|100|120", "of the device (default 90)", OPTION_NUMBER,
          &x.capability, NULL},
-        {'e', "epilogue", "TEXT", "what becomes of the sums (default 1 * acc)", OPTION_TEXT,
+        {'e', "epilogue", "TEXT", "the result from the sums (default 1 * acc)", OPTION_TEXT,
          &x.epilogue, NULL},
     };
     const struct command command = {

@@ -282,10 +282,10 @@ int cutlass_pack(int argc, char **argv)
     packing p = {.jobs = processors > 0 && processors < JOBS_MAX ? processors : 1};
     int status;
     const option options[] = {
-        {'s', "spec", "KERNELS.json", "which kernels", OPTION_TEXT, &p.path, NULL},
+        {'s', "spec", "KERNELS.json", "the kernels to compile", OPTION_TEXT, &p.path, NULL},
         {0, "arch", "90a,80", "for devices of these capabilities", OPTION_TEXT, &arch, NULL},
         {'o', "output", "PACK", "the file to write", OPTION_TEXT, &p.output, NULL},
-        {'j', "jobs", "N", "compile so many at a time (default: as many as there are processors)",
+        {'j', "jobs", "N", "compiles that run at a time (default: one per processor)",
          OPTION_NUMBER, &p.jobs, NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &p.quiet, NULL},
     };

@@ -56,11 +56,10 @@ static bool read_options(pool *job, int argc, char **argv, int *exit_status)
          &job->window.pad, NULL},
         {0, "pad-after", "N,...", "behind their end, if not as before their beginning", OPTION_TEXT,
          &job->window.pad_after, NULL},
-        {0, "ceil", NULL,
-         "round the number of windows up; what they go beyond the padding never counts",
+        {0, "ceil", NULL, "round the number of windows up; elements beyond the padding never count",
          OPTION_FLAG, &job->request.round_up, NULL},
         {0, "mode", "max|average|average-padded",
-         "what is taken of each window; average-padded: padding counts as zeros", OPTION_CHOICE,
+         "result of each window; average-padded: padding counts as zeros", OPTION_CHOICE,
          &job->mode, mode_names},
         {0, "index", "FILE",
          "max: where the largest were, i8, or i32 for windows of more than 128 elements: written, "
@@ -68,7 +67,7 @@ static bool read_options(pool *job, int argc, char **argv, int *exit_status)
          OPTION_TEXT, &g.index, NULL},
         {0, "backward", "DY.npy", "write the gradient of X, from this one of Y", OPTION_TEXT, &g.dy,
          NULL},
-        {0, "type", LAYER_TYPES, "what arrays are rounded to (default: as X is)", OPTION_CHOICE,
+        {0, "type", LAYER_TYPES, "type that arrays are rounded to (default: of X)", OPTION_CHOICE,
          &g.type, layer_type_names},
         LAYER_OPTIONS(job->layer),
     };
