@@ -1,6 +1,6 @@
 /* Philox4x32-10 against the known answers that its authors publish (Random123, kat_vectors), and
  * what is made of its words. */
-#include "actors/dnn/math/philox.h"
+#include "base/numbers/philox.h"
 #include "support/label.h"
 
 #include "support/unit.h"

@@ -4,7 +4,7 @@
 #define TRP_ACTORS_DNN_MATH_DROPOUT_H
 
 #include "actors/dnn/graph/graph.h"
-#include "actors/dnn/math/philox.h"
+#include "base/numbers/philox.h"
 
 typedef struct trp__dropout {
     double probability; /* 0: no dropout and no random numbers */

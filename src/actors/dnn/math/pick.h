@@ -3,7 +3,7 @@
 #ifndef TRP_ACTORS_DNN_MATH_PICK_H
 #define TRP_ACTORS_DNN_MATH_PICK_H
 
-#include "actors/dnn/math/philox.h"
+#include "base/numbers/philox.h"
 #include "actors/dnn/graph/train.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 #define TRP_ACTORS_DNN_MATH_RANDOM_H
 
 #include "actors/dnn/graph/graph.h"
-#include "actors/dnn/math/normal.h"
-#include "actors/dnn/math/philox.h"
+#include "base/numbers/normal.h"
+#include "base/numbers/philox.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #include "actors/dnn/kernels/attention/attention.h"
 #include "actors/dnn/kernels/common/async.cuh"
 #include "actors/dnn/kernels/common/tensor_core.cuh"
-#include "actors/dnn/math/philox.h"
+#include "base/numbers/philox.h"
 
 #ifdef __CUDACC_RTC__
 TRP__DEVICE float trp__fma(float a, float b, float c)

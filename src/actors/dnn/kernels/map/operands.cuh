@@ -7,8 +7,8 @@
 #include "actors/dnn/kernels/common/functions.cuh"
 #include "actors/dnn/kernels/map/map.h"
 #include "actors/dnn/kernels/map/opcodes.h"
-#include "actors/dnn/math/normal.h"
-#include "actors/dnn/math/philox.h"
+#include "base/numbers/normal.h"
+#include "base/numbers/philox.h"
 
 /* Returns the offset of element i of the space in an operand. `rank` is m.rank: a constant where a
  * kernel is made for one program. */

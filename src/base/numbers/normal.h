@@ -1,9 +1,8 @@
 /* Computes two normally distributed numbers from two words of Philox (Box and Muller) in f32: the
  * host and kernels for GPUs use this text and get equal bits. Every step is one that IEEE 754
- * rounds correctly; products and sums that a compiler could fuse are written as fused. 24 bits of a
- * word are used. */
-#ifndef TRP_ACTORS_DNN_MATH_NORMAL_H
-#define TRP_ACTORS_DNN_MATH_NORMAL_H
+ * rounds correctly; products and sums that a compiler could fuse are written as fused. */
+#ifndef TRP_BASE_NUMBERS_NORMAL_H
+#define TRP_BASE_NUMBERS_NORMAL_H
 
 #include <math.h>
 #include <stdint.h>
@@ -37,12 +36,22 @@ static inline float trp__normal_root(float x)
 #endif
 }
 
-/* Returns sqrt(-2 log(1 - u)), with u the word as a fraction, with a relative error of 2^-22.5:
- * from 2^-50, for u = 0, to 5.8. 1 - u is 2^e (1 + r), |r| at most 1/3; the polynomial is -2 log(1
- * + r) / r to 2^-25. */
-static inline float trp__normal_far(uint32_t word)
+/* Returns the larger of two numbers that are not NaN, for which fmaxf() would keep compilers from
+ * making vector instructions. */
+static inline float trp__normal_larger(float a, float b)
 {
-    const uint32_t bits = trp__normal_bits(fmaf((float)(word >> 8), -0x1p-24F, 1.0F));
+#ifdef __CUDACC_RTC__
+    return fmaxf(a, b);
+#else
+    return a > b ? a : b;
+#endif
+}
+
+/* Returns sqrt(-2 log(x)) for x from 2^-100 to 1, with a relative error of 2^-22.5; for x = 1 it is
+ * 2^-50. x is 2^e (1 + r), |r| at most 1/3; the polynomial is -2 log(1 + r) / r to 2^-25. */
+static inline float trp__normal_far(float x)
+{
+    const uint32_t bits = trp__normal_bits(x);
     const uint32_t power = (bits - UINT32_C(0x3f2aaaab)) & UINT32_C(0xff800000);
     const float r = trp__normal_float(bits - power) - 1.0F;
     float p = -0x1.1fde48p-2F;
@@ -54,7 +63,8 @@ static inline float trp__normal_far(uint32_t word)
     p = fmaf(p, r, -0x1.5554e6p-1F);
     p = fmaf(p, r, 0x1.ffffd2p-1F);
     p = fmaf(p, r, -2.0F);
-    return trp__normal_root(fmaxf(fmaf((float)(int32_t)power, -0x1.62e430p-23F, r * p), 0x1p-100F));
+    return trp__normal_root(
+        trp__normal_larger(fmaf((float)(int32_t)power, -0x1.62e430p-23F, r * p), 0x1p-100F));
 }
 
 /* Computes the cosine and sine of 2 pi u to 2^-22.5, except for the sign, which is the first bit:
@@ -90,12 +100,13 @@ static inline trp__normal trp__normal_of(double mean, double deviation)
 }
 
 /* Computes mean + deviation z, with z of TRP_DNN_NORMAL, for an even element, from its word and the
- * next one, and for the following element. */
+ * next one, and for the following element. 24 bits of a word are used. */
 static inline void trp__normal_two(trp__normal n, uint32_t word, uint32_t next, float out[2])
 {
     float turn[2];
     const uint32_t sign = next & UINT32_C(0x80000000);
-    const float far = trp__normal_float(trp__normal_bits(trp__normal_far(word)) ^ sign);
+    const float part = fmaf((float)(word >> 8), -0x1p-24F, 1.0F); /* 1 - u */
+    const float far = trp__normal_float(trp__normal_bits(trp__normal_far(part)) ^ sign);
     trp__normal_turn(next, turn);
     out[0] = fmaf(n.deviation, far * turn[0], n.mean);
     out[1] = fmaf(n.deviation, far * turn[1], n.mean);

@@ -4,8 +4,8 @@
  * Source: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
  *
  * The host and kernels for GPUs share this text. NVRTC compiles it, so it uses no C library. */
-#ifndef TRP_ACTORS_DNN_MATH_PHILOX_H
-#define TRP_ACTORS_DNN_MATH_PHILOX_H
+#ifndef TRP_BASE_NUMBERS_PHILOX_H
+#define TRP_BASE_NUMBERS_PHILOX_H
 
 #include <stdint.h>
 
