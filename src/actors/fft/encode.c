@@ -3,15 +3,15 @@
 #include "actors/fft/fft_wire.h"
 #include "base/error.h"
 #include "base/numbers/types.h"
-#include "base/overlap.h"
+#include "base/view.h"
 
 #include <math.h>
 #include <string.h>
 
 _Static_assert(sizeof(trp__fft) <= TRP__PAYLOAD_BYTES, "the payload fits into a record");
-_Static_assert((int)TRP_FFT_RANK_MAX <= (int)TRP__OVERLAP_RANK, "overlaps can be told");
+_Static_assert((int)TRP_FFT_RANK_MAX == (int)TRP__VIEW_RANK, "views have the ranks of requests");
 
-#define SPAN_MAX ((INT64_C(1) << 48) - 1)
+#define SPAN_MAX (TRP__VIEW_ELEMENTS - 1)
 
 enum { RANK = TRP_FFT_RANK_MAX };
 
@@ -19,13 +19,9 @@ enum { RANK = TRP_FFT_RANK_MAX };
 
 /* A tensor with defaults applied. */
 typedef struct tensor {
-    const char *name;
+    trp__view view;
     const trp_fft_tensor *given;
     trp_dtype type;
-    int64_t size; /* bytes of an element */
-    int64_t dim[RANK], stride[RANK];
-    int64_t elements;
-    int64_t before, span; /* bytes: ahead of the element of index 0, and of all of it */
 } tensor;
 
 typedef struct encoding {
@@ -114,8 +110,12 @@ static trp_status check_types(encoding *e)
         return FAIL(e, "y.type: expected %s, which goes with x.type, got %s (%d)",
                     real_y && !wide ? "f32, f16 or bf16" : trp_dtype_name(y), trp_dtype_name(given),
                     (int)given);
-    e->x = (tensor){.name = "x", .given = &e->r->x, .type = x, .size = trp_dtype_bits(x) / 8};
-    e->y = (tensor){.name = "y", .given = &e->r->y, .type = y, .size = trp_dtype_bits(y) / 8};
+    e->x = (tensor){.view = {.name = "x", .size = trp_dtype_bits(x) / 8, .offset = e->r->x.offset},
+                    .given = &e->r->x,
+                    .type = x};
+    e->y = (tensor){.view = {.name = "y", .size = trp_dtype_bits(y) / 8, .offset = e->r->y.offset},
+                    .given = &e->r->y,
+                    .type = y};
     e->g.wide = wide;
     e->g.x_format = format_of(x);
     e->g.y_format = format_of(y);
@@ -126,22 +126,17 @@ static trp_status check_types(encoding *e)
 
 static trp_status check_dims(encoding *e)
 {
-    for (int i = 0; i < RANK; i++) {
-        const int64_t dim = e->r->x.dim[i], most = i < e->rank ? SPAN_MAX : 0;
-        if (dim < 0 || dim > most)
-            return FAIL(e, "x.dim[%d]: expected 0 to %lld, got %lld", i, (long long)most,
-                        (long long)dim);
-        e->x.dim[i] = e->n[i] = dim;
-    }
-    return TRP_OK;
+    e->x.view.rank = e->y.view.rank = e->rank;
+    memcpy(e->n, e->r->x.dim, sizeof e->n);
+    return trp__view_set_dims(&e->x.view, e->r->x.dim, e->error);
 }
 
 /* The length along an axis; 0: there is none. */
 static int64_t default_length(const encoding *e, int axis, bool last)
 {
     if (e->r->kind == TRP_FFT_C2R && last)
-        return e->x.dim[axis] > 1 ? 2 * (e->x.dim[axis] - 1) : 0;
-    return e->x.dim[axis];
+        return e->x.view.dim[axis] > 1 ? 2 * (e->x.view.dim[axis] - 1) : 0;
+    return e->x.view.dim[axis];
 }
 
 static trp_status check_axes(encoding *e)
@@ -195,9 +190,9 @@ static trp_status check_shifts(encoding *e)
             if (axis == e->last && r->kind == (side ? TRP_FFT_R2C : TRP_FFT_C2R))
                 return FAIL(e, "%s: expected no bit %d, since axis %d is halved, got 0x%x", name, i,
                             axis, (unsigned)shift);
-            if (!side && e->x.dim[axis] != e->n[axis])
+            if (!side && e->x.view.dim[axis] != e->n[axis])
                 return FAIL(e, "shift_x: expected no bit %d, since axis %d is %s, got 0x%x", i,
-                            axis, e->x.dim[axis] < e->n[axis] ? "padded" : "cropped",
+                            axis, e->x.view.dim[axis] < e->n[axis] ? "padded" : "cropped",
                             (unsigned)shift);
             *(side ? &e->y_shift[axis] : &e->x_shift[axis]) = true;
         }
@@ -210,12 +205,12 @@ static trp_status set_dims_of_y(encoding *e)
     bool given = false;
     for (int i = 0; i < RANK; i++) {
         const bool half = e->r->kind == TRP_FFT_R2C && i == e->last;
-        e->y.dim[i] = half ? e->n[i] / 2 + 1 : e->n[i];
+        e->y.view.dim[i] = half ? e->n[i] / 2 + 1 : e->n[i];
         given = given || e->r->y.dim[i] != 0;
     }
     for (int i = 0; i < RANK && given; i++) {
-        if (e->r->y.dim[i] != e->y.dim[i])
-            return FAIL(e, "y.dim[%d]: expected %lld, got %lld", i, (long long)e->y.dim[i],
+        if (e->r->y.dim[i] != e->y.view.dim[i])
+            return FAIL(e, "y.dim[%d]: expected %lld, got %lld", i, (long long)e->y.view.dim[i],
                         (long long)e->r->y.dim[i]);
     }
     return TRP_OK;
@@ -223,92 +218,20 @@ static trp_status set_dims_of_y(encoding *e)
 
 /* Places. */
 
-static trp_status set_strides(encoding *e, tensor *t)
-{
-    bool packed = true;
-    int64_t next = 1;
-    for (int i = 0; i < RANK; i++) {
-        const int64_t most = i < e->rank ? SPAN_MAX : 0, stride = t->given->stride[i];
-        if (stride > most || stride < -most)
-            return FAIL(e, "%s.stride[%d]: expected %lld to %lld, got %lld", t->name, i,
-                        (long long)-most, (long long)most, (long long)stride);
-        t->stride[i] = stride;
-        packed = packed && stride == 0;
-    }
-    for (int i = e->rank - 1; i >= 0 && packed; i--) {
-        t->stride[i] = next;
-        if (t->dim[i] > 1 && (__builtin_mul_overflow(next, t->dim[i], &next) || next > SPAN_MAX))
-            return FAIL(e, "%s.dim: expected less than 2^48 elements", t->name);
-    }
-    return TRP_OK;
-}
-
-static trp_status measure(encoding *e, tensor *t)
-{
-    int64_t before = 0, behind = 0;
-    t->elements = 1;
-    for (int i = 0; i < e->rank; i++) {
-        int64_t reach;
-        const int64_t dim = t->dim[i] ? t->dim[i] : 1;
-        if (__builtin_mul_overflow(t->elements, dim, &t->elements) || t->elements > SPAN_MAX ||
-            __builtin_mul_overflow(dim - 1, t->stride[i], &reach) || reach > SPAN_MAX ||
-            reach < -SPAN_MAX)
-            return FAIL(e, "%s.dim: expected less than 2^48 elements, and not further apart",
-                        t->name);
-        behind += reach > 0 ? reach : 0;
-        before -= reach < 0 ? reach : 0;
-    }
-    for (int i = 0; i < e->rank; i++)
-        t->elements = t->dim[i] ? t->elements : 0;
-    t->before = before * t->size;
-    t->span = t->elements ? (before + behind + 1) * t->size : 0;
-    if (t->given->offset % (uint64_t)t->size != 0)
-        return FAIL(e, "%s.offset: expected a multiple of %lld, got %llu", t->name,
-                    (long long)t->size, (unsigned long long)t->given->offset);
-    if (t->given->offset < (uint64_t)t->before)
-        return FAIL(e,
-                    "%s.offset: expected at least %lld, for there are negative strides, got %llu",
-                    t->name, (long long)t->before, (unsigned long long)t->given->offset);
-    return TRP_OK;
-}
-
-/* Overlaps. */
-
-static trp__strided strided(const encoding *e, const tensor *t)
-{
-    trp__strided s = {.rank = e->rank, .size = t->size};
-    for (int i = 0; i < e->rank; i++) {
-        s.dim[i] = t->dim[i];
-        s.stride[i] = (t->stride[i] < 0 ? -t->stride[i] : t->stride[i]) * t->size;
-    }
-    return s;
-}
-
-static trp_status check_apart(encoding *e, const tensor *t)
-{
-    const trp__strided s = strided(e, t);
-    const trp__overlap found = trp__overlap_within(&s);
-    if (found == TRP__OVERLAP_NONE)
-        return TRP_OK;
-    return FAIL(e, "%s.stride: expected strides that put no two elements of %s at one place%s",
-                t->name, t->name,
-                found == TRP__OVERLAP_UNKNOWN ? "; these are too irregular to tell" : "");
-}
-
 /* Whether lines along the last axis begin at the same bytes in both and need no others. */
 static bool same_lines(const encoding *e)
 {
     const bool real = e->r->kind != TRP_FFT_C2C;
     bool same = e->x.given->offset == e->y.given->offset;
     for (int i = 0; i < e->rank; i++) {
-        const int64_t x = e->x.stride[i], y = e->y.stride[i];
+        const int64_t x = e->x.view.stride[i], y = e->y.view.stride[i];
         if (real && i == e->last) {
-            const bool whole =
-                e->r->kind == TRP_FFT_R2C ? e->x.dim[i] == e->n[i] : e->x.dim[i] == e->n[i] / 2 + 1;
+            const bool whole = e->r->kind == TRP_FFT_R2C ? e->x.view.dim[i] == e->n[i]
+                                                         : e->x.view.dim[i] == e->n[i] / 2 + 1;
             same = same && whole && x == 1 && y == 1;
         } else {
-            same = same && e->x.dim[i] == e->y.dim[i] &&
-                   (e->x.dim[i] == 1 || x * e->x.size == y * e->y.size);
+            same = same && e->x.view.dim[i] == e->y.view.dim[i] &&
+                   (e->x.view.dim[i] == 1 || x * e->x.view.size == y * e->y.view.size);
         }
     }
     return same;
@@ -317,17 +240,18 @@ static bool same_lines(const encoding *e)
 static trp_status check_places(encoding *e)
 {
     const trp_fft_tensor *x = &e->r->x, *y = &e->r->y;
-    trp_status status = check_apart(e, &e->y);
-    if (status != TRP_OK || x->buffer.id != y->buffer.id || e->x.elements == 0)
+    trp_status status = trp__view_check_apart(&e->y.view, e->error);
+    if (status != TRP_OK || x->buffer.id != y->buffer.id || e->x.view.elements == 0)
         return status;
     e->in_place = same_lines(e);
     if (e->in_place) /* complex lines are the longer ones */
-        return e->r->kind == TRP_FFT_C2R ? check_apart(e, &e->x) : TRP_OK;
-    const uint64_t x_begin = x->offset - (uint64_t)e->x.before,
-                   y_begin = y->offset - (uint64_t)e->y.before;
-    if (x_begin >= y_begin + (uint64_t)e->y.span || y_begin >= x_begin + (uint64_t)e->x.span)
+        return e->r->kind == TRP_FFT_C2R ? trp__view_check_apart(&e->x.view, e->error) : TRP_OK;
+    const uint64_t x_begin = x->offset - (uint64_t)e->x.view.before,
+                   y_begin = y->offset - (uint64_t)e->y.view.before;
+    if (x_begin >= y_begin + (uint64_t)e->y.view.span ||
+        y_begin >= x_begin + (uint64_t)e->x.view.span)
         return TRP_OK;
-    const trp__strided of_x = strided(e, &e->x), of_y = strided(e, &e->y);
+    const trp__strided of_x = trp__view_strided(&e->x.view), of_y = trp__view_strided(&e->y.view);
     const trp__overlap found = trp__overlap_between(&of_x, &of_y, (int64_t)(y_begin - x_begin));
     if (found == TRP__OVERLAP_NONE)
         return TRP_OK;
@@ -385,9 +309,9 @@ static void set_payload_dims(encoding *e)
         const bool half = e->r->kind == TRP_FFT_C2R && i == e->last;
         const int64_t most = half ? e->n[i] / 2 + 1 : e->n[i];
         e->dim[i] = (trp__fft_dim){.n = e->n[i],
-                                   .have = e->x.dim[i] < most ? e->x.dim[i] : most,
-                                   .x_stride = e->x.stride[i],
-                                   .y_stride = e->y.stride[i]};
+                                   .have = e->x.view.dim[i] < most ? e->x.view.dim[i] : most,
+                                   .x_stride = e->x.view.stride[i],
+                                   .y_stride = e->y.view.stride[i]};
     }
     for (int i = e->rank - 1; i >= 0; i--) {
         if (removable(e, i))
@@ -414,28 +338,29 @@ static void set_payload_dims(encoding *e)
 static trp_status add_access(trp__encoder *encoder, const tensor *t, uint32_t mode, uint8_t *access)
 {
     *access = (uint8_t)encoder->record->access_count;
-    return trp__encode_access(encoder, t->name, t->given->buffer,
-                              t->given->offset - (uint64_t)t->before, (uint64_t)t->span, 1, mode);
+    return trp__encode_access(encoder, t->view.name, t->given->buffer,
+                              t->given->offset - (uint64_t)t->view.before, (uint64_t)t->view.span,
+                              1, mode);
 }
 
 static trp_status add_accesses(encoding *e, trp__encoder *encoder)
 {
-    const bool covers = e->y.elements * e->y.size == e->y.span;
+    const bool covers = e->y.view.elements * e->y.view.size == e->y.view.span;
     trp__fft *g = &e->g;
     g->access_x = g->access_y = TRP__FFT_NO_ACCESS;
-    g->x_first = e->x.before;
-    g->y_first = e->y.before;
-    if (e->y.elements == 0)
+    g->x_first = e->x.view.before;
+    g->y_first = e->y.view.before;
+    if (e->y.view.elements == 0)
         return TRP_OK;
     if (e->in_place) {
         const tensor *longer = e->r->kind == TRP_FFT_C2R ? &e->x : &e->y;
         trp_status status = add_access(encoder, longer, TRP__READ | TRP__WRITE, &g->access_y);
-        g->x_first = g->y_first = longer->before;
+        g->x_first = g->y_first = longer->view.before;
         g->access_x = g->access_y;
         return status;
     }
     trp_status status = TRP_OK;
-    if (e->x.elements > 0)
+    if (e->x.view.elements > 0)
         status = add_access(encoder, &e->x, TRP__READ, &g->access_x);
     if (status == TRP_OK)
         status = add_access(encoder, &e->y, TRP__WRITE | (covers ? TRP__COVER : 0), &g->access_y);
@@ -471,9 +396,8 @@ trp_status trp__fft_encode(trp__encoder *encoder, const trp_request *request)
     if (status == TRP_OK)
         status = set_dims_of_y(&e);
     for (int i = 0; i < 2 && status == TRP_OK; i++) {
-        status = set_strides(&e, i ? &e.y : &e.x);
-        if (status == TRP_OK)
-            status = measure(&e, i ? &e.y : &e.x);
+        tensor *t = i ? &e.y : &e.x;
+        status = trp__view_set_strides(&t->view, t->given->stride, e.error);
     }
     if (status == TRP_OK)
         status = check_places(&e);
