@@ -115,18 +115,37 @@ unsigned int trp__cpu_threads(void)
     return wanted > 0 && wanted < (long)count ? (unsigned int)wanted : count;
 }
 
+#if defined(__x86_64__)
+enum { KNOWN = 1, AVX2 = 2, FMA = 4 };
+
+static int vector_features(void)
+{
+    static _Atomic int known; /* 0: not yet; cpuid traps in a virtual machine */
+    int features = atomic_load_explicit(&known, memory_order_relaxed);
+    if (features == 0) {
+        __builtin_cpu_init();
+        features = KNOWN | (__builtin_cpu_supports("avx2") ? AVX2 : 0) |
+                   (__builtin_cpu_supports("fma") ? FMA : 0);
+        atomic_store_explicit(&known, features, memory_order_relaxed);
+    }
+    return features;
+}
+#else
+enum { AVX2 = 2, FMA = 4 };
+
+static int vector_features(void)
+{
+    return 0;
+}
+#endif
+
 bool trp__cpu_has_avx2(void)
 {
-#if defined(__x86_64__)
-    static _Atomic int known; /* 0: not yet, 1: no, 2: yes; cpuid traps in a virtual machine */
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer == 0) {
-        __builtin_cpu_init();
-        answer = __builtin_cpu_supports("avx2") ? 2 : 1;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
-    }
-    return answer == 2;
-#else
-    return false;
-#endif
+    return vector_features() & AVX2;
+}
+
+bool trp__cpu_has_avx2_and_fma(void)
+{
+    const int features = vector_features();
+    return (features & AVX2) && (features & FMA);
 }

@@ -23,4 +23,7 @@ unsigned int trp__cpu_quota(const char *groups, const char *root);
 /* Returns whether the processor has AVX2, and the system saves its registers. Determined once. */
 bool trp__cpu_has_avx2(void);
 
+/* The same, and fused multiply-adds. */
+bool trp__cpu_has_avx2_and_fma(void);
+
 #endif
