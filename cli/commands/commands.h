@@ -14,6 +14,7 @@
     ROW(norm, "normalise arrays in NumPy files")                                                   \
     ROW(attention, "attention of arrays in NumPy files, and its gradient")                         \
     ROW(fft, "Fourier transforms of arrays in NumPy files")                                        \
+    ROW(random, "arrays of random numbers in NumPy files")                                         \
     ROW(proofs, "results of proofs of engines, algorithms and kernels")                            \
     ROW(tune, "search for the fastest algorithms ahead of time")                                   \
     GROUP(cache, "the kernel cache: list, verify, prune, warm, pack, explain",                     \

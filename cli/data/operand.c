@@ -156,7 +156,8 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
 
 trp_dtype operand_type_in_file(trp_dtype type)
 {
-    static const trp_dtype taken[] = {TRP_F64, TRP_F16, TRP_I32, TRP_I8, TRP_C128, TRP_C64, TRP_U8};
+    static const trp_dtype taken[] = {TRP_F64, TRP_F16,  TRP_I64, TRP_I32, TRP_I8,
+                                      TRP_U8,  TRP_BOOL, TRP_C64, TRP_C128};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         if (taken[i] == type)
             return type;
