@@ -1,9 +1,10 @@
 /* The "random" actor: fills tensors with random numbers. Names and parameters are those of NumPy's
- * Generator. It computes on the host; GPUs are not supported so far.
+ * Generator. It computes on the host and on NVIDIA GPUs.
  *
  * The law of counters. Every number is a function of seed, stream, offset, the element's place, and
  * the distribution with its parameters and type; of nothing else. So it has the same bits in every
- * process, with any number of threads and any instruction set, and however a request is split.
+ * process, on the host and on every GPU, with any number of threads and any instruction set, and
+ * however a request is split.
  *
  *   1. A stream is a sequence of 2^64 words of 32 bits. Word n is word n % 4 of Philox4x32-10 with
  *      the seed as key (low half first) and, as counter, n / 4 in words 0 and 1 and the stream in
@@ -108,7 +109,7 @@ typedef struct trp_random_tensor {
  *
  * Errors at the call: TRP_E_ARGUMENT, which names the field: parameters that are NaN or infinite, a
  * range that is empty or has a width that is not finite, a probability outside of 0 to 1, a
- * negative scale, integers that the type lacks; TRP_E_UNSUPPORTED: a GPU; those of trp_submit().
+ * negative scale, integers that the type lacks; those of trp_submit().
  *
  * Source: Salmon et al., SC 2011 (Philox); Box and Muller, 1958; Lemire, 2019 (integers). */
 typedef struct trp_random_request {

@@ -1,15 +1,15 @@
 #!/bin/sh
 # troupe random: arrays of every distribution and type, the same again and in parts, and options that
-# are no good. The actor is on the host only.
+# are no good.
 # TROUPE_TEST("no tsan")
+# TROUPE_TEST_FAKE_GPU("no sanitizer")
 . "$(dirname "$0")/lib.sh"
-[ "$device" = host ] || { echo "the random actor is on the host only: skipped"; exit 77; }
 
 # random FILE ARGS...: must work; the result is FILE.npy
 random() {
     file=$1
     shift
-    run 0 random -o "$tmp/$file.npy" --device host "$@"
+    run 0 random -o "$tmp/$file.npy" --device "$device" "$@"
 }
 
 # data FILE: the bytes behind the header
@@ -66,7 +66,7 @@ random y --shape 500 --dist normal --type f32 --seed 3 --stream 4 --offset 508
 said() {
     status=$1 pattern=$2
     shift 2
-    run "$status" random -o "$tmp/none.npy" --device host "$@" && says err "$pattern"
+    run "$status" random -o "$tmp/none.npy" --device "$device" "$@" && says err "$pattern"
     [ ! -e "$tmp/none.npy" ] || fail "an output file was left"
 }
 said 2 'expected --shape'
@@ -87,6 +87,6 @@ said 1 'p: expected none with uniform numbers' --shape 3 -p 0.5
 said 1 'scale: expected 0 or more, got -1' --shape 3 --dist normal --scale -1
 said 1 'y.type: expected one that normal numbers have, got i32' --shape 3 --dist normal --type i32
 run 2 random --shape 3 && says err 'expected -o X.npy'
-run 1 random -o "$tmp/no/x.npy" --shape 3 --device host && says err 'No such file'
+run 1 random -o "$tmp/no/x.npy" --shape 3 --device "$device" && says err 'No such file'
 
 finish

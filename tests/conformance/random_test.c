@@ -6,7 +6,7 @@
 #include <math.h>
 
 TROUPE_TEST("one isolation", "no tsan", "computes");
-TROUPE_TEST_FAKE_GPU("cases exclusions", "no sanitizer");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

@@ -5,14 +5,13 @@
 #include <math.h>
 
 TROUPE_TEST("computes");
+TROUPE_TEST_FAKE_GPU("no tsan");
 
 static h_world world;
 static trp_actor *actor;
 
 static void open_world(void)
 {
-    if (h_is_cuda())
-        h_skip("the random actor is on the host only");
     world = h_open(NULL);
     actor = h_actor(world.device, "random");
 }
@@ -207,5 +206,73 @@ static void ends_of_everything(void)
     h_close(&world);
 }
 
-H_CASES(H_CASE(parts_of_a_matrix), H_CASE(states_in_turns), H_CASE(types_agree),
-        H_CASE(ends_of_everything))
+/* Sends the request to a device of its own, and reads the bits. */
+static trp_status draw_on(const h_world *on, trp_actor *by, trp_random_request r, char *out,
+                          size_t bytes)
+{
+    trp_completion done = {0};
+    r.y.buffer = h_filled(on->device, bytes, 0);
+    const trp_status status = trp_random(by, &r, &done);
+    if (status == TRP_OK) {
+        H_OK(h_await_any(done));
+        h_read(on->device, r.y.buffer, 0, out, bytes);
+    }
+    H_OK(trp_buffer_free(on->device, r.y.buffer));
+    return status;
+}
+
+static trp_random_request any_request(trp_random_distribution distribution, trp_dtype type,
+                                      int64_t count)
+{
+    trp_random_request r = line(distribution, type, (trp_buffer){0}, count);
+    const bool apart = ref_rng_below(h_rng(), 3) == 0;
+    r.seed = ref_rng_next(h_rng());
+    r.stream = ref_rng_next(h_rng());
+    r.offset = ref_rng_next(h_rng()) >> 1;
+    r.y.offset = ref_rng_below(h_rng(), 5) * (trp_dtype_bits(type) / 8);
+    r.y.stride[0] = apart ? 2 : 0;
+    if (distribution == TRP_RANDOM_INTEGERS)
+        r.high_integer = 100;
+    if (distribution == TRP_RANDOM_UNIFORM)
+        r.ends = (trp_random_ends)ref_rng_below(h_rng(), 4);
+    if (distribution == TRP_RANDOM_UNIFORM && apart)
+        r.low = trp_real(-3);
+    return r;
+}
+
+/* A GPU and the host have equal bits: in packs, at odd places, apart, far into a stream. */
+static void bits_of_the_host(void)
+{
+    enum { COUNT = 5003, ROOM = 3 * COUNT * 16, KINDS = TRP_RANDOM_DROPOUT + 1, ROUNDS = 4 };
+    static const trp_dtype types[] = {TRP_F32,  TRP_F16, TRP_BF16, TRP_F64, TRP_C64,
+                                      TRP_C128, TRP_I8,  TRP_I32,  TRP_I64, TRP_BOOL};
+    enum { TYPES = sizeof types / sizeof *types };
+    trp_device_options options = h_options();
+    if (!h_is_cuda())
+        h_skip("it compares a GPU with the host");
+    open_world();
+    options.backend = TRP_BACKEND_HOST;
+    h_world other = h_open(&options);
+    trp_actor *of_host = h_actor(other.device, "random");
+    char *gpu = h_malloc(ROOM), *host = h_malloc(ROOM);
+    int compared = 0;
+    for (int i = 0; i < TYPES * KINDS * ROUNDS; i++) {
+        const trp_random_request r =
+            any_request((trp_random_distribution)(i % KINDS), types[i / KINDS % TYPES], COUNT);
+        const trp_status status = draw_on(&other, of_host, r, host, ROOM);
+        H_IS(draw_on(&world, actor, r, gpu, ROOM), status);
+        if (status == TRP_E_ARGUMENT)
+            continue; /* the distribution lacks the type */
+        H_OK(status);
+        H_SAME(gpu, host, ROOM);
+        compared++;
+    }
+    H_EQUAL(compared, ROUNDS * (2 + 3 + 4 + 6 + 5 * 4 + 8 + 4));
+    free(gpu);
+    free(host);
+    h_close(&other);
+    h_close(&world);
+}
+
+H_CASES(H_CASE(bits_of_the_host), H_CASE(parts_of_a_matrix), H_CASE(states_in_turns),
+        H_CASE(types_agree), H_CASE(ends_of_everything))

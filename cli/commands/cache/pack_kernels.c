@@ -8,6 +8,7 @@
 #include "actors/dnn/kernels/launch/modules.h"
 #include "actors/fft/kernels/launch.h"
 #include "actors/matmul/proofs.h"
+#include "actors/random/kernels/launch.h"
 #include "cache/pack.h"
 
 #include <stdio.h>
@@ -63,6 +64,8 @@ static trp_status add_all(const packing *p, trp__cache_pack_writer *writer, trp_
             status = add_one(p, t, &trp__cutlass_reference_program, writer, error);
         if (status == TRP_OK)
             status = add_one(p, t, &trp__fft_program, writer, error);
+        if (status == TRP_OK)
+            status = add_one(p, t, &trp__random_program, writer, error);
     }
     return status;
 }

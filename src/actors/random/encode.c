@@ -15,14 +15,6 @@ enum { RANK = TRP_RANDOM_RANK_MAX, STATE_BYTES = 16 };
 
 #define FAIL(...) trp__error_set(error, TRP_E_ARGUMENT, __VA_ARGS__)
 
-static trp_status check_host(const trp__encoder *encoder)
-{
-    if (encoder->backend == TRP_BACKEND_HOST)
-        return TRP_OK;
-    return trp__error_set(encoder->error, TRP_E_UNSUPPORTED,
-                          "the random actor makes numbers on the host backend only");
-}
-
 /* y. */
 
 static trp_status set_view(const trp_random_request *r, trp__view *y, trp_error *error)
@@ -111,9 +103,7 @@ trp_status trp__random_encode(trp__encoder *encoder, const trp_request *request)
     const trp_random_request *r = (const trp_random_request *)request;
     trp__random g = {.seed = r->seed, .stream = r->stream, .offset = r->offset};
     trp__view y = {.name = "y"};
-    trp_status status = check_host(encoder);
-    if (status == TRP_OK)
-        status = trp__random_parameters(r, &g, encoder->error);
+    trp_status status = trp__random_parameters(r, &g, encoder->error);
     if (status == TRP_OK)
         status = set_view(r, &y, encoder->error);
     if (status == TRP_OK)
@@ -134,12 +124,10 @@ trp_status trp__random_encode_advance(trp__encoder *encoder, const trp_request *
     const uint64_t apart = from < to ? to - from : from - to;
     const bool same = r->from.id == r->to.id;
     trp_error *error = encoder->error;
-    trp_status status = check_host(encoder);
-    if (status == TRP_OK && same && apart > 0 && apart < STATE_BYTES)
+    if (same && apart > 0 && apart < STATE_BYTES)
         return FAIL("to: it overlaps from, and is not at its place");
-    if (status == TRP_OK)
-        status = trp__encode_access(encoder, "from", r->from, from, STATE_BYTES, 8,
-                                    same && apart == 0 ? TRP__READ | TRP__WRITE : TRP__READ);
+    trp_status status = trp__encode_access(encoder, "from", r->from, from, STATE_BYTES, 8,
+                                           same && apart == 0 ? TRP__READ | TRP__WRITE : TRP__READ);
     if (status == TRP_OK && (!same || apart > 0))
         status =
             trp__encode_access(encoder, "to", r->to, to, STATE_BYTES, 8, TRP__WRITE | TRP__COVER);

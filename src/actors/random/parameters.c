@@ -124,7 +124,8 @@ static trp_status set_uniform(const trp_random_request *r, const row *d, trp__ra
         status = check_real(d, "high", &r->high, has, 1, &high, error);
     if (status != TRP_OK || !has)
         return status;
-    const double first = rounded(r->y.type, low), last = rounded(r->y.type, high);
+    /* A sum with 0 is 0 for -0. */
+    const double first = rounded(r->y.type, low) + 0, last = rounded(r->y.type, high) + 0;
     const double width = r->y.type == TRP_F64 ? last - first : (double)(float)(last - first);
     const char *type = trp_dtype_name(r->y.type);
     if (!isfinite(first))
@@ -135,8 +136,8 @@ static trp_status set_uniform(const trp_random_request *r, const row *d, trp__ra
         return FAIL("high: expected a finite difference to low, %g, got %g", low, high);
     g->number[0] = first;
     g->number[1] = width;
-    g->number[2] = low_open ? next_to(r->y.type, first, true) : first;
-    g->number[3] = high_open ? next_to(r->y.type, last, false) : last;
+    g->number[2] = low_open ? next_to(r->y.type, first, true) + 0 : first;
+    g->number[3] = high_open ? next_to(r->y.type, last, false) + 0 : last;
     if (first > last || g->number[2] > g->number[3])
         return FAIL(
             "high: expected a number so far above low, %g, that %s has some between, got %g", low,
@@ -231,6 +232,10 @@ static trp_status set_integers(const trp_random_request *r, const row *d, trp__r
                     (long long)high);
     g->whole[0] = (uint64_t)low;
     g->whole[1] = (uint64_t)last - (uint64_t)low + 1;
+    if (g->words == 2)
+        g->limit = g->whole[1] ? (0 - g->whole[1]) % g->whole[1] : 0;
+    else
+        g->limit = (UINT64_C(1) << 32) % g->whole[1];
     return TRP_OK;
 }
 

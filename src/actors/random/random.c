@@ -1,8 +1,6 @@
 /* The operations of the random actor. */
 #include "actors/random/random.h"
 
-#include "base/error.h"
-
 #include <troupe/random.h>
 
 static const trp__op_class ops[] = {
@@ -23,13 +21,3 @@ const trp__actor_class trp__random_class = {
     .cuda = &trp__random_cuda,
     .host = &trp__random_host,
 };
-
-/* GPUs: the sender refuses all requests. */
-static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
-{
-    (void)instance;
-    (void)job;
-    return trp__error_set(error, TRP_E_UNSUPPORTED, "random numbers are made on the host only");
-}
-
-const trp_actor_impl trp__random_cuda = {.abi = TRP_ACTOR_ABI, .handle = handle};

@@ -1,4 +1,4 @@
-/* Runs the fast kernels of the dnn actor on the processor: see device.hpp. */
+/* Runs the fast kernels of the dnn actor, and those of the random actor, on the processor: see device.hpp. */
 #include "support/fake_cuda/device.hpp"
 
 #define _Alignas       alignas
@@ -44,6 +44,8 @@ extern "C" {
 #include "actors/dnn/kernels/select/select.cuh"
 #include "actors/dnn/kernels/pool/pool.cuh"
 #include "actors/dnn/kernels/softmax/softmax.cuh"
+
+#include "actors/random/kernels/random.cuh"
 
 extern "C" void fake_fault(int result);
 

@@ -1,5 +1,5 @@
-/* The fast kernels of the dnn actor that the fake device runs, each with its parameter. A kernel
- * without a row here is not found when it is loaded. */
+/* The fast kernels of the dnn actor, and those of the random actor, that the fake device runs, each
+ * with its parameter. A kernel without a row here is not found when it is loaded. */
 #ifndef TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
@@ -19,6 +19,7 @@
 #include "actors/dnn/kernels/map/ready.h"
 #include "actors/dnn/kernels/reduce/reduce.h"
 #include "actors/dnn/kernels/softmax/softmax.h"
+#include "actors/random/kernels/problem.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -119,10 +120,14 @@
     FAKE_DEVICE_TYPES(X, trp_random_normal_, , trp__map)                                           \
     FAKE_DEVICE_TYPES(X, trp_random_bernoulli_, , trp__map)
 
+#define FAKE_DEVICE_RANDOM(name, X) X(trp_philox_##name, trp__random_launch)
+
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
     X(trp_map_f64, trp__map)                                                                       \
     FAKE_DEVICE_READIES(X)                                                                         \
+    TRP__RANDOM_KERNELS(FAKE_DEVICE_RANDOM, X)                                                     \
+    X(trp_philox_advance, trp__random_advance_launch)                                              \
     X(trp_optimizer_norm_f32, trp__optimizer)                                                      \
     X(trp_optimizer_norm_f64, trp__optimizer)                                                      \
     FAKE_DEVICE_TYPES(X, trp_select_arg_, , trp__select)                                           \

@@ -1,10 +1,8 @@
 /* The text of batch.h; the includer defines NAME. Loops have a constant trip count and no branches,
  * so that compilers make vector instructions of them. */
-#include "actors/random/law/functions.h"
 #include "actors/random/host/batch.h"
-#include "actors/random/law/counters.h"
+#include "actors/random/law/elements.h"
 #include "base/numbers/half.h"
-#include "base/numbers/normal.h"
 
 enum { BLOCKS = TRP__RANDOM_BATCH_BLOCKS, WORDS = TRP__RANDOM_BATCH_WORDS, PAIRS = WORDS / 2 };
 
@@ -88,38 +86,30 @@ static void store_f32(uint8_t type, const float *v, void *out)
 
 /* Whole numbers. */
 
-static uint64_t integer(const trp__random *g, uint64_t block_number, int at)
-{
-    uint32_t block[TRP__PHILOX_WORDS], narrow = 0;
-    uint64_t wide = 0;
-    trp__philox_block(g->seed, g->stream, block_number % TRP__RANDOM_BLOCKS, block);
-    do
-        trp__random_again(g->seed, block);
-    while (g->words == 2 ? !trp__random_try_64(trp__random_pair(block + at), g->whole[1], &wide)
-                         : !trp__random_try_32(block[at], (uint32_t)g->whole[1], &narrow));
-    return g->words == 2 ? wide : narrow;
-}
-
 static void integers_64(const trp__random *g, uint64_t first, const uint32_t *word, uint64_t *out)
 {
+    const uint64_t low = g->whole[0], range = g->whole[1], limit = g->limit;
     LOOP(PAIRS)
     {
         uint64_t value;
-        if (!trp__random_try_64(trp__random_pair(word + 2 * i), g->whole[1], &value))
-            value = integer(g, first + (uint64_t)i / 2, i % 2 * 2);
-        out[i] = g->whole[0] + value;
+        if (!trp__random_try_64(trp__random_pair(word + 2 * i), range, limit, &value))
+            value = trp__random_next_try(g, g->seed, first + (uint64_t)i / 2, i % 2 * 2);
+        out[i] = low + value;
     }
 }
 
 static void integers_32(const trp__random *g, uint64_t first, const uint32_t *word, void *out)
 {
+    const uint32_t low = (uint32_t)g->whole[0], range = (uint32_t)g->whole[1];
+    const uint32_t limit = (uint32_t)g->limit;
+    const bool wide = g->type == TRP_I32;
     LOOP(WORDS)
     {
         uint32_t value;
-        if (!trp__random_try_32(word[i], (uint32_t)g->whole[1], &value))
-            value = (uint32_t)integer(g, first + (uint64_t)i / 4, i % 4);
-        value += (uint32_t)g->whole[0];
-        if (g->type == TRP_I32)
+        if (!trp__random_try_32(word[i], range, limit, &value))
+            value = (uint32_t)trp__random_next_try(g, g->seed, first + (uint64_t)i / 4, i % 4);
+        value += low;
+        if (wide)
             ((uint32_t *)out)[i] = value;
         else
             ((uint8_t *)out)[i] = (uint8_t)value;
@@ -163,73 +153,26 @@ static void two_values(const trp__random *g, const uint32_t *word, void *out)
 
 /* Uniform numbers. */
 
-/* A fraction with `bits` bits is ((word >> shift) + add) >> half, times a unit, plus a bias. */
-typedef struct cut {
-    int shift, half;
-    int add;
-    double unit, bias;
-} cut;
-
-static cut cut_for(uint8_t ends, int bits, int of)
-{
-    const double unit = trp__random_with_bits((uint64_t)(1023 - bits) << 52);
-    const int drop = of - bits;
-    switch (ends) {
-    case TRP_RANDOM_OPEN: /* odd multiples of a unit */
-        return (cut){.shift = drop + 1, .unit = 2 * unit, .bias = unit};
-    case TRP_RANDOM_CLOSED: /* rounded to the nearest multiple */
-        return (cut){.shift = drop - 1, .half = 1, .add = 1, .unit = unit};
-    case TRP_RANDOM_OPEN_LOW:
-        return (cut){.shift = drop, .add = 1, .unit = unit};
-    default:
-        return (cut){.shift = drop, .unit = unit};
-    }
-}
-
 static void uniform_f32(const trp__random *g, const uint32_t *word, void *out)
 {
-    const cut c = cut_for(g->ends, g->type == TRP_F32 ? 24 : g->type == TRP_F16 ? 11 : 8, 32);
-    const float unit = (float)c.unit, bias = (float)c.bias;
-    const float low = (float)g->number[0], width = (float)g->number[1];
-    const float least = (float)g->number[2], most = (float)g->number[3];
+    const trp__random_uniform_f32 u = trp__random_uniform_f32_of(g);
     float v[WORDS];
-    LOOP(WORDS)
-    {
-        const int32_t k = ((int32_t)(word[i] >> c.shift) + c.add) >> c.half;
-        const float y = fmaf(width, fmaf((float)k, unit, bias), low);
-        v[i] = y < least ? least : y > most ? most : y;
-    }
+    LOOP(WORDS) v[i] = trp__random_uniform_f32_at(&u, word[i]);
     store_f32(g->type, v, out);
 }
 
 static void uniform_f64(const trp__random *g, const uint32_t *word, double *out)
 {
-    const cut c = cut_for(g->ends, 53, 64);
-    const double low = g->number[0], width = g->number[1], least = g->number[2];
-    const double most = g->number[3];
-    LOOP(PAIRS)
-    {
-        const int64_t k = ((int64_t)(trp__random_pair(word + 2 * i) >> c.shift) + c.add) >> c.half;
-        const double y = fma(width, fma((double)k, c.unit, c.bias), low);
-        out[i] = y < least ? least : y > most ? most : y;
-    }
+    const trp__random_cut c = trp__random_cut_for(g->ends, 53, 64);
+    const trp__random local = *g;
+    LOOP(PAIRS) out[i] = trp__random_uniform_f64_at(&local, c, trp__random_pair(word + 2 * i));
 }
 
 /* Normal numbers. */
 
-/* z from words 2j and 2j + 1; 32 bits decide how far it is. */
 static void normal_f32(const uint32_t *word, float *z)
 {
-    LOOP(PAIRS)
-    {
-        float turn[2];
-        const uint32_t next = word[2 * i + 1], sign = next & UINT32_C(0x80000000);
-        const float part = fmaf((float)word[2 * i], 0x1p-32F, 0x1p-33F);
-        const float far = trp__normal_float(trp__normal_bits(trp__normal_far(part)) ^ sign);
-        trp__normal_turn(next, turn);
-        z[2 * i] = far * turn[0];
-        z[2 * i + 1] = far * turn[1];
-    }
+    LOOP(PAIRS) trp__random_normal_f32_two(word[2 * i], word[2 * i + 1], z + 2 * i);
 }
 
 static void normal_f64(const uint32_t *word, double *z)
@@ -279,24 +222,24 @@ static void normal(const trp__random *g, const uint32_t *word, void *out)
 static void transform(const trp__random *g, double *v, int count)
 {
     const double loc = g->number[0], scale = g->number[2];
-#define EACH(...)                                                                                  \
+#define EACH(name)                                                                                 \
     for (int i = 0; i < count; i++)                                                                \
-    v[i] = (__VA_ARGS__)
+    v[i] = trp__random_transform(name, v[i], loc, scale)
     switch (g->distribution) {
     case TRP_RANDOM_LOGNORMAL:
-        EACH(trp__random_exp(fma(scale, v[i], loc)));
+        EACH(TRP_RANDOM_LOGNORMAL);
         break;
     case TRP_RANDOM_EXPONENTIAL:
-        EACH(scale * trp__random_exponential(v[i]));
+        EACH(TRP_RANDOM_EXPONENTIAL);
         break;
     case TRP_RANDOM_LAPLACE:
-        EACH(fma(scale, trp__random_laplace(v[i]), loc));
+        EACH(TRP_RANDOM_LAPLACE);
         break;
     case TRP_RANDOM_CAUCHY:
-        EACH(fma(scale, trp__random_cauchy(v[i]), loc));
+        EACH(TRP_RANDOM_CAUCHY);
         break;
     default:
-        EACH(fma(scale, trp__random_gumbel(v[i]), loc));
+        EACH(TRP_RANDOM_GUMBEL);
     }
 #undef EACH
 }

@@ -38,15 +38,16 @@ static inline double trp__random_fraction_of_32(uint32_t word)
 }
 
 /* One try for an integer below `range`, by a multiplication (Lemire): false if the word is one of
- * those that would make some integers more probable. A range of 0 is that of all words. */
-static inline int trp__random_try_32(uint32_t word, uint32_t range, uint32_t *out)
+ * those that would make some integers more probable. `limit` is 2^32 (or 2^64) modulo `range`. A
+ * range of 0, with a limit of 0, is that of all words. */
+static inline int trp__random_try_32(uint32_t word, uint32_t range, uint32_t limit, uint32_t *out)
 {
     const uint64_t product = (uint64_t)word * range;
     *out = range ? (uint32_t)(product >> 32) : word;
-    return range == 0 || (uint32_t)product >= range || (uint32_t)product >= (0U - range) % range;
+    return (uint32_t)product >= limit;
 }
 
-static inline int trp__random_try_64(uint64_t pair, uint64_t range, uint64_t *out)
+static inline int trp__random_try_64(uint64_t pair, uint64_t range, uint64_t limit, uint64_t *out)
 {
     /* 64 x 64 bits to 128, by halves. */
     const uint64_t a = pair >> 32, b = (uint32_t)pair, c = range >> 32, d = (uint32_t)range;
@@ -54,7 +55,7 @@ static inline int trp__random_try_64(uint64_t pair, uint64_t range, uint64_t *ou
     const uint64_t middle = (bd >> 32) + (uint32_t)ad + (uint32_t)bc;
     const uint64_t low = middle << 32 | (uint32_t)bd;
     *out = range ? a * c + (ad >> 32) + (bc >> 32) + (middle >> 32) : pair;
-    return range == 0 || low >= range || low >= (0U - range) % range;
+    return low >= limit;
 }
 
 #endif

@@ -14,13 +14,14 @@ typedef struct trp__random_dim {
 
 typedef struct trp__random {
     uint64_t seed, stream, offset;
-    /* UNIFORM: low, high - low, the smallest and the largest result. NORMAL: loc, its imaginary
-     * part (of real types loc again), scale of each part. Others: loc, nothing, scale. */
+    /* UNIFORM: low, high - low, the smallest and the largest result, none of them -0. NORMAL: loc,
+     * its imaginary part (of real types loc again), scale of each part. Others: loc, nothing,
+     * scale. */
     double number[4];
     /* INTEGERS: the smallest, and how many there are (0: 2^32 of the narrower types, 2^64 of i64).
      * BERNOULLI, DROPOUT: the bits of a result whose word is below `limit`, and of the others. */
     uint64_t whole[2];
-    uint64_t limit;
+    uint64_t limit;  /* INTEGERS: 2^32 or 2^64 modulo whole[1]; 0 where that is 0 */
     int64_t y_first; /* bytes from the begin of the access to the element of index 0 */
     uint8_t distribution, ends, type;
     uint8_t words; /* of an element */

@@ -121,6 +121,7 @@ static bool is_own(const struct trp__nvrtc_program_opaque *p)
     return strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0 ||
            strncmp(p->name, FAKE_MATMUL_PROGRAM, strlen(FAKE_MATMUL_PROGRAM)) == 0 ||
            strncmp(p->name, FAKE_FFT_PROGRAM, strlen(FAKE_FFT_PROGRAM)) == 0 ||
+           strncmp(p->name, FAKE_RANDOM_PROGRAM, strlen(FAKE_RANDOM_PROGRAM)) == 0 ||
            strncmp(p->name, FAKE_CUTLASS_PROGRAM, strlen(FAKE_CUTLASS_PROGRAM)) == 0;
 }
 

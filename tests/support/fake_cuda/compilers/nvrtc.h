@@ -5,11 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Beginnings of the names of programs with own kernels: of the dnn and of the matmul actor. */
+/* Beginnings of the names of programs with own kernels of an actor. */
 #define FAKE_DNN_PROGRAM     "trp_dnn_"
 #define FAKE_MATMUL_PROGRAM  "trp_matmul_"
 #define FAKE_FFT_PROGRAM     "trp_fft_"
 #define FAKE_CUTLASS_PROGRAM "trp_cutlass_"
+#define FAKE_RANDOM_PROGRAM  "trp_random_"
 
 enum { FAKE_NVRTC_HEADERS = 64 };
 
