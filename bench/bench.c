@@ -14,10 +14,11 @@
 #define JIT      TRP_BENCH_JIT
 #define DNN      TRP_BENCH_DNN
 #define FFT      TRP_BENCH_FFT
+#define RANDOM   TRP_BENCH_RANDOM
 
 const char *const trp_bench_suites[] = {
-    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass",     [JIT] = "jit",
-    [DNN] = "dnn",           [FFT] = "fft",       [TRP_BENCH_SUITES] = NULL,
+    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass", [JIT] = "jit",
+    [DNN] = "dnn",           [FFT] = "fft",       [RANDOM] = "random",   [TRP_BENCH_SUITES] = NULL,
 };
 
 /* The sections, in the order in which they run. */
@@ -86,6 +87,7 @@ static const struct {
     {"convs-full", "as convs, after a full search", suite_dnn_convs_full, DNN},
     {"resnet-full", "as resnet, after a full search", suite_dnn_resnet_full, DNN},
     {"transforms", "1-D, 2-D, 3-D and prime lengths, against cuFFT", suite_fft, FFT},
+    {"numbers", "every distribution and type, against a fill", suite_numbers, RANDOM},
 };
 
 enum { SECTION_COUNT = sizeof sections / sizeof *sections };

@@ -11,6 +11,7 @@ typedef enum trp_bench_suite {
     TRP_BENCH_JIT,
     TRP_BENCH_DNN,
     TRP_BENCH_FFT,
+    TRP_BENCH_RANDOM,
     TRP_BENCH_SUITES
 } trp_bench_suite;
 

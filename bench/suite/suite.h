@@ -69,6 +69,7 @@ void suite_dnn_training(suite *s);
 void suite_dnn_repeat(suite *s);
 void suite_dnn_first(suite *s);
 void suite_fft(suite *s);
+void suite_numbers(suite *s);
 void suite_jit_warm(suite *s);
 void suite_jit_memory(suite *s);
 void suite_jit_many(suite *s);

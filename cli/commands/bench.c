@@ -11,7 +11,7 @@
 
 enum { LIMIT_SECONDS = 60 };
 
-#define SUITES "dispatch|matmul|cutlass|jit|dnn|fft"
+#define SUITES "dispatch|matmul|cutlass|jit|dnn|fft|random"
 
 static void show_sections(void)
 {
@@ -65,15 +65,15 @@ static int read_suite(const struct command *command, const char *text, trp_bench
     spell s = spell_begin(text ? text : "", text ? strlen(text) : 0);
     spell_try_all(&s, trp_bench_suites);
     if (!text)
-        return options_reject(command, "expected a suite: dispatch, matmul, cutlass, jit, dnn or "
-                                       "fft");
+        return options_reject(command, "expected a suite: dispatch, matmul, cutlass, jit, dnn, "
+                                       "fft or random");
     for (c->suite = 0; c->suite < TRP_BENCH_SUITES; c->suite++) {
         if (!strcmp(trp_bench_suites[c->suite], text))
             return EXIT_DONE;
     }
     return options_reject(command,
                           "there is no suite '%s': expected dispatch, matmul, cutlass, jit, "
-                          "dnn or fft%s",
+                          "dnn, fft or random%s",
                           text, spell_hint(&s, "").s);
 }
 

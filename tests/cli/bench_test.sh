@@ -53,9 +53,12 @@ run 0 bench fft --device host --quick --json "$tmp/fft.json" && says out 'c2r f6
 grep -q '"failures": \[\]' "$tmp/fft.json" || fail "a transform has failed"
 run 0 bench fft --device host --quick --limit 0 && says out 'stopped after 0 s'
 
+run 0 bench random --device host --quick --json "$tmp/random.json" && says out 'uniform f32' && says out 'dropout f64'
+grep -q '"failures": \[\]' "$tmp/random.json" || fail "a request has failed"
+
 run 1 bench dnn --device host --torch "$tmp/none.json" && says err "none.json can't be read"
 run 2 bench jit --torch "$tmp/torch.json" && says err '\-\-torch: is for the dnn suite'
 run 2 bench dnn --limit soon && says err "\-\-limit: expected SECONDS, got 'soon'"
 run 2 bench dnn --only resnet,kernels && says err "'kernels' is a section of cutlass, not of dnn"
-run 2 bench all && says err 'expected dispatch, matmul, cutlass, jit, dnn or fft'
+run 2 bench all && says err 'expected dispatch, matmul, cutlass, jit, dnn, fft or random'
 finish
