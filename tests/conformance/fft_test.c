@@ -14,7 +14,7 @@ TROUPE_TEST_FAKE_GPU("no sanitizer");
 
 typedef long double _Complex number;
 
-enum { RANK = TRP_FFT_RANK_MAX, X = 0, Y = 1, ALWAYS = 1, HAS_X = 2, HAS_Y = 4 };
+enum { RANK = TRP_FFT_RANK_MAX, X = 0, Y = 1, ALWAYS = 1, HAS_X = 2, HAS_Y = 4, WAVES = 8 };
 enum { WAYS = 32, INVERSE = 1, IN_PLACE = 2, RESIZED = 4, NORM = 8 /* to 4 norms */ };
 
 /* ---- the request ---- */
@@ -28,7 +28,8 @@ static const cf_operand operands[] = {BUFFER(x, HAS_X), BUFFER(y, HAS_Y)};
 
 static const cf_field fields[] = {
     {"x.type", CF_TYPE, offsetof(trp_fft_request, x.type), ALWAYS, 0, 0, 0},
-    {"kind", CF_OPTION, offsetof(trp_fft_request, kind), ALWAYS, 3, 0, 0},
+    {"kind", CF_OPTION, offsetof(trp_fft_request, kind), ALWAYS, TRP_FFT_DST4 + 1, 0, 0},
+    {"orthogonalize", CF_OPTION, offsetof(trp_fft_request, orthogonalize), WAVES, 3, 0, 0},
     {"norm", CF_OPTION, offsetof(trp_fft_request, norm), ALWAYS, 3, 0, 0},
     {"scale", CF_SCALAR, offsetof(trp_fft_request, scale), ALWAYS, 0, ALWAYS, 0},
 };
@@ -46,6 +47,7 @@ typedef struct fft {
     trp_fft_kind kind;
     bool wide, inverse, in_place;
     int norm; /* 3: a scale given by the request */
+    trp_fft_orthogonalize orthogonalize;
     double scale;
     int rank, axes, axis[RANK];
     int64_t n[RANK];           /* the length along each dimension */
@@ -64,6 +66,11 @@ static int64_t below(int64_t bound)
 static int64_t size_of(const operand *x)
 {
     return trp_dtype_bits(x->type) / 8;
+}
+
+static bool is_wave(const fft *p)
+{
+    return p->kind >= TRP_FFT_DCT1;
 }
 
 static int last_axis(const fft *p)
@@ -241,7 +248,7 @@ static void make_blocks(fft *p, cf_kind kind)
 {
     const int64_t of_x = lay_out(p, &p->x, kind), of_y = lay_out(p, &p->y, kind);
     int64_t bytes = of_x * size_of(&p->x), bytes_y = of_y * size_of(&p->y);
-    if (p->in_place && p->kind == TRP_FFT_C2C) {
+    if (p->in_place && (p->kind == TRP_FFT_C2C || is_wave(p))) {
         p->y = p->x;
     } else if (p->in_place) {
         const operand *longer = p->kind == TRP_FFT_C2R ? &p->x : &p->y;
@@ -280,14 +287,24 @@ static bool draw(cf_problem *problem, unsigned way, cf_kind kind)
                .norm = (int)(way / NORM),
                .scale = ref_rng_uniform(h_rng(), -2, 2)};
     p->rank = kind == CF_TIGHT ? 2 + (int)below(2) : below(12) == 0 ? RANK : 1 + (int)below(4);
-    p->x.type = of == TRP_FFT_R2C ? types[problem->variant] : p->wide ? TRP_C128 : TRP_C64;
+    p->x.type = of == TRP_FFT_R2C || is_wave(p) ? types[problem->variant]
+                : p->wide                       ? TRP_C128
+                                                : TRP_C64;
     p->y.type = of == TRP_FFT_C2R ? types[problem->variant] : p->wide ? TRP_C128 : TRP_C64;
+    if (is_wave(p))
+        p->y.type = p->wide || in_place || kind == CF_TIGHT || below(2)
+                        ? p->x.type
+                        : (const trp_dtype[]){TRP_F32, TRP_F16, TRP_BF16}[below(3)];
     choose_axes(p, kind);
     for (int i = 0; i < p->rank; i++)
         p->n[i] = random_length(p, kind);
+    for (int i = 0; i < p->axes && of == TRP_FFT_DCT1; i++)
+        p->n[p->axis[i]] += p->n[p->axis[i]] == 1;
     set_dims(p, resized);
-    if (kind == CF_RANDOM)
+    if (kind == CF_RANDOM && !is_wave(p))
         choose_shifts(p);
+    if (is_wave(p))
+        p->orthogonalize = (trp_fft_orthogonalize)below(3);
     make_blocks(p, kind);
     problem->own = p;
     problem->blocks = p->blocks;
@@ -309,17 +326,26 @@ static void set_tensor(const fft *p, const operand *from, trp_buffer buffer, boo
     }
 }
 
+static trp_dtype default_type(const fft *p)
+{
+    return is_wave(p)               ? p->x.type
+           : p->kind != TRP_FFT_C2R ? p->y.type
+           : p->wide                ? TRP_F64
+                                    : TRP_F32;
+}
+
 static void make_request(const cf_problem *problem, void *out)
 {
     const fft *p = problem->own;
     trp_fft_request r = {.kind = p->kind,
                          .inverse = p->inverse,
                          .norm = p->norm < 3 ? (trp_fft_norm)p->norm : TRP_FFT_BACKWARD,
+                         .orthogonalize = p->orthogonalize,
                          .rank = (uint32_t)p->rank,
                          .axis_count = p->all ? 0 : (uint32_t)p->axes,
                          .x.type = p->x.type,
-                         .y.type = p->backwards || ref_blas_size(p->y.type) == 2 ? p->y.type
-                                                                                 : TRP_DTYPE_NONE};
+                         .y.type = p->backwards || p->y.type != default_type(p) ? p->y.type
+                                                                                : TRP_DTYPE_NONE};
     if (p->norm == 3)
         r.scale = trp_real(p->scale);
     for (int i = 0; i < p->axes; i++) {
@@ -437,13 +463,73 @@ static void transform(const fft *p, box *b, int axis)
     free(root);
 }
 
+/* SciPy's definitions, by the letter; `table` has 2 * period(type, sine, n) cosines or sines. */
+static int64_t period(int type, bool sine, int64_t n)
+{
+    return type == 1 ? n + (sine ? 1 : -1) : type == 4 ? 4 * n : 2 * n;
+}
+
+static long double wave(const long double *table, int type, bool sine, int64_t n, int64_t j,
+                        int64_t k)
+{
+    const int64_t first = type == 1 || type == 3 ? j + sine : 2 * j + 1;
+    const int64_t second = type == 1 || type == 2 ? k + sine : 2 * k + 1;
+    const bool end =
+        type == 1 ? !sine && (j == 0 || j == n - 1) : type == 3 && j == (sine ? n - 1 : 0);
+    return (end ? 1 : 2) * table[first * second % (2 * period(type, sine, n))];
+}
+
+static void transform_wave(const fft *p, box *b, int axis)
+{
+    const int given = (int)(p->kind - TRP_FFT_DCT1) % 4 + 1;
+    const int type = p->inverse && (given == 2 || given == 3) ? 5 - given : given;
+    const bool sine = p->kind >= TRP_FFT_DST1;
+    const bool ends =
+        p->orthogonalize ? p->orthogonalize == TRP_FFT_ORTHOGONALIZE_ON : p->norm == TRP_FFT_ORTHO;
+    const int64_t n = b->dim[axis], end = sine ? n - 1 : 0, half = period(type, sine, n);
+    number *line = h_malloc((size_t)n * sizeof *line);
+    long double *table = h_malloc(2 * (size_t)half * sizeof *table);
+    for (int64_t i = 0; i < 2 * half; i++) {
+        const long double turn =
+            3.141592653589793238462643383279502884L * (long double)i / (long double)half;
+        table[i] = sine ? sinl(turn) : cosl(turn);
+    }
+    int64_t dim[RANK], index[RANK] = {0}, step = 1;
+    memcpy(dim, b->dim, sizeof dim);
+    dim[axis] = 1;
+    for (int i = axis + 1; i < p->rank; i++)
+        step *= b->dim[i];
+    do {
+        number *at = b->at + packed_place(b, p->rank, index);
+        for (int64_t k = 0; k < n; k++) {
+            line[k] = 0;
+            for (int64_t j = 0; j < n; j++) {
+                const bool in = ends && ((type == 1 && !sine && (j == 0 || j == n - 1)) ||
+                                         (type == 3 && j == end));
+                line[k] += at[j * step] * wave(table, type, sine, n, j, k) * (in ? sqrtl(2) : 1);
+            }
+            if (ends && ((type == 1 && !sine && (k == 0 || k == n - 1)) || (type == 2 && k == end)))
+                line[k] /= sqrtl(2);
+        }
+        for (int64_t k = 0; k < n; k++)
+            at[k * step] = line[k];
+    } while (next_index(p->rank, dim, index));
+    free(table);
+    free(line);
+}
+
 static long double scale_of(const fft *p)
 {
     long double n = 1;
     if (p->norm == 3)
         return p->scale;
-    for (int i = 0; i < p->axes; i++)
-        n *= (long double)p->n[p->axis[i]];
+    for (int i = 0; i < p->axes; i++) {
+        const long double length = (long double)p->n[p->axis[i]];
+        n *= p->kind == TRP_FFT_DCT1   ? 2 * (length - 1)
+             : p->kind == TRP_FFT_DST1 ? 2 * (length + 1)
+             : is_wave(p)              ? 2 * length
+                                       : length;
+    }
     return p->norm == TRP_FFT_ORTHO                     ? 1 / sqrtl(n)
            : (p->norm == TRP_FFT_FORWARD) != p->inverse ? 1 / n
                                                         : 1;
@@ -460,7 +546,7 @@ static bool check(cf_problem *problem, cf_tally *tally)
         logs += p->n[axis] > 2 ? log2l((long double)p->n[axis]) : 1;
         if (i == p->axes - 1 && p->kind == TRP_FFT_C2R)
             complete(p, &b);
-        transform(p, &b, axis);
+        (is_wave(p) ? transform_wave : transform)(p, &b, axis);
     }
     int64_t index[RANK] = {0};
     const char *after = p->blocks[p->in_place ? X : Y].after;
@@ -618,7 +704,9 @@ static const cf_family family = {
     .spoil = spoil,
 };
 
-static const trp_fft_kind kinds[] = {TRP_FFT_C2C, TRP_FFT_R2C, TRP_FFT_C2R};
+static const trp_fft_kind kinds[] = {TRP_FFT_C2C,  TRP_FFT_R2C,  TRP_FFT_C2R,  TRP_FFT_DCT1,
+                                     TRP_FFT_DCT2, TRP_FFT_DCT3, TRP_FFT_DCT4, TRP_FFT_DST1,
+                                     TRP_FFT_DST2, TRP_FFT_DST3, TRP_FFT_DST4};
 static const cf_variant complex_variants[] = {
     {.name = "c64", .type = TRP_C64, .is_complex = true},
     {.name = "c128", .type = TRP_C128, .is_complex = true},
@@ -641,13 +729,23 @@ int main(int argc, char **argv)
 #define OPERATION(title, kind, of, ...)                                                            \
     {                                                                                              \
         .name = title, .op = TRP_OP_FFT, .family = &family, .row = &kinds[kind], .variants = of,   \
-        .variant_count = COUNT_OF(of), .ways = WAYS, .has = ALWAYS | HAS_X | HAS_Y,                \
-        .writes = HAS_Y, __VA_ARGS__                                                               \
+        .variant_count = COUNT_OF(of), .ways = WAYS, .writes = HAS_Y, __VA_ARGS__                  \
     }
+#define FOURIER (ALWAYS | HAS_X | HAS_Y)
+#define WAVE(title, kind)                                                                          \
+    OPERATION(title, kind, real_variants, .has = FOURIER | WAVES, .in_place = HAS_X | HAS_Y)
     static const cf_operation operations[] = {
-        OPERATION("c2c", TRP_FFT_C2C, complex_variants, .in_place = HAS_X | HAS_Y),
-        OPERATION("r2c", TRP_FFT_R2C, real_variants, .in_place = 0),
-        OPERATION("c2r", TRP_FFT_C2R, to_real_variants, .in_place = 0),
+        OPERATION("c2c", TRP_FFT_C2C, complex_variants, .has = FOURIER, .in_place = HAS_X | HAS_Y),
+        OPERATION("r2c", TRP_FFT_R2C, real_variants, .has = FOURIER, .in_place = 0),
+        OPERATION("c2r", TRP_FFT_C2R, to_real_variants, .has = FOURIER, .in_place = 0),
+        WAVE("dct type I", TRP_FFT_DCT1),
+        WAVE("dct type II", TRP_FFT_DCT2),
+        WAVE("dct type III", TRP_FFT_DCT3),
+        WAVE("dct type IV", TRP_FFT_DCT4),
+        WAVE("dst type I", TRP_FFT_DST1),
+        WAVE("dst type II", TRP_FFT_DST2),
+        WAVE("dst type III", TRP_FFT_DST3),
+        WAVE("dst type IV", TRP_FFT_DST4),
     };
     const cf_actor actor = {
         .kind = "fft", .operations = operations, .count = COUNT_OF(operations), .rounds = 200};

@@ -38,10 +38,28 @@ typedef struct encoding {
 
 /* Options and types. */
 
+static trp_fft_kind effective_kind(const trp_fft_request *r)
+{
+    if (!r->inverse)
+        return r->kind;
+    switch (r->kind) {
+    case TRP_FFT_DCT2:
+        return TRP_FFT_DCT3;
+    case TRP_FFT_DCT3:
+        return TRP_FFT_DCT2;
+    case TRP_FFT_DST2:
+        return TRP_FFT_DST3;
+    case TRP_FFT_DST3:
+        return TRP_FFT_DST2;
+    default:
+        return r->kind;
+    }
+}
+
 static trp_status check_options(encoding *e)
 {
     const trp_fft_request *r = e->r;
-    if ((uint32_t)r->kind > TRP_FFT_C2R)
+    if ((uint32_t)r->kind > TRP_FFT_DST4)
         return FAIL(e, "kind: expected a trp_fft_kind, got %d", (int)r->kind);
     if ((uint32_t)r->norm > TRP_FFT_FORWARD)
         return FAIL(e, "norm: expected a trp_fft_norm, got %d", (int)r->norm);
@@ -55,7 +73,15 @@ static trp_status check_options(encoding *e)
         return FAIL(e, "scale: expected a real number, got %g + %gi", r->scale.re, r->scale.im);
     if (status == TRP_OK && r->scale.given && r->norm != TRP_FFT_BACKWARD)
         return FAIL(e, "norm: expected TRP_FFT_BACKWARD with a scale, got %d", (int)r->norm);
-    e->g.kind = (uint8_t)r->kind;
+    if ((uint32_t)r->orthogonalize > TRP_FFT_ORTHOGONALIZE_OFF ||
+        (r->orthogonalize && !trp__fft_is_trig(r->kind)))
+        return FAIL(e, "orthogonalize: expected %s, got %d",
+                    trp__fft_is_trig(r->kind) ? "a trp_fft_orthogonalize"
+                                              : "0, but for cosine and sine transforms",
+                    (int)r->orthogonalize);
+    e->g.kind = (uint8_t)effective_kind(r);
+    e->g.orthogonal = r->orthogonalize ? r->orthogonalize == TRP_FFT_ORTHOGONALIZE_ON
+                                       : trp__fft_is_trig(r->kind) && r->norm == TRP_FFT_ORTHO;
     e->g.inverse = r->inverse;
     e->rank = (int)r->rank;
     return status;
@@ -95,7 +121,8 @@ static uint8_t format_of(trp_dtype type)
 
 static trp_status check_types(encoding *e)
 {
-    const bool real_x = e->r->kind == TRP_FFT_R2C, real_y = e->r->kind == TRP_FFT_C2R;
+    const bool trig = trp__fft_is_trig(e->r->kind), real_x = trig || e->r->kind == TRP_FFT_R2C,
+               real_y = trig || e->r->kind == TRP_FFT_C2R;
     const trp_dtype x = e->r->x.type, given = e->r->y.type, arithmetic = arithmetic_of(x);
     const bool wide = arithmetic == TRP_F64;
     if (arithmetic == TRP_DTYPE_NONE || is_complex(x) == real_x)
@@ -103,7 +130,7 @@ static trp_status check_types(encoding *e)
             e->error, is_floating(x) && !arithmetic ? TRP_E_UNSUPPORTED : TRP_E_ARGUMENT,
             "x.type: expected %s for this kind, got %s (%d)",
             real_x ? "f64, f32, f16 or bf16" : "c64 or c128", trp_dtype_name(x), (int)x);
-    trp_dtype y = real_y ? arithmetic : wide ? TRP_C128 : TRP_C64;
+    trp_dtype y = trig ? x : real_y ? arithmetic : wide ? TRP_C128 : TRP_C64;
     if (real_y && !is_complex(given) && arithmetic_of(given) == arithmetic)
         y = given;
     if (given != TRP_DTYPE_NONE && given != y)
@@ -161,9 +188,11 @@ static trp_status check_axes(encoding *e)
                         given);
         e->axis[axis] = true;
         e->n[axis] = r->n[i] ? r->n[i] : default_length(e, axis, last);
-        if (e->n[axis] < 1 || e->n[axis] > SPAN_MAX)
-            return FAIL(e, "n[%d]: expected a length of 1 to 2^48 - 1 along axis %d, got %lld%s", i,
-                        axis, (long long)e->n[axis], r->n[i] ? "" : ", which follows from x.dim");
+        const int64_t least = e->g.kind == TRP_FFT_DCT1 ? 2 : 1;
+        if (e->n[axis] < least || e->n[axis] > SPAN_MAX)
+            return FAIL(e, "n[%d]: expected a length of %lld to 2^48 - 1 along axis %d, got %lld%s",
+                        i, (long long)least, axis, (long long)e->n[axis],
+                        r->n[i] ? "" : ", which follows from x.dim");
         e->last = last ? axis : e->last;
     }
     for (int i = 0; i < RANK && !r->axis_count; i++) {
@@ -180,6 +209,9 @@ static trp_status check_shifts(encoding *e)
     for (int side = 0; side < 2; side++) {
         const uint32_t shift = side ? r->shift_y : r->shift_x;
         const char *name = side ? "shift_y" : "shift_x";
+        if (shift && trp__fft_is_trig(r->kind))
+            return FAIL(e, "%s: expected 0 for cosine and sine transforms, got 0x%x", name,
+                        (unsigned)shift);
         if (shift >> count)
             return FAIL(e, "%s: expected bits of %d axes, got 0x%x", name, count, (unsigned)shift);
         for (int i = 0; i < count; i++) {
@@ -221,8 +253,8 @@ static trp_status set_dims_of_y(encoding *e)
 /* Whether lines along the last axis begin at the same bytes in both and need no others. */
 static bool same_lines(const encoding *e)
 {
-    const bool real = e->r->kind != TRP_FFT_C2C;
-    bool same = e->x.given->offset == e->y.given->offset;
+    const bool trig = trp__fft_is_trig(e->r->kind), real = !trig && e->r->kind != TRP_FFT_C2C;
+    bool same = e->x.given->offset == e->y.given->offset && (!trig || e->x.type == e->y.type);
     for (int i = 0; i < e->rank; i++) {
         const int64_t x = e->x.view.stride[i], y = e->y.view.stride[i];
         if (real && i == e->last) {
@@ -261,13 +293,22 @@ static trp_status check_places(encoding *e)
 
 /* The record. */
 
+static double length_of_norm(const encoding *e, int axis)
+{
+    const double n = (double)e->n[axis];
+    return !trp__fft_is_trig(e->g.kind) ? n
+           : e->g.kind == TRP_FFT_DCT1  ? 2 * (n - 1)
+           : e->g.kind == TRP_FFT_DST1  ? 2 * (n + 1)
+                                        : 2 * n;
+}
+
 static double scale_of(const encoding *e)
 {
     double n = 1;
     if (e->r->scale.given)
         return e->r->scale.re;
     for (int i = 0; i < e->rank; i++)
-        n *= e->axis[i] ? (double)e->n[i] : 1;
+        n *= e->axis[i] ? length_of_norm(e, i) : 1;
     if (e->r->norm == TRP_FFT_ORTHO)
         return 1 / sqrt(n);
     return (e->r->norm == TRP_FFT_FORWARD) != e->r->inverse ? 1 / n : 1;
@@ -299,7 +340,8 @@ static void remove_dim(encoding *e, int at)
 static bool removable(const encoding *e, int at)
 {
     const trp__fft_dim *d = &e->dim[at];
-    return d->n == 1 && d->have == 1 && at != e->last;
+    return d->n == 1 && d->have == 1 && at != e->last &&
+           !(e->axis[at] && trp__fft_is_trig(e->g.kind));
 }
 
 /* Dimensions for the payload. From here on, rank, axis and last are those of the payload. */

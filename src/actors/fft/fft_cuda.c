@@ -38,7 +38,7 @@ typedef struct state {
     trp__side *side;
     trp__lru *plans; /* of entry */
     trp__scratch scratch;
-    trp__cu_function copy, sums; /* kernels; NULL: not loaded yet */
+    trp__fft_kernels loaded; /* as `kernels`, once the side thread has loaded them */
 
     /* Plans that the table has dropped; the stream may need them still. The side thread destroys
      * them when it works next. */
@@ -274,8 +274,7 @@ static trp_status take(state *s, side_task task, const trp__fft_problem *problem
         return TRP_OK;
     s->working = false;
     if (s->kernels.sums) {
-        s->copy = s->kernels.copy;
-        s->sums = s->kernels.sums;
+        s->loaded = s->kernels;
     }
     if (s->task == MAKE_PLAN && s->status == TRP_OK) {
         if (trp__lru_find(s->plans, &s->problem))
@@ -329,10 +328,10 @@ static trp_status find_plan(state *s, const trp__fft_problem *problem, entry **o
 
 static trp_status find_kernels(state *s, trp_error *error)
 {
-    if (s->copy)
+    if (s->loaded.sums)
         return TRP_OK;
     const trp_status status = take(s, LOAD_KERNELS, NULL, error);
-    if (status != TRP_OK || s->copy)
+    if (status != TRP_OK || s->loaded.sums)
         return status;
     begin(s, LOAD_KERNELS);
     return TRP_AGAIN;
@@ -378,7 +377,8 @@ static uint64_t aligned(uint64_t bytes)
 
 static uint64_t scratch_bytes(const request *r)
 {
-    return aligned(r->work_bytes) + aligned(r->route.dense_bytes) + r->route.other_bytes;
+    return aligned(r->work_bytes) + aligned(r->route.dense_bytes) + aligned(r->route.other_bytes) +
+           r->route.middle_bytes;
 }
 
 /* Finds scratch memory: for plans, then the dense tensors. */
@@ -391,6 +391,7 @@ static trp_status find_scratch(trp_instance *instance, request *r, trp_error *er
         return status;
     r->at[TRP__FFT_DENSE] += aligned(r->work_bytes);
     r->at[TRP__FFT_OTHER] = r->at[TRP__FFT_DENSE] + aligned(r->route.dense_bytes);
+    r->at[TRP__FFT_MIDDLE] = r->at[TRP__FFT_OTHER] + aligned(r->route.other_bytes);
     return TRP_OK;
 }
 
@@ -431,12 +432,19 @@ static trp_status run_kernel(state *s, const request *r, int number, trp_error *
         trp__fft_copy copy = step->copy;
         copy.x = x;
         copy.y = y;
-        status = trp__fft_launch_copy(s->cu, s->copy, &copy, s->instance->stream, error);
-    } else {
+        status = trp__fft_launch_copy(s->cu, s->loaded.copy, &copy, s->instance->stream, error);
+    } else if (step->work == TRP__FFT_SUMS) {
         trp__fft_sums sums = step->sums;
         sums.x = x;
         sums.y = y;
-        status = trp__fft_launch_sums(s->cu, s->sums, &sums, s->instance->stream, error);
+        status = trp__fft_launch_sums(s->cu, s->loaded.sums, &sums, s->instance->stream, error);
+    } else {
+        trp__fft_trig trig = step->trig;
+        trig.x = x;
+        trig.y = y;
+        status = trp__fft_launch_trig(
+            s->cu, step->work == TRP__FFT_BEFORE ? s->loaded.before : s->loaded.behind, &trig,
+            s->instance->stream, error);
     }
     return status == TRP_OK ? TRP_OK
                             : trp_cuda_check(s->instance, error->code, "cuLaunchKernel", error);

@@ -139,6 +139,8 @@ static trp_status find_scratch(trp_instance *instance, trp__fft_passes *p, trp_e
     }
     const uint64_t between = bytes;
     bytes += (p->between_bytes | (TRP__FFT_PAIR_BYTES - 1)) + 1;
+    const uint64_t dense = bytes;
+    bytes += (p->dense_bytes | (TRP__FFT_PAIR_BYTES - 1)) + 1;
     if (bytes > s->scratch_bytes) {
         if (!instance->services->idle(instance))
             return TRP_AGAIN;
@@ -151,6 +153,7 @@ static trp_status find_scratch(trp_instance *instance, trp__fft_passes *p, trp_e
                               (unsigned long long)bytes);
     p->scratch = s->scratch;
     p->between = (char *)s->scratch + between;
+    p->dense = (char *)s->scratch + dense;
     return TRP_OK;
 }
 

@@ -4,6 +4,7 @@
 #define TRP_ACTORS_FFT_WIRE_H
 
 #include "actors/fft/kernels/problem.h"
+#include "actors/fft/kernels/trig.h"
 
 #include <troupe/fft.h>
 
@@ -28,8 +29,24 @@ typedef struct trp__fft {
     uint8_t access_x, access_y;
     uint8_t x_format, y_format; /* trp__fft_format, of a real side */
     uint8_t x_shift, y_shift;   /* bit i: element 0 of dimension i is at n / 2 */
-    uint8_t reserved[4];
+    uint8_t orthogonal;
+    uint8_t reserved[3];
     trp__fft_dim dim[TRP__FFT_DIMS];
 } trp__fft;
+
+/* Cosine and sine transforms. The payload's kind is what is computed: the inverse of type II is
+ * III. */
+static inline bool trp__fft_is_trig(int kind)
+{
+    return kind >= TRP_FFT_DCT1;
+}
+
+static inline trp__fft_form trp__fft_form_of(const trp__fft *g, const trp__fft_dim *dim, int axis)
+{
+    return (trp__fft_form){.n = dim[axis].n,
+                           .type = (uint8_t)((g->kind - TRP_FFT_DCT1) % 4 + 1),
+                           .sine = g->kind >= TRP_FFT_DST1,
+                           .orthogonal = g->orthogonal};
+}
 
 #endif

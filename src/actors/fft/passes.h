@@ -15,7 +15,8 @@ typedef struct trp__fft_passes {
     /* Complex tensors of several axes become real by way of a tensor of their own, since x is not
      * changed and y has no room for it. 0: there is none. */
     uint64_t between_bytes;
-    void *x, *y, *scratch, *between;
+    uint64_t dense_bytes; /* of cosine and sine transforms: a part of the lines */
+    void *x, *y, *scratch, *between, *dense;
 } trp__fft_passes;
 
 /* Takes a request apart. False: what lies between passes is larger than any memory. */

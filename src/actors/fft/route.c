@@ -1,4 +1,5 @@
 #include "actors/fft/route.h"
+#include "actors/fft/route_parts.h"
 
 #include "actors/fft/kernels/launch.h"
 #include "base/error.h"
@@ -11,9 +12,6 @@ enum { RANK = TRP_FFT_RANK_MAX, AXES = TRP__FFT_AXES };
  * with so many bytes each that the launch counts little. */
 enum { FEW = 16, MOST = 4096 };
 #define LARGE (INT64_C(1) << 20)
-
-/* The longest line of plain sums, whose work grows by the square of it. */
-#define PLAIN_MAX (INT64_C(1) << 20)
 
 /* A tensor as a step sees it. */
 typedef struct view {
@@ -358,6 +356,14 @@ static bool route_to_complex(finding *f)
 
 /* Plain sums. */
 
+trp_status trp__fft_no_way(trp_error *error, int64_t length)
+{
+    return trp__error_set(error, TRP_E_UNSUPPORTED,
+                          "cuFFT has no plan that computes this transform right; without one, "
+                          "lengths up to 2^20 are supported, and one is %lld",
+                          (long long)length);
+}
+
 static void add_sums(finding *f, int axis, const view *x, const view *y)
 {
     trp__fft_sums *s = &add(f, TRP__FFT_SUMS, x, y)->sums;
@@ -392,11 +398,8 @@ static trp_status route_plain(finding *f, trp_error *error)
         const int axis = f->axis[i];
         const bool real = f->g->kind == TRP_FFT_C2R && i == f->axes - 1;
         const view next = dense(f, buffers[(i + 1) % 2], real);
-        if (f->dim[axis].n > PLAIN_MAX)
-            return trp__error_set(error, TRP_E_UNSUPPORTED,
-                                  "cuFFT has no plan that computes this transform right; without "
-                                  "one, lengths up to 2^20 are supported, and one is %lld",
-                                  (long long)f->dim[axis].n);
+        if (f->dim[axis].n > TRP__FFT_PLAIN_MAX)
+            return trp__fft_no_way(error, f->dim[axis].n);
         add_sums(f, axis, &at, &next);
         at = next;
     }
@@ -438,8 +441,10 @@ trp_status trp__fft_route_find(trp__fft_route *route, trp__fft_way way, const tr
                  .y = {.buffer = TRP__FFT_Y, .real = g->kind == TRP_FFT_C2R},
                  .pending = true};
     route->count = 0;
-    route->dense_bytes = route->other_bytes = 0;
+    route->dense_bytes = route->other_bytes = route->middle_bytes = 0;
     route->kernels = false;
+    if (trp__fft_is_trig(g->kind))
+        return trp__fft_route_trig(route, way, g, dim, error);
     for (int i = 0; i < g->rank; i++) {
         f.x.stride[i] = dim[i].x_stride;
         f.y.stride[i] = dim[i].y_stride;

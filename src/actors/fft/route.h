@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-enum { TRP__FFT_AXES = 3 /* of one plan */, TRP__FFT_STEPS = TRP_FFT_RANK_MAX + 2 };
+enum { TRP__FFT_AXES = 3 /* of one plan */, TRP__FFT_STEPS = 3 * TRP_FFT_RANK_MAX };
 
 /* How one side of a plan lies in memory; elements of its type. Axes from the slowest to the
  * fastest: embed[i] is how many elements axis i has room for, but for i = 0. */
@@ -38,12 +38,19 @@ typedef struct trp__fft_problem {
 typedef enum trp__fft_buffer {
     TRP__FFT_X,
     TRP__FFT_Y,
-    TRP__FFT_DENSE, /* scratch */
-    TRP__FFT_OTHER, /* the same once more, for plain sums */
+    TRP__FFT_DENSE,  /* scratch */
+    TRP__FFT_OTHER,  /* the same once more, for plain sums */
+    TRP__FFT_MIDDLE, /* a dense real tensor between two axes, where y has 16 bits */
     TRP__FFT_BUFFERS,
 } trp__fft_buffer;
 
-typedef enum trp__fft_work { TRP__FFT_COPY, TRP__FFT_PLAN, TRP__FFT_SUMS } trp__fft_work;
+typedef enum trp__fft_work {
+    TRP__FFT_COPY,
+    TRP__FFT_PLAN,
+    TRP__FFT_SUMS,
+    TRP__FFT_BEFORE, /* what is before the Fourier transform of a cosine or sine transform */
+    TRP__FFT_BEHIND,
+} trp__fft_work;
 
 /* A dimension around a plan; bytes. */
 typedef struct trp__fft_loop {
@@ -54,8 +61,9 @@ typedef struct trp__fft_step {
     trp__fft_work work;
     trp__fft_buffer from, to;
     union {
-        trp__fft_copy copy; /* without addresses, like sums */
+        trp__fft_copy copy; /* without addresses, like these */
         trp__fft_sums sums;
+        trp__fft_trig trig;
         struct {
             trp__fft_problem problem;
             int loops;
@@ -75,8 +83,8 @@ typedef enum trp__fft_way {
 typedef struct trp__fft_route {
     int count;
     trp__fft_step step[TRP__FFT_STEPS];
-    uint64_t dense_bytes, other_bytes; /* scratch memory */
-    bool kernels;                      /* some steps are kernels of ours */
+    uint64_t dense_bytes, other_bytes, middle_bytes; /* scratch memory */
+    bool kernels;                                    /* some steps are kernels of ours */
 } trp__fft_route;
 
 /* Finds the steps of a request. x and y are the addresses of elements of index 0, of which

@@ -14,9 +14,9 @@
 #define TRP__THREADS 1
 #define TRP__BLOCK   0
 #define TRP__BLOCKS  1
-#define TRP__TURN    turn
+#define TRP__TURN    fake_turn
 /* As exact as sincospi() of GPUs: of the nearest quarter the rest is at most an eighth. */
-static void turn(double part, double *re, double *im)
+static void fake_turn(double part, double *re, double *im)
 {
     const double quarter = rint(4 * part), rest = 6.283185307179586 * (part - quarter / 4);
     const double c = cos(rest), s = sin(rest);
@@ -104,4 +104,48 @@ void fake_fft_sums(const uint64_t *parameter)
         if (pin[i].at)
             fake_cuda_let_go(&pin[i]);
     }
+}
+
+static void run_trig(const uint64_t *parameter, bool before)
+{
+    fake_pin pin[2] = {{0}};
+    trp__fft_trig r;
+    side x = {0}, y = {0};
+    memcpy(&r, parameter, sizeof r);
+    const trp__fft_core core = trp__fft_form_core(&r.form);
+    const size_t part = r.wide ? 8 : 4;
+    const bool pairs = core != (before ? TRP__FFT_CORE_R2C : TRP__FFT_CORE_C2R);
+    const size_t inside = pairs ? 2 * part : part;
+    const int64_t inner = core == TRP__FFT_CORE_C2R ? r.form.n : trp__fft_form_room(&r.form);
+    stretch(&x, before ? r.have : inner, r.x_stride);
+    stretch(&y, r.per_line, r.y_stride);
+    for (int i = 0; i < r.others; i++) {
+        stretch(&x, r.other_have[i], r.other_x[i]);
+        stretch(&y, r.other[i], r.other_y[i]);
+    }
+    const void *to = r.y;
+    const size_t x_bytes = r.x_format ? 2
+                           : before   ? part
+                                      : inside,
+                 y_bytes = r.y_format ? 2
+                           : before   ? inside
+                                      : part;
+    if (reach(&x, &r.x, x_bytes, false, &pin[0]) && reach(&y, &to, y_bytes, true, &pin[1])) {
+        r.y = (void *)(uintptr_t)to;
+        (before ? trp_fft_before : trp_fft_behind)(r);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (pin[i].at)
+            fake_cuda_let_go(&pin[i]);
+    }
+}
+
+void fake_fft_before(const uint64_t *parameter)
+{
+    run_trig(parameter, true);
+}
+
+void fake_fft_behind(const uint64_t *parameter)
+{
+    run_trig(parameter, false);
 }

@@ -6,5 +6,7 @@
 
 void fake_fft_copy(const uint64_t *parameter);
 void fake_fft_sums(const uint64_t *parameter);
+void fake_fft_before(const uint64_t *parameter);
+void fake_fft_behind(const uint64_t *parameter);
 
 #endif

@@ -138,6 +138,8 @@ static const fake_kernel kernels[] = {
     {"trp_cutlass_reference", fake_cutlass_reference, 1, NULL, NULL},
     {"trp_fft_copy", fake_fft_copy, 1, NULL, NULL},
     {"trp_fft_sums", fake_fft_sums, 1, NULL, NULL},
+    {"trp_fft_before", fake_fft_before, 1, NULL, NULL},
+    {"trp_fft_behind", fake_fft_behind, 1, NULL, NULL},
     {"trp_product_reference", fake_product_reference, 1, NULL, NULL},
 #define DIRECT(name, ...) {"trp_direct_" #name, fake_direct_##name, 1, NULL, NULL},
     FAKE_DIRECT_KERNELS(DIRECT)

@@ -16,3 +16,5 @@ void NAME(trp__fft_run)(const trp__fft_job *job)
     else
         NAME(run_beside)(job);
 }
+
+#include "actors/fft/host/trig_real.h"

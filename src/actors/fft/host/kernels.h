@@ -42,6 +42,21 @@ typedef struct trp__fft_job {
     void *scratch; /* trp__fft_scratch_bytes(), aligned to TRP__FFT_PAIR_BYTES */
 } trp__fft_job;
 
+/* A cosine or sine transform of all lines along one axis. */
+typedef struct trp__fft_trig_job {
+    trp__fft_form form;
+    trp__fft_job outer; /* its x and y are real; its plan is that of the Fourier transform */
+    void *dense;        /* trp__fft_trig_bytes(), aligned to TRP__FFT_PAIR_BYTES */
+} trp__fft_trig_job;
+
+/* Lines of a part, which is transformed at once: the same for any number of threads, since the plan
+ * depends on it. */
+int64_t trp__fft_trig_lines(const trp__fft_form *form, int64_t all);
+/* 0: more than any memory. */
+uint64_t trp__fft_trig_bytes(const trp__fft_form *form, bool wide, int64_t all);
+
+void trp__fft_run_trig(const trp__fft_trig_job *job);
+
 /* Sets `lines`, and the order of the others, from the rest. */
 void trp__fft_job_settle(trp__fft_job *job);
 
@@ -59,6 +74,10 @@ void trp__fft_run_f32(const trp__fft_job *job);
 void trp__fft_run_f64(const trp__fft_job *job);
 void trp__fft_run_f32_avx2(const trp__fft_job *job);
 void trp__fft_run_f64_avx2(const trp__fft_job *job);
+void trp__fft_run_trig_f32(const trp__fft_trig_job *job);
+void trp__fft_run_trig_f64(const trp__fft_trig_job *job);
+void trp__fft_run_trig_f32_avx2(const trp__fft_trig_job *job);
+void trp__fft_run_trig_f64_avx2(const trp__fft_trig_job *job);
 
 /* Of the scratch memory: vectors of one buffer of a thread, which has two. */
 int64_t trp__fft_buffer_pairs(const trp__fft_plan *plan);

@@ -199,6 +199,21 @@ static bool make_half_roots(trp__fft_plan *p)
     return true;
 }
 
+static bool make_turns(trp__fft_plan *p)
+{
+    trp__fft_roots roots;
+    const int64_t n = p->key.waves;
+    p->turns = allocate(p->key.wide, n + 1);
+    if (!p->turns || !trp__fft_roots_make(&roots, 8 * n))
+        return false;
+    for (int64_t t = 0; t <= n; t++) {
+        const trp__fft_root root = trp__fft_roots_at(&roots, t);
+        put(p->key.wide, p->turns, t, (trp__fft_root){root.re, -root.im});
+    }
+    trp__fft_roots_free(&roots);
+    return true;
+}
+
 /* The transform of the chirp's conjugate, wrapped around, over m: in f64 for either type. */
 static bool make_spectrum(trp__fft_plan *p, const trp__fft_roots *roots)
 {
@@ -257,7 +272,8 @@ trp_status trp__fft_plan_make(const trp__fft_key *key, trp__fft_plan **out, trp_
         p->m = inner_length(p->length);
         p->chirps = p->m != p->length;
     }
-    if (p && make_inner(p) && (!p->half || make_half_roots(p)) && (!p->chirps || make_chirp(p))) {
+    if (p && make_inner(p) && (!p->half || make_half_roots(p)) && (!p->chirps || make_chirp(p)) &&
+        (!key->waves || make_turns(p))) {
         *out = p;
         return TRP_OK;
     }
@@ -278,6 +294,7 @@ void trp__fft_plan_drop(trp__fft_plan *plan)
     free(plan->chirp);
     free(plan->spectrum);
     free(plan->half_roots);
+    free(plan->turns);
     free(plan->smooth.table);
     free(plan->split.rows.table);
     free(plan->split.columns.table);

@@ -24,6 +24,7 @@ enum {
 /* What a plan depends on, compared whole. */
 typedef struct trp__fft_key {
     int64_t n;      /* length in the time domain */
+    int64_t waves;  /* the length of the cosine or sine transform that it is for; 0: none */
     uint8_t wide;   /* f64 */
     uint8_t real;   /* one side is real */
     uint8_t single; /* for one line at a time, cut into two dimensions */
@@ -66,6 +67,7 @@ typedef struct trp__fft_plan {
     int64_t m;
     void *chirp;            /* `length` complex numbers */
     void *spectrum;         /* m, over m */
+    void *turns;            /* cosine and sine of turn * t / (8 waves), t to waves */
     void *half_roots;       /* of order key.n, 0 to length / 2 */
     trp__fft_smooth smooth; /* of length m, unless key.single */
     trp__fft_split split;   /* of length m, with key.single */

@@ -49,21 +49,43 @@ void trp__fft_job_settle(trp__fft_job *job)
     }
 }
 
+/* The text of the processor's instruction set, for the type. */
+#if defined(__x86_64__)
+#define CHOOSE(name, wide)                                                                         \
+    (trp__cpu_has_avx2() ? (wide) ? name##_f64_avx2 : name##_f32_avx2                              \
+     : (wide)            ? name##_f64                                                              \
+                         : name##_f32)
+#else
+#define CHOOSE(name, wide) ((wide) ? name##_f64 : name##_f32)
+#endif
+
 void trp__fft_run(const trp__fft_job *job)
 {
-#if defined(__x86_64__)
-    if (trp__cpu_has_avx2()) {
-        if (job->plan->key.wide)
-            trp__fft_run_f64_avx2(job);
-        else
-            trp__fft_run_f32_avx2(job);
-        return;
-    }
-#endif
-    if (job->plan->key.wide)
-        trp__fft_run_f64(job);
-    else
-        trp__fft_run_f32(job);
+    CHOOSE(trp__fft_run, job->plan->key.wide)(job);
+}
+
+void trp__fft_run_trig(const trp__fft_trig_job *job)
+{
+    CHOOSE(trp__fft_run_trig, job->outer.plan->key.wide)(job);
+}
+
+int64_t trp__fft_trig_lines(const trp__fft_form *form, int64_t all)
+{
+    enum { NUMBERS = 1 << 18, LEAST = 64 };
+    const int64_t room = 2 * trp__fft_form_room(form);
+    const int64_t fit = NUMBERS / room, least = room > 2 * TRP__FFT_STRIP_MAX ? 1 : LEAST;
+    const int64_t lines = larger(fit, least);
+    return lines < all ? lines : all;
+}
+
+uint64_t trp__fft_trig_bytes(const trp__fft_form *form, bool wide, int64_t all)
+{
+    uint64_t bytes = wide ? 16 : 8;
+    if (__builtin_mul_overflow(bytes, (uint64_t)trp__fft_form_room(form), &bytes) ||
+        __builtin_mul_overflow(bytes, (uint64_t)trp__fft_trig_lines(form, all), &bytes) ||
+        bytes > UINT64_MAX >> 3)
+        return 0;
+    return bytes;
 }
 
 bool trp__fft_line(const trp__fft_plan *plan, void *line, double scale)

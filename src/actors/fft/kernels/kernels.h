@@ -297,4 +297,80 @@ TRP__KERNEL void trp_fft_sums(const trp__fft_sums r)
     }
 }
 
+/* --- Cosine and sine transforms --- */
+
+typedef struct fft_line {
+    int64_t x, y; /* places of its first elements */
+    bool there;
+} fft_line;
+
+static fft_line fft_find_line(const trp__fft_trig *r, int64_t line)
+{
+    fft_line l = {0, 0, true};
+    for (int i = r->others - 1; i >= 0; i--) {
+        const int64_t at = i > 0 ? line % r->other[i] : line;
+        line /= r->other[i];
+        l.there = l.there && at < r->other_have[i];
+        l.x += at * r->other_x[i];
+        l.y += at * r->other_y[i];
+    }
+    return l;
+}
+
+static double fft_real(const trp__fft_trig *r, const fft_line *l, int64_t at)
+{
+    const int64_t place = l->x + at * r->x_stride;
+    if (!l->there || at < 0 || at >= r->have)
+        return 0;
+    return r->x_format ? fft_load_half(r->x_format, r->x, place)
+                       : fft_load(r->wide, false, r->x, place).re;
+}
+
+static void fft_turn(const trp__fft_form *f, int64_t turn, double *c, double *s)
+{
+    TRP__TURN((double)turn / (double)(8 * f->n), c, s);
+}
+
+TRP__KERNEL void trp_fft_before(const trp__fft_trig r)
+{
+    const int64_t step = (int64_t)TRP__BLOCKS * TRP__THREADS;
+    const bool pairs = trp__fft_form_core(&r.form) != TRP__FFT_CORE_R2C;
+    for (int64_t i = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD; i < r.count; i += step) {
+        const int64_t e = i % r.per_line;
+        const fft_line l = fft_find_line(&r, i / r.per_line);
+        const trp__fft_entry in = trp__fft_enter(&r.form, e);
+        fft_number x = {in.a * fft_real(&r, &l, in.p), 0};
+        if (pairs) {
+            fft_number w;
+            x.im = in.b * fft_real(&r, &l, in.q);
+            fft_turn(&r.form, in.turn, &w.re, &w.im);
+            x = fft_times(x, w);
+            x.im = in.real ? 0 : x.im;
+        }
+        fft_store(r.wide, pairs, r.y, l.y + e * r.y_stride, x);
+    }
+}
+
+TRP__KERNEL void trp_fft_behind(const trp__fft_trig r)
+{
+    const int64_t step = (int64_t)TRP__BLOCKS * TRP__THREADS;
+    const bool pairs = trp__fft_form_core(&r.form) != TRP__FFT_CORE_C2R;
+    for (int64_t i = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD; i < r.count; i += step) {
+        const int64_t k = i % r.per_line;
+        const fft_line l = fft_find_line(&r, i / r.per_line);
+        const trp__fft_exit out = trp__fft_leave(&r.form, k);
+        const fft_number x = fft_load(r.wide, pairs, r.x, l.x + out.m * r.x_stride);
+        fft_number y = {x.re, 0}, w;
+        if (pairs) {
+            fft_turn(&r.form, out.turn, &w.re, &w.im);
+            y.re = w.re * x.re + w.im * x.im;
+        }
+        y.re *= out.factor * r.scale;
+        if (r.y_format)
+            fft_store_half(r.y_format, r.y, l.y + k * r.y_stride, y.re);
+        else
+            fft_store(r.wide, false, r.y, l.y + k * r.y_stride, y);
+    }
+}
+
 #endif

@@ -10,17 +10,24 @@ const trp__own_program trp__fft_program = {
 trp_status trp__fft_kernels_load(trp__fft_kernels *k, const trp__cuda *cu, trp__store *store,
                                  const char *target, const atomic_bool *stop, trp_error *error)
 {
+    const struct {
+        const char *name;
+        trp__cu_function *out;
+    } rest[] = {
+        {"trp_fft_before", &k->before}, {"trp_fft_behind", &k->behind}, {"trp_fft_sums", &k->sums}};
     if (k->sums)
         return TRP_OK;
     const trp_status status = trp__own_module_load(&k->module, cu, store, target, &trp__fft_program,
                                                    "trp_fft_copy", stop, error);
     if (status != TRP_OK)
         return status;
-    const trp__cu_result result =
-        cu->cuModuleGetFunction(&k->sums, k->module.module, "trp_fft_sums");
-    if (result != TRP__CU_SUCCESS) {
-        k->sums = NULL;
-        return trp__cuda_error(error, result, "cuModuleGetFunction");
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        const trp__cu_result result =
+            cu->cuModuleGetFunction(rest[i].out, k->module.module, rest[i].name);
+        if (result != TRP__CU_SUCCESS) {
+            k->sums = NULL;
+            return trp__cuda_error(error, result, "cuModuleGetFunction");
+        }
     }
     k->copy = k->module.kernel;
     return TRP_OK;
@@ -29,7 +36,7 @@ trp_status trp__fft_kernels_load(trp__fft_kernels *k, const trp__cuda *cu, trp__
 void trp__fft_kernels_unload(trp__fft_kernels *k, const trp__cuda *cu, trp_instance *instance)
 {
     trp__own_module_unload(&k->module, cu, instance);
-    k->copy = k->sums = NULL;
+    k->copy = k->sums = k->before = k->behind = NULL;
 }
 
 /* The copy. */
@@ -137,4 +144,12 @@ trp_status trp__fft_launch_sums(const trp__cuda *cu, trp__cu_function function,
 {
     trp__fft_sums parameter = *sums;
     return launch(cu, function, &parameter, sums->count, stream, error);
+}
+
+trp_status trp__fft_launch_trig(const trp__cuda *cu, trp__cu_function function,
+                                const trp__fft_trig *trig, trp__cu_stream stream, trp_error *error)
+{
+    trp__fft_trig parameter = *trig;
+    const int64_t threads = TRP__FFT_KERNEL_THREADS;
+    return launch(cu, function, &parameter, (trig->count + threads - 1) / threads, stream, error);
 }

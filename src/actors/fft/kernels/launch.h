@@ -10,7 +10,7 @@ extern const trp__own_program trp__fft_program;
 /* The kernels, loaded. Zero-initialised. */
 typedef struct trp__fft_kernels {
     trp__own_module module;
-    trp__cu_function copy, sums; /* NULL: they are not loaded */
+    trp__cu_function copy, sums, before, behind; /* NULL: they are not loaded */
 } trp__fft_kernels;
 
 /* Loads them, unless they are loaded; errors as of trp__own_module_load(). One thread at a time,
@@ -28,5 +28,7 @@ trp_status trp__fft_launch_copy(const trp__cuda *cu, trp__cu_function function,
                                 const trp__fft_copy *copy, trp__cu_stream stream, trp_error *error);
 trp_status trp__fft_launch_sums(const trp__cuda *cu, trp__cu_function function,
                                 const trp__fft_sums *sums, trp__cu_stream stream, trp_error *error);
+trp_status trp__fft_launch_trig(const trp__cuda *cu, trp__cu_function function,
+                                const trp__fft_trig *trig, trp__cu_stream stream, trp_error *error);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef TRP_ACTORS_FFT_KERNELS_PROBLEM_H
 #define TRP_ACTORS_FFT_KERNELS_PROBLEM_H
 
+#include "actors/fft/kernels/trig.h"
+
 #include <stdint.h>
 
 enum {
@@ -48,6 +50,24 @@ typedef struct trp__fft_copy {
     uint8_t even;       /* n is even: dim[last] - 1 is n / 2 */
     uint8_t x_format, y_format; /* trp__fft_format; of pairs always the same */
 } trp__fft_copy;
+
+/* What goes before the Fourier transform that computes a cosine or sine transform along an axis,
+ * and what goes behind it. One of the sides is what the transform works on. */
+typedef struct trp__fft_trig {
+    const void *x;
+    void *y;
+    int64_t count;    /* lines, each times what a line of y has */
+    int64_t per_line; /* that */
+    int64_t have;     /* elements of lines of x, the rest is zero: before */
+    int64_t x_stride, y_stride;
+    int64_t other[TRP__FFT_KERNEL_DIMS], other_have[TRP__FFT_KERNEL_DIMS];
+    int64_t other_x[TRP__FFT_KERNEL_DIMS], other_y[TRP__FFT_KERNEL_DIMS]; /* strides */
+    trp__fft_form form;
+    double scale; /* behind */
+    uint8_t others, wide;
+    uint8_t x_format, y_format; /* trp__fft_format, of a real side outside */
+    uint8_t reserved[4];
+} trp__fft_trig;
 
 /* Plain sums: y[k] = sum over j of x[j] exp(-+2 pi i j k / n), in f64. */
 typedef struct trp__fft_sums {

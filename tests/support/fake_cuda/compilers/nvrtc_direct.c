@@ -83,6 +83,7 @@ static size_t add_direct(const char *text, char *out, size_t room)
                           starts(at, "trp_product_")    ? sizeof(trp__product_launch)
                           : starts(at, "trp_fft_copy(") ? sizeof(trp__fft_copy)
                           : starts(at, "trp_fft_sums(") ? sizeof(trp__fft_sums)
+                          : starts(at, "trp_fft_be")    ? sizeof(trp__fft_trig)
                           : starts(at, "trp_cutlass_")  ? sizeof(trp__cutlass_reference)
                                                         : sizeof(trp__direct),
                           out + used, room - used);
