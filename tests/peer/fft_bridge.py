@@ -2,6 +2,7 @@
 converted their arguments. What the actor has no type for (long double) stays theirs.
 """
 
+import functools
 import threading
 
 import cffi
@@ -62,10 +63,11 @@ class Actor:
                   "dim": a.shape, "stride": [s // a.itemsize for s in a.strides] if a.size else []}
         return tensor, (buffer, memory, high - low)
 
-    def transform(self, kind, x, y, axes, n, inverse, norm):
+    def transform(self, kind, x, y, axes, n, inverse, norm, orthogonalize="BY_NORM"):
         """x to y, which may be x."""
         request = {"kind": getattr(self.lib, "TRP_FFT_" + kind), "inverse": inverse, "rank": x.ndim,
-                   "norm": getattr(self.lib, "TRP_FFT_" + norm), "axis_count": len(axes), "axis": axes, "n": n}
+                   "norm": getattr(self.lib, "TRP_FFT_" + norm), "axis_count": len(axes), "axis": axes, "n": n,
+                   "orthogonalize": getattr(self.lib, "TRP_FFT_ORTHOGONALIZE_" + orthogonalize)}
         with self.lock:
             request["x"], back = self.put(0, x)
             if y is x:
@@ -161,3 +163,34 @@ def hook_scipy(actor):
 
     for name in ("c2c", "r2c", "c2r"):
         hook(name)
+
+
+def hook_waves(actor):
+    """The functions of scipy.fft for cosines and sines hold pypocketfft's dct and dst, with all axes at once."""
+    import scipy.fft._pocketfft as package
+    from scipy.fft._pocketfft import realtransforms as module
+
+    def hook(name, theirs):
+        def transform(a, type, axes=None, inorm=0, out=None, nthreads=None, ortho=None):
+            axes = list(range(a.ndim)) if axes is None else [int(k) for k in np.atleast_1d(axes)]
+            if is_long(a) or a.dtype.kind == "c":
+                actor.left += 1
+                return theirs(a, type, axes, inorm, out, nthreads, ortho)
+            real = np.dtype("f4" if np.result_type(a.dtype, 1j) == np.complex64 else "f8")
+            x = readable(a, real)
+            y = out if out is not None else np.empty(a.shape, real)
+            if out is not None and np.may_share_memory(x, out):
+                x = out if x is a and x.strides == out.strides and x.ctypes.data == out.ctypes.data else x.copy()
+            ends = "BY_NORM" if ortho is None else "ON" if ortho else "OFF"
+            return actor.transform(f"{name.upper()}{type}", x, y, axes, [0] * len(axes), False,
+                                   NORMS[False][inorm], ends)
+
+        return transform
+
+    for kind in ("dct", "dst"):
+        for name in (kind, "i" + kind, kind + "n", "i" + kind + "n"):
+            was = getattr(module, name)
+            ours = functools.partial(was.func, was.args[0], hook(kind, was.args[1]))
+            ours.__name__ = name
+            setattr(module, name, ours)
+            setattr(package, name, ours)

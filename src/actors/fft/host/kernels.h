@@ -55,7 +55,7 @@ int64_t trp__fft_trig_lines(const trp__fft_form *form, int64_t all);
 /* 0: more than any memory. */
 uint64_t trp__fft_trig_bytes(const trp__fft_form *form, bool wide, int64_t all);
 
-void trp__fft_run_trig(const trp__fft_trig_job *job);
+void trp__fft_run_trig(const trp__fft_trig_job *trig);
 
 /* Sets `lines`, and the order of the others, from the rest. */
 void trp__fft_job_settle(trp__fft_job *job);
@@ -74,10 +74,10 @@ void trp__fft_run_f32(const trp__fft_job *job);
 void trp__fft_run_f64(const trp__fft_job *job);
 void trp__fft_run_f32_avx2(const trp__fft_job *job);
 void trp__fft_run_f64_avx2(const trp__fft_job *job);
-void trp__fft_run_trig_f32(const trp__fft_trig_job *job);
-void trp__fft_run_trig_f64(const trp__fft_trig_job *job);
-void trp__fft_run_trig_f32_avx2(const trp__fft_trig_job *job);
-void trp__fft_run_trig_f64_avx2(const trp__fft_trig_job *job);
+void trp__fft_run_trig_f32(const trp__fft_trig_job *trig);
+void trp__fft_run_trig_f64(const trp__fft_trig_job *trig);
+void trp__fft_run_trig_f32_avx2(const trp__fft_trig_job *trig);
+void trp__fft_run_trig_f64_avx2(const trp__fft_trig_job *trig);
 
 /* Of the scratch memory: vectors of one buffer of a thread, which has two. */
 int64_t trp__fft_buffer_pairs(const trp__fft_plan *plan);

@@ -203,12 +203,12 @@ static bool make_turns(trp__fft_plan *p)
 {
     trp__fft_roots roots;
     const int64_t n = p->key.waves;
-    p->turns = allocate(p->key.wide, n + 1);
+    p->turns = allocate(true, n + 1);
     if (!p->turns || !trp__fft_roots_make(&roots, 8 * n))
         return false;
     for (int64_t t = 0; t <= n; t++) {
         const trp__fft_root root = trp__fft_roots_at(&roots, t);
-        put(p->key.wide, p->turns, t, (trp__fft_root){root.re, -root.im});
+        put(true, p->turns, t, (trp__fft_root){root.re, -root.im});
     }
     trp__fft_roots_free(&roots);
     return true;

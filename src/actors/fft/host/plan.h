@@ -67,7 +67,7 @@ typedef struct trp__fft_plan {
     int64_t m;
     void *chirp;            /* `length` complex numbers */
     void *spectrum;         /* m, over m */
-    void *turns;            /* cosine and sine of turn * t / (8 waves), t to waves */
+    void *turns;            /* in f64: cosine and sine of turn * t / (8 waves), to t = waves */
     void *half_roots;       /* of order key.n, 0 to length / 2 */
     trp__fft_smooth smooth; /* of length m, unless key.single */
     trp__fft_split split;   /* of length m, with key.single */

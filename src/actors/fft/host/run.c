@@ -64,9 +64,9 @@ void trp__fft_run(const trp__fft_job *job)
     CHOOSE(trp__fft_run, job->plan->key.wide)(job);
 }
 
-void trp__fft_run_trig(const trp__fft_trig_job *job)
+void trp__fft_run_trig(const trp__fft_trig_job *trig)
 {
-    CHOOSE(trp__fft_run_trig, job->outer.plan->key.wide)(job);
+    CHOOSE(trp__fft_run_trig, trig->outer.plan->key.wide)(trig);
 }
 
 int64_t trp__fft_trig_lines(const trp__fft_form *form, int64_t all)

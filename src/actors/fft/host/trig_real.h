@@ -7,12 +7,12 @@ typedef struct NAME(waves) {
 } NAME(waves);
 
 /* Cosine and sine of a turn * t / (8 n), from the table of the first octant. */
-INLINE void NAME(octant)(const T *table, int64_t n, int64_t t, T *c, T *s)
+INLINE void NAME(octant)(const double *table, int64_t n, int64_t t, double *c, double *s)
 {
     const int64_t octant = t / n, rest = t - octant * n, at = octant & 1 ? n - rest : rest;
-    const T a = table[2 * at], b = table[2 * at + 1];
+    const double a = table[2 * at], b = table[2 * at + 1];
     const bool swapped = (octant + 1) & 2;
-    const T x = swapped ? b : a, y = swapped ? a : b;
+    const double x = swapped ? b : a, y = swapped ? a : b;
     *c = octant >= 2 && octant < 6 ? -x : x;
     *s = octant >= 4 ? -y : y;
 }
@@ -37,16 +37,16 @@ static void NAME(waves_before)(void *context, int64_t piece, int worker)
         T *out = (T *)w->trig->dense + i * room;
         for (int64_t e = 0; e < inputs; e++) {
             const trp__fft_entry in = trp__fft_enter(f, e);
-            const T re = (T)in.a * NAME(wave_x)(j, line, in.p);
-            T cosine, sine;
+            const double re = in.a * (double)NAME(wave_x)(j, line, in.p);
+            double cosine, sine;
             if (!pairs) {
-                out[e] = re;
+                out[e] = (T)re;
                 continue;
             }
-            const T im = (T)in.b * NAME(wave_x)(j, line, in.q);
+            const double im = in.b * (double)NAME(wave_x)(j, line, in.q);
             NAME(octant)(j->plan->turns, f->n, in.turn, &cosine, &sine);
-            out[2 * e] = re * cosine - im * sine;
-            out[2 * e + 1] = in.real ? 0 : re * sine + im * cosine;
+            out[2 * e] = (T)(re * cosine - im * sine);
+            out[2 * e + 1] = in.real ? 0 : (T)(re * sine + im * cosine);
         }
     }
 }
@@ -66,12 +66,12 @@ static void NAME(waves_behind)(void *context, int64_t piece, int worker)
         T *line = NAME(y_at)(j, &c);
         for (int64_t k = 0; k < f->n; k++) {
             const trp__fft_exit out = trp__fft_leave(f, k);
-            T cosine = 1, sine = 0, y = pairs ? 0 : in[out.m];
+            double cosine = 1, sine = 0, y = pairs ? 0 : (double)in[out.m];
             if (pairs) {
                 NAME(octant)(j->plan->turns, f->n, out.turn, &cosine, &sine);
-                y = in[2 * out.m] * cosine + in[2 * out.m + 1] * sine;
+                y = (double)in[2 * out.m] * cosine + (double)in[2 * out.m + 1] * sine;
             }
-            NAME(put_number)(j->y_format, line, k * j->y_step, y * (T)(out.factor * j->scale));
+            NAME(put_number)(j->y_format, line, k * j->y_step, (T)(y * out.factor * j->scale));
         }
     }
 }
