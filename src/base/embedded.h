@@ -7,7 +7,7 @@ typedef struct trp__embedded {
     const char *text;
 } trp__embedded;
 
-/* The sources of Troupe's own kernels, see compile/own.h. */
+/* The sources of Troupe's own kernels, see compile/own/own.h. */
 extern const trp__embedded trp__kernel_texts[];
 
 #endif

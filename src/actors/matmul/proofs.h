@@ -3,7 +3,7 @@
 #ifndef TRP_ACTORS_MATMUL_PROOFS_H
 #define TRP_ACTORS_MATMUL_PROOFS_H
 
-#include "compile/own_module.h"
+#include "compile/own/module.h"
 #include "matrix/proof.h"
 #include "tuning/proofs.h"
 

@@ -1,7 +1,7 @@
 /* Own kernels: the error of a compile that fails. */
 #include "support/unit.h"
 
-#include "compile/own.h"
+#include "compile/own/own.h"
 #include "support/label.h"
 
 #include <unistd.h>

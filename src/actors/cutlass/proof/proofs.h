@@ -6,7 +6,7 @@
 
 #include "actors/cutlass/proof/proof.h"
 #include "compile/loader.h"
-#include "compile/own_module.h"
+#include "compile/own/module.h"
 #include "tuning/proofs.h"
 
 enum { TRP__CUTLASS_JUDGEMENTS = 1024 /* in memory */ };

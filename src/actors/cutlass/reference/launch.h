@@ -4,7 +4,7 @@
 
 #include "actors/cutlass/plan/subject.h"
 #include "actors/cutlass/reference/problem.h"
-#include "compile/own.h"
+#include "compile/own/own.h"
 #include "driver/cuda.h"
 
 #define TRP__CUTLASS_REFERENCE_KERNEL "trp_cutlass_reference"

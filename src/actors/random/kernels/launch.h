@@ -3,7 +3,7 @@
 #define TRP_ACTORS_RANDOM_KERNELS_LAUNCH_H
 
 #include "actors/random/kernels/problem.h"
-#include "compile/own_module.h"
+#include "compile/own/module.h"
 
 extern const trp__own_program trp__random_program;
 

@@ -4,7 +4,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_LAUNCH_MODULES_H
 #define TRP_ACTORS_DNN_KERNELS_LAUNCH_MODULES_H
 
-#include "compile/own.h"
+#include "compile/own/own.h"
 
 /* One row per module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \

@@ -1,4 +1,4 @@
-#include "compile/own.h"
+#include "compile/own/own.h"
 
 #include "base/embedded.h"
 #include "base/error.h"

@@ -1,4 +1,4 @@
-#include "compile/own_module.h"
+#include "compile/own/module.h"
 
 #include "base/error.h"
 

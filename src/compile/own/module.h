@@ -3,7 +3,7 @@
 #ifndef TRP_COMPILE_OWN_MODULE_H
 #define TRP_COMPILE_OWN_MODULE_H
 
-#include "compile/own.h"
+#include "compile/own/own.h"
 
 /* Zero-initialised. */
 typedef struct trp__own_module {
