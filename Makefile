@@ -73,7 +73,7 @@ lint: ## the static gates: format, layers, clang-tidy
 setup: ## install every package that any target needs, and fetch what tests need
 	@scripts/setup.sh build runtime test lint
 	@scripts/cutlass.sh || true
-	@scripts/peers.sh || true
+	@tests/peer/fetch.sh || true
 
 clean: ## remove all build folders
 	@rm -rf build
