@@ -262,78 +262,6 @@ static void norms(void)
     ds_end();
 }
 
-/* Statistics that are given, so far from x that the difference leaves the type. */
-static void given_one(trp_dtype type, bool channels_last, bool shifted)
-{
-    enum { N = 2, C = 8, S = 9, COUNT = N * C * S };
-    const int64_t x_dim[] = {N, C, S}, one[] = {1, C, 1};
-    const trp_dtype stats = type == TRP_F64 ? TRP_F64 : TRP_F32;
-    const double most = ds_most_of(type), scale = 1.5, bias = shifted ? -0.25 : 0;
-    double x[COUNT], want[COUNT], mean[C], inverse[C];
-    ds_graph g = {0};
-    for (size_t c = 0; c < C; c++) {
-        mean[c] = dr_round(stats, (c % 2 ? 0.9 : -0.9) * most);
-        inverse[c] = dr_round(stats, (c % 3 ? 30 : 5) / most);
-    }
-    for (size_t i = 0; i < COUNT; i++) { /* every other one at the other end than its mean */
-        const size_t c = channels_last ? i % C : i / S % C;
-        x[i] = dr_round(type, (c % 2 ? -1 : 1) * most * (i % 2 ? 0.9 : 1e-3));
-        want[i] = (double)(((long double)x[i] - (long double)mean[c]) * (long double)inverse[c] *
-                               (long double)scale +
-                           (long double)bias);
-    }
-    trp_dnn_node *n = ds_node(&g, TRP_DNN_NORM_INFERENCE);
-    n->norm = TRP_DNN_BATCH;
-    n->x = ds_put(&g, type, 3, x_dim, x, COUNT);
-    n->mean = ds_put(&g, stats, 3, one, mean, C);
-    n->inv_variance = ds_put(&g, stats, 3, one, inverse, C);
-    n->scale = ds_put(&g, stats, 3, one, &scale, 1);
-    n->bias = shifted ? ds_put(&g, stats, 3, one, &bias, 1) : 0;
-    n->y = ds_put(&g, type, 3, x_dim, NULL, 0);
-    const uint32_t images[] = {n->x, n->y};
-    for (size_t i = 0; i < COUNT_OF(images) && channels_last; i++)
-        memcpy(g.tensor[images[i]].stride, ((int64_t[]){C * S, 1, C}), 3 * sizeof(int64_t));
-    ds_run(&g);
-    ds_check_all("far from a mean", &g, n->y, want, COUNT, 16, 1);
-    ds_drop(&g);
-}
-
-/* The least numbers of f64, none of whose digits is lost. */
-static void given_least(void)
-{
-    enum { N = 4, C = 3, COUNT = N * C };
-    const int64_t x_dim[] = {N, C, 1}, one[] = {1, C, 1};
-    const double mean[C] = {0, 3 * 0x1p-1074, -0x1p-1070}, inverse = 0x1p40, scale = 1;
-    double x[COUNT], want[COUNT];
-    ds_graph g = {0};
-    for (size_t i = 0; i < COUNT; i++) {
-        x[i] = (double)(2 * i + 1) * 0x1p-1074;
-        want[i] = (x[i] - mean[i % C]) * inverse;
-    }
-    trp_dnn_node *n = ds_node(&g, TRP_DNN_NORM_INFERENCE);
-    n->norm = TRP_DNN_BATCH;
-    n->x = ds_put(&g, TRP_F64, 3, x_dim, x, COUNT);
-    n->mean = ds_put(&g, TRP_F64, 3, one, mean, C);
-    n->inv_variance = ds_put(&g, TRP_F64, 3, one, &inverse, 1);
-    n->scale = ds_put(&g, TRP_F64, 3, one, &scale, 1);
-    n->y = ds_put(&g, TRP_F64, 3, x_dim, NULL, 0);
-    ds_run(&g);
-    ds_check_all("the least numbers", &g, n->y, want, COUNT, 0, 0);
-    ds_drop(&g);
-}
-
-static void given_statistics(void)
-{
-    ds_begin();
-    given_least();
-    FOR_FLOATS(type)
-    {
-        for (int way = 0; way < 4; way++)
-            given_one(type, way % 2 == 1, way / 2 == 1);
-    }
-    ds_end();
-}
-
 /* How large x, dy and the scale are, where the deviation of x counts as `x`. */
 typedef struct slope_sizes {
     const char *name;
@@ -644,7 +572,6 @@ static void softmaxes(void)
 }
 
 H_CASES(H_CASE(reductions), H_CASE(groups), H_CASE(apart), H_CASE(empty), H_CASE(norms),
-        H_CASE(given_statistics), H_CASE(slopes_of_the_largest), H_CASE(steep_layer),
-        H_CASE(steep_batch), H_CASE(steep_instance), H_CASE(steep_rms),
-        H_CASE(slopes_of_equal_large_ones), H_CASE(zeros_are_given), H_CASE(loss_slopes),
-        H_CASE(softmaxes))
+        H_CASE(slopes_of_the_largest), H_CASE(steep_layer), H_CASE(steep_batch),
+        H_CASE(steep_instance), H_CASE(steep_rms), H_CASE(slopes_of_equal_large_ones),
+        H_CASE(zeros_are_given), H_CASE(loss_slopes), H_CASE(softmaxes))
