@@ -36,7 +36,7 @@ typedef struct trp__fft {
 
 /* Cosine and sine transforms. The payload's kind is what is computed: the inverse of type II is
  * III. */
-static inline bool trp__fft_is_trig(int kind)
+static inline bool trp__fft_is_trig(uint32_t kind)
 {
     return kind >= TRP_FFT_DCT1;
 }
