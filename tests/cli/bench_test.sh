@@ -2,7 +2,7 @@
 # troupe bench dnn: that it runs, and what it refuses. Its figures are nobody's business here.
 . "$(dirname "$0")/lib.sh"
 
-run 0 bench dnn --device host --quick --json "$tmp/all.json" && says out 'Layers of ResNet-50'
+run 0 bench dnn --device host --quick --limit 3600 --json "$tmp/all.json" && says out 'Layers of ResNet-50'
 grep -q '"section": "resnet"' "$tmp/all.json" || fail "no section resnet in the JSON"
 for section in conv-fused attention rnn elements; do
     grep -q "\"section\": \"$section\"" "$tmp/all.json" || fail "no section $section in the JSON"
@@ -35,20 +35,20 @@ cat >"$tmp/torch.json" <<'END'
   ]
 }
 END
-run 0 bench dnn --device host --quick --only resnet --torch "$tmp/torch.json" &&
+run 0 bench dnn --device host --quick --limit 3600 --only resnet --torch "$tmp/torch.json" &&
     says out 'forward, geometric mean' && says out 'backward filter, all 1'
 # The ratio is in the line, and in no other.
-run 0 bench dnn --device host --quick --only attention,rnn --torch "$tmp/torch.json" &&
+run 0 bench dnn --device host --quick --limit 3600 --only attention,rnn --torch "$tmp/torch.json" &&
     says out 's32 d16 causal bwd  *[0-9.]* *[0-9.]* GFLOP/s *[0-9]' &&
     says out 'gru f16 h16 l1 t4 b3 fwd  *[0-9.]* *[0-9.]* GFLOP/s *[0-9]' &&
     says out 's32 d16 causal fwd  *- *[0-9.]* GFLOP/s *-'
-run 0 bench dnn --device host --quick --only elements --torch "$tmp/torch.json" &&
+run 0 bench dnn --device host --quick --limit 3600 --only elements --torch "$tmp/torch.json" &&
     says out 'relu f32 4096 .*torch [0-9.]*x host' && says out 'relu bf16 4096 .*  host'
 run 0 bench dnn --device host --quick --only attention,rnn --limit 0 &&
     says out 'stopped after 0 s .--limit.: 0 of 2 layers'
 run 0 bench dnn --device host --quick --only convs --limit 0 && says out 'stopped after 0 s'
 
-run 0 bench fft --device host --quick --json "$tmp/fft.json" && says out 'c2r f64 127' &&
+run 0 bench fft --device host --quick --limit 3600 --json "$tmp/fft.json" && says out 'c2r f64 127' &&
     says out 'c2c f32 64x64x64' && says out 'Transforms of 2.24'
 grep -q '"failures": \[\]' "$tmp/fft.json" || fail "a transform has failed"
 run 0 bench fft --device host --quick --limit 0 && says out 'stopped after 0 s'
