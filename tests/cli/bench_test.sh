@@ -48,14 +48,6 @@ run 0 bench dnn --device host --quick --only attention,rnn --limit 0 &&
     says out 'stopped after 0 s .--limit.: 0 of 2 layers'
 run 0 bench dnn --device host --quick --only convs --limit 0 && says out 'stopped after 0 s'
 
-run 0 bench fft --device host --quick --limit 3600 --json "$tmp/fft.json" && says out 'c2r f64 127' &&
-    says out 'c2c f32 64x64x64' && says out 'Transforms of 2.24'
-grep -q '"failures": \[\]' "$tmp/fft.json" || fail "a transform has failed"
-run 0 bench fft --device host --quick --limit 0 && says out 'stopped after 0 s'
-
-run 0 bench random --device host --quick --json "$tmp/random.json" && says out 'uniform f32' && says out 'dropout f64'
-grep -q '"failures": \[\]' "$tmp/random.json" || fail "a request has failed"
-
 run 1 bench dnn --device host --torch "$tmp/none.json" && says err "none.json can't be read"
 run 2 bench jit --torch "$tmp/torch.json" && says err '\-\-torch: is for the dnn suite'
 run 2 bench dnn --limit soon && says err "\-\-limit: expected SECONDS, got 'soon'"
